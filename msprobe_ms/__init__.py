@@ -1,0 +1,1 @@
+"""msprobe-ms: a numerical-precision debugger for training with MindSpore."""

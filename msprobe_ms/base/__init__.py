@@ -1,0 +1,1 @@
+"""Floor 0: what every room stands on; knows no framework."""

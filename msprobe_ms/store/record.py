@@ -1,0 +1,87 @@
+"""What a dump holds, as values: a dump has calls, a call has records.
+
+These are what the reader gives and the comparison takes; no dictionary with magic keys goes past the reader.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Part = Literal["input", "parameters", "output", "parameters_grad", "debug"]
+Gradient = Literal["own", "accumulated", "unavailable"]
+Number = int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none."""
+
+    max: Number
+    min: Number
+    mean: Number
+    norm: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One value of a call.
+
+    `name` is the row's name (`Functional.add.0.forward.input.1`). `kind` says what the value is: a `tensor` has dtype,
+    shape and statistics; a `value` (number, text, slice, dtype...) has `value`; a `null` was None or absent.
+    `shape` is None where there is none. `file` is the npy's name in `dump_tensor_data`, empty without one.
+    `gradient` says how a backward output came about: `own` is this call's contribution, `accumulated` the sum over
+    every user of the tensor. `source` says who produced a forward input: `call X.output.0`, `parameter fc1.weight`,
+    `leaf`, `code` (operations that were not recorded), or nothing where that is not known.
+    """
+
+    name: str
+    part: Part
+    path: tuple[str, ...]
+    kind: Literal["tensor", "value", "null"]
+    type: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    statistics: Statistics | None = None
+    value: object = None
+    digest: str = ""
+    file: str = ""
+    gradient: Gradient = "own"
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One execution of a cell, API, primitive or jit function, forward or backward, with all its records.
+
+    `records` are in row order: inputs (arguments, then keyword arguments), parameters, outputs, parameter gradients.
+    `parent` is the enclosing cell's call, None at the root. `stack` is innermost frame first; a backward call has none.
+    `missing` names the parts that could not be collected.
+    """
+
+    name: str
+    records: tuple[Record, ...]
+    parent: str | None = None
+    stack: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    is_recompute: bool = False
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One step of one rank, read. `where` is the path for messages; `missing` says what could not be collected at all.
+
+    `construct` maps every executed call's name to its parent, also of calls that were not collected. `unfinished` says
+    why calls may be missing at the end (the process still writes, or died); empty for a dump that was closed.
+    """
+
+    where: str
+    folder: str
+    task: str
+    level: str
+    framework: str
+    calls: tuple[Call, ...]
+    construct: dict[str, str | None] = field(default_factory=dict)
+    step: int | None = None
+    rank: int | None = None
+    format_version: int = 0
+    missing: tuple[str, ...] = ()
+    unfinished: str = ""

@@ -1,0 +1,33 @@
+"""Five folders at the top of the repository install as one import root, `msprobe`."""
+
+from setuptools import Extension, find_packages, setup
+
+ROOMS = {
+    "msprobe_ms": "msprobe",
+    "cell_dump": "msprobe.cell_dump",
+    "graph_save": "msprobe.graph_save",
+    "compare": "msprobe.compare",
+    "mapping": "msprobe.mapping",
+}
+
+packages = [
+    name
+    for folder, root in ROOMS.items()
+    for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
+]
+
+setup(
+    packages=packages,
+    package_dir={root: folder for folder, root in ROOMS.items()},
+    package_data={"msprobe": ["py.typed"]},
+    include_package_data=False,
+    ext_modules=[
+        # Optional: without a compiler the numpy passes of base/statistic.py serve.
+        Extension(
+            "msprobe.base._statistic",
+            ["msprobe_ms/base/_statistic.c"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
+    ],
+)
