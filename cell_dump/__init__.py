@@ -1,0 +1,1 @@
+"""Floor 3: collecting where Python sees every call."""

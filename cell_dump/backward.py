@@ -1,0 +1,181 @@
+"""One call's backward while its gradients arrive, and the entry that it becomes."""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from msprobe.base.statistic import widen
+
+from .tensor import JSON, Describer, Skeleton, fill
+
+
+Memo = dict[int, JSON]
+"""Records already made of the gradients of one node, by index: several calls may share a node."""
+
+
+class Ledger(Protocol):
+    """What a backward asks of the collection that it belongs to."""
+
+    describer: Describer
+    takes_backward_input: bool
+    takes_backward_output: bool
+
+    def begin_backward(self, backward: "Backward") -> bool:
+        """The first gradient of a call arrived; tells whether its records are wanted."""
+
+    def end_backward(self, backward: "Backward", incoming: JSON, outgoing: JSON) -> None:
+        """Everything of a call arrived."""
+
+
+class Contribution:
+    """What arrived so far for one argument: the sum of the parts, in their order of arrival."""
+
+    __slots__ = ("_sum", "dtype", "record", "shared")
+
+    def __init__(self) -> None:
+        self.shared = False
+        self.dtype = ""
+        self.record: JSON = None
+        self._sum: np.ndarray[Any, Any] | None = None
+
+    def add(self, array: np.ndarray[Any, Any]) -> None:
+        """Add a part; the first is copied, since the framework may write into its memory again."""
+        self._sum = widen(array).copy() if self._sum is None else self._sum + widen(array)
+
+    @property
+    def total(self) -> np.ndarray[Any, Any] | None:
+        """The sum, when it was built from arrays."""
+        return self._sum
+
+
+class Backward:
+    """A call's backward: what is expected, what has come, and whether the records are wanted.
+
+    It ends, and is written, when everything expected has come and every recorded call inside it has ended; or at the end of
+    the whole backward with what has come by then (a result that nobody used sends no gradient).
+    """
+
+    __slots__ = (
+        "_above",
+        "_arguments",
+        "_expected",
+        "_incoming",
+        "_inner",
+        "_ledger",
+        "_outgoing",
+        "_results",
+        "_waiting",
+        "begun",
+        "done",
+        "kept",
+        "lowest",
+        "name",
+    )
+
+    def __init__(self, name: str, above: "Backward | None", ledger: Ledger) -> None:
+        self.name = name
+        self.begun = self.done = self.kept = False
+        self.lowest = -1
+        """The lowest sequence number among the call's own nodes, where the framework has such."""
+        self._above = above
+        self._ledger = ledger
+        self._waiting = 0
+        self._inner: list[Backward] = []
+        self._incoming: dict[str, JSON] = {}
+        self._outgoing: dict[str, Contribution] = {}
+        self._expected: dict[str, int] = {}
+        self._arguments: Skeleton = None
+        self._results: Skeleton = None
+
+    def describe(self, arguments: Skeleton, results: Skeleton) -> None:
+        """Take the shape of the forward call's arguments and results, without their tensors."""
+        self._arguments, self._results = arguments, results
+        if self._waiting and self._above is not None:
+            self._above._waiting += 1
+            self._above._inner.append(self)
+
+    def expect(self, places: list[str]) -> None:
+        """One more arrival is to come; `places` are the arguments that it will contribute to."""
+        self._waiting += 1
+        for place in places:
+            self._expected[place] = self._expected.get(place, 0) + 1
+
+    @property
+    def parent(self) -> str | None:
+        """The name of the enclosing cell's backward."""
+        return self._above.name if self._above is not None else None
+
+    @property
+    def live(self) -> bool:
+        """Whether anything was expected at all."""
+        return self._waiting > 0
+
+    def incoming(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
+        """The gradient with respect to a result arrived; `shared` if the result is an argument passed through."""
+        self._refuse_late(f"input.{place}")
+        if not self.begun:
+            self.begun = True
+            self.kept = self._ledger.begin_backward(self)
+        if self.kept and self._ledger.takes_backward_input and gradient is not None:
+            record = self._record(gradient, f"input.{place}", index, memo)
+            self._incoming[place] = dict(record, gradient="accumulated") if shared and record else record
+
+    def contribute(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
+        """A part of the gradient with respect to an argument arrived."""
+        self._refuse_late(f"output.{place}")
+        part = self._outgoing.setdefault(place, Contribution())
+        part.shared = part.shared or shared
+        if not (self.kept and self._ledger.takes_backward_output) or gradient is None:
+            return
+        if self._expected.get(place, 1) == 1:
+            part.record = self._record(gradient, f"output.{place}", index, memo)
+        else:
+            part.dtype = self._ledger.describer.dtype(gradient)
+            part.add(gradient.asnumpy())
+
+    def _refuse_late(self, part: str) -> None:
+        if self.done:
+            self._ledger.describer.lost(self.name, part, "the gradient came after the call's backward had ended")
+
+    def _record(self, gradient: Any, part: str, index: int, memo: Memo) -> JSON:
+        describer = self._ledger.describer
+        if describer.saves:
+            return describer.tensor(gradient, self.name, part)
+        if index not in memo:
+            memo[index] = describer.tensor(gradient, self.name, part)
+        return memo[index]
+
+    def arrived(self) -> None:
+        """One of the expected arrivals is complete."""
+        self._waiting -= 1
+        if self._waiting == 0:
+            self.finish()
+
+    def finish(self) -> None:
+        """Write what has come, tell the enclosing call; a second time is nothing."""
+        if self.done:
+            return
+        self.done = True
+        if self.begun:
+            records = {place: self._gradient(place, part) for place, part in self._outgoing.items()}
+            incoming, outgoing = fill(self._results, self._incoming), fill(self._arguments, records)
+            self._ledger.end_backward(self, incoming, outgoing)
+        self._incoming.clear()
+        self._outgoing.clear()
+        self._inner.clear()
+        if self._above is not None:
+            self._above.arrived()
+
+    def finish_all(self) -> None:
+        """Finish what has begun inside this call, then the call."""
+        for inner in reversed(self._inner):
+            if inner.begun:
+                inner.finish_all()
+        self.finish()
+
+    def _gradient(self, place: str, part: Contribution) -> JSON:
+        record = part.record
+        if part.total is not None:
+            describer = self._ledger.describer
+            record = describer.array(part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype)
+        return dict(record, gradient="accumulated") if part.shared and record else record

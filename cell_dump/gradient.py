@@ -1,0 +1,212 @@
+"""The backward of a call: which gradients came in, and what the call itself contributes to its inputs' gradients.
+
+A call's incoming gradients are seen by a prehook of the autograd nodes that made its outputs. Its *own contribution* to an
+input's gradient is what flows along the edges from nodes of this call to the input's node; the edges are found by walking the
+graph from the outputs, never to or below `floor`, the last sequence number before the call, so that a tensor captured from
+outside does not count. Nothing is inserted into the graph: accumulation order, and with it every bit, stays as it was.
+
+Order of several hooks at one node: incoming gradients are told to the outermost call first, contributions to the innermost
+first, so that calls begin and end like brackets.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from mindspore import Parameter, Tensor
+from mindspore.common.api import _pynative_executor as _executor
+
+from .backward import Backward, Memo
+from .tensor import leaves
+
+HAS_NODES = hasattr(Tensor, "_grad_node")
+"""MindSpore 2.8 and later; before that `tensor_gradient.py` serves."""
+
+Key = tuple[int, int]
+"""Which result of which node a tensor is: (identity of the node, index of the output)."""
+
+
+class Watch:
+    """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
+
+    __slots__ = ("after", "before", "node", "producers")
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.before: list[tuple[Backward, str, int, list[str]]] = []
+        self.after: list[tuple[Backward, int, list[str], bool]] = []
+        self.producers: dict[int, str] = {}
+
+
+class NodeGradients:
+    """strs gradient hooks on the autograd nodes of one step.
+
+    `guard(work, *args)` runs a piece of collecting so that nothing of it reaches the training: no exception, no record of
+    our own reading.
+    """
+
+    def __init__(self, guard: Callable[..., None], flush: Callable[[], None]) -> None:
+        self._guard = guard
+        self._flush = flush
+        self._watches: dict[int, Watch] = {}
+        self._running = False
+        self._begun: list[Backward] = []
+
+    def source(self, tensor: Tensor) -> str:
+        """Who produced a tensor, in the words of the format's `from`."""
+        if isinstance(tensor, Parameter):
+            return f"parameter {tensor.name}"
+        node = tensor._grad_node
+        if node is None:
+            return ""
+        watch = self._watches.get(node._unique_id())
+        if watch is not None:
+            return watch.producers.get(tensor._output_index, "code")
+        return "leaf" if node.is_leaf() else "code"
+
+    def inputs(self, arguments: list[Any]) -> tuple[dict[Key, list[str]], int]:
+        """The tensors among a call's arguments that can have a gradient, and the highest sequence number among them."""
+        wanted: dict[Key, list[str]] = {}
+        floor = -1
+        for place, tensor in leaves(arguments):
+            node = tensor._grad_node
+            if node is not None:
+                wanted.setdefault((node._unique_id(), tensor._output_index), []).append(place)
+                if not node.is_leaf():
+                    floor = max(floor, node._sequence_nr())
+        return wanted, floor
+
+    def probe(self, arguments: list[Any]) -> int:
+        """The last sequence number given so far; -1 where no argument has a gradient.
+
+        A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss, changes
+        nothing there.
+        """
+        for _, tensor in leaves(arguments):
+            if tensor._grad_node is not None:
+                view = tensor.unsqueeze(0)._grad_node
+                return int(view._sequence_nr()) if view is not None else -1
+        return -1
+
+    def place(
+        self, backward: Backward, call: str, wanted: dict[Key, list[str]], outputs: Iterable[tuple[str, Tensor]], floor: int
+    ) -> None:
+        """Hook the nodes of a finished forward call `call`, whose arguments were `wanted`."""
+        roots = []
+        for place, tensor in outputs:
+            node = tensor._grad_node
+            if node is None:
+                continue
+            key = node._unique_id()
+            watch = self._watch(key, node)
+            passing = wanted.get((key, tensor._output_index), [])
+            if not passing:
+                watch.producers.setdefault(tensor._output_index, f"call {call}.output.{place}")
+                roots.append((key, node))
+            if not watch.before:
+                node.register_prehook(partial(self._guard, self._incoming, key, watch))
+            watch.before.append((backward, place, tensor._output_index, passing))
+            backward.expect(passing)
+        edges, backward.lowest = _edges(roots, wanted, floor)
+        for key, node, slot, places, shared in edges:
+            watch = self._watch(key, node)
+            if not watch.after:
+                node.register_hook(partial(self._guard, self._contributed, key, watch))
+            watch.after.append((backward, slot, places, shared))
+            backward.expect(places)
+
+    def forget(self) -> None:
+        """Let go of every node; hooks that still fire find nobody to tell."""
+        for watch in self._watches.values():
+            watch.before.clear()
+            watch.after.clear()
+        self._watches.clear()
+        self._begun.clear()
+        self._running = False
+
+    def _watch(self, key: int, node: Any) -> Watch:
+        watch = self._watches.get(key)
+        if watch is None:
+            watch = self._watches[key] = Watch(node)
+        return watch
+
+    def _incoming(self, key: int, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
+        if not self._running:
+            self._running = True
+            _executor.queue_backward_final_callback(partial(self._guard, self._ended))
+        self._finish_above(watch.node._sequence_nr())
+        if not watch.after:
+            self._watches.pop(key, None)
+        memo: Memo = {}
+        for backward, place, index, passing in reversed(watch.before):
+            gradient = grad_outputs[index]
+            if not backward.begun:
+                self._begun.append(backward)
+            backward.incoming(place, gradient, index, memo, shared=bool(passing))
+            for through in passing:
+                backward.contribute(through, gradient, index, memo, shared=True)
+            backward.arrived()
+
+    def _finish_above(self, sequence: int) -> None:
+        """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.
+
+        Some edges never fire, those to arguments whose gradient nobody wants; their calls would wait for the end.
+        """
+        waiting = [b for b in self._begun if not b.done]
+        for backward in waiting:
+            if sequence < backward.lowest:
+                backward.finish_all()
+        self._begun = [b for b in waiting if not b.done]
+
+    def _contributed(self, key: int, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
+        self._watches.pop(key, None)
+        memo: Memo = {}
+        for backward, slot, places, shared in watch.after:
+            for place in places:
+                backward.contribute(place, grad_inputs[slot], slot, memo, shared)
+            backward.arrived()
+
+    def _ended(self) -> None:
+        self._running = False
+        self._flush()
+
+
+Edge = tuple[int, Any, int, list[str], bool]
+
+
+def _edges(roots: list[tuple[int, Any]], wanted: dict[Key, list[str]], floor: int) -> tuple[list[Edge], int]:
+    """Where the gradient of an argument leaves the call: (node's key, node, slot of `grad_inputs`, places, shared).
+
+    Also the lowest sequence number among the call's nodes.
+
+    A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the slots are
+    in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
+    """
+    lowest = 2**64
+    found: dict[Key, list[tuple[int, Any, int]]] = {}
+    seen: set[int] = set()
+    todo = list(roots)
+    while todo:
+        key, node = todo.pop()
+        sequence = node._sequence_nr()
+        if key in seen or sequence <= floor:
+            continue
+        seen.add(key)
+        lowest = min(lowest, sequence)
+        for slot, (below, index) in enumerate(node.next_functions):
+            if below is None:
+                continue
+            under = below._unique_id()
+            if (under, index) in wanted:
+                found.setdefault((under, index), []).append((key, node, slot))
+            else:
+                todo.append((under, below))
+    edges: list[Edge] = []
+    for target, consumers in found.items():
+        places = wanted[target]
+        one_node = len({key for key, _, _ in consumers}) == 1
+        if len(places) > 1 and one_node and len(consumers) == len(places):
+            edges.extend((k, n, s, [p], False) for (k, n, s), p in zip(consumers, places, strict=True))
+        else:
+            edges.extend((k, n, s, places, len(places) > 1) for k, n, s in consumers)
+    return edges, lowest

@@ -1,0 +1,64 @@
+"""Gradients where the framework has no autograd nodes (MindSpore 2.7): hooks on the tensors themselves.
+
+The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be had; it is
+marked `accumulated`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from mindspore import Parameter, Tensor
+from mindspore.common.api import _pynative_executor as _executor
+
+from .backward import Backward
+from .tensor import Leaf, leaves
+
+
+class TensorGradients:
+    """Places gradient hooks on the tensors of one step; the same face as `NodeGradients`."""
+
+    def __init__(self, guard: Callable[..., None]) -> None:
+        self._guard = guard
+        self._handles: list[Any] = []
+
+    def source(self, tensor: Tensor) -> str:
+        """A parameter knows its name; who produced another tensor is not known here."""
+        return f"parameter {tensor.name}" if isinstance(tensor, Parameter) else ""
+
+    def inputs(self, arguments: Any) -> tuple[list[Leaf], int]:
+        """The tensors among a call's arguments; none outside a differentiated function."""
+        return (leaves(arguments) if _executor.requires_grad() else []), -1
+
+    def probe(self, arguments: Any) -> int:
+        """Without nodes there are no sequence numbers."""
+        return -1
+
+    def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: Iterable[Leaf], floor: int) -> None:
+        """Hook the results of a finished forward call and its arguments `wanted`."""
+        if not _executor.requires_grad():
+            return
+        for place, tensor in outputs:
+            backward.expect([])
+            self._hook(tensor, partial(self._incoming, backward, place))
+        for place, tensor in wanted:
+            backward.expect([place])
+            self._hook(tensor, partial(self._accumulated, backward, place))
+
+    def forget(self) -> None:
+        """Take every hook off again: data and parameters live longer than a step."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _hook(self, tensor: Tensor, told: Callable[[Any], None]) -> None:
+        self._handles.append(tensor.register_hook(partial(self._guard, told)))
+
+    @staticmethod
+    def _incoming(backward: Backward, place: str, gradient: Any) -> None:
+        backward.incoming(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+    @staticmethod
+    def _accumulated(backward: Backward, place: str, gradient: Any) -> None:
+        backward.contribute(place, gradient, 0, {}, shared=True)
+        backward.arrived()
