@@ -1,0 +1,352 @@
+/* The statistics of a tensor in one pass over its data: what is done between blocks, and the door to Python.
+ *
+ * The loops are in `_statistic_pass.h` and `_statistic_block.h`. The array comes through numpy's documented
+ * `__array_struct__`, so that neither numpy's headers nor its version matter.
+ *
+ * The sum. For each block of n elements there is an anchor, a power of two above 2 n max|x|. Added to a sum that starts at
+ * the anchor, an element loses what lies below the anchor's last digit; this loss is exact to compute (Dekker's
+ * fast two-sum) and summed apart. So a block has two sums: `high`, multiples of one unit without any error, and `low`,
+ * at most n 2^-53 anchor, with ordinary rounding. That is about twice the digits of double. What could still be wrong is
+ * bounded on the way (`slack`); where the bound is too near to the sum, Python computes the mean without error.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__GNUC__) || !defined(__SIZEOF_INT128__)
+#error "needs gcc or clang on a 64-bit machine; without this extension the numpy passes serve"
+#endif
+#if defined(__FAST_MATH__) || (FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16)
+#error "needs arithmetic in exactly float and double; without this extension the numpy passes serve"
+#endif
+
+#define INLINE static inline __attribute__((always_inline)) /* so that it takes on the instruction set of its caller */
+
+enum { BLOCK = 16384 }; /* bytes: half of a first-level cache */
+enum { LOOK = -1 };     /* whether elements are similar is to be seen from them */
+
+/* What one block sums up to; `cut` tells whether anything went to `low`. */
+struct sums {
+    double high, low, squares;
+    int cut;
+};
+
+/* The statistics of a tensor so far; a sum and its `low` are one number. Extremes do not see NaN. */
+struct floats {
+    double top, bottom, sum, sum_low, slack, squares, squares_low;
+    int64_t nan, up, down;
+};
+
+struct int64s {
+    int64_t top, bottom;
+    __int128 sum;
+    double squares, squares_low;
+};
+
+typedef void (*floats_pass)(const void *, size_t, struct floats *);
+
+struct passes {
+    floats_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32;
+    void (*int64)(const int64_t *, size_t, struct int64s *);
+};
+
+/* The anchor of a block: 0 if all its elements are zero, -1 if one is infinite or all are NaN; may be infinite itself. */
+INLINE double anchor_of(double top, double bottom, size_t n)
+{
+    union { double value; uint64_t bits; } peak = {fabs(top > -bottom ? top : -bottom)};
+    uint64_t exponent = peak.bits >> 52;
+    if (exponent == 2047 || peak.bits == 0)
+        return exponent ? -1 : 0;
+    exponent = (exponent ? exponent : 1) + 66 - (uint64_t)__builtin_clzll(n);
+    peak.bits = (exponent < 2047 ? exponent : 2047) << 52;
+    return peak.value;
+}
+
+/* *sum + *low + x, with an error only in *low (Neumaier). */
+INLINE void accumulate(double *sum, double *low, double x)
+{
+    double next = *sum + x;
+    *low += fabs(*sum) >= fabs(x) ? (*sum - next) + x : (x - next) + *sum;
+    *sum = next;
+}
+
+/* A block of n elements into its tensor. Its `low` was added up in chains of at most `chain`. */
+INLINE void gather(struct floats *all, const struct sums *found, double anchor, size_t n, size_t chain)
+{
+    accumulate(&all->sum, &all->sum_low, found->high);
+    all->slack += fabs(all->sum_low) * 0x1p-52;
+    if (found->cut) {
+        all->sum_low += found->low;
+        all->slack += fabs(all->sum_low) * 0x1p-52 + anchor * (double)n * (double)chain * 0x1p-106;
+    }
+    if (found->squares <= DBL_MAX && all->squares <= DBL_MAX)
+        accumulate(&all->squares, &all->squares_low, found->squares);
+    else
+        all->squares = INFINITY, all->squares_low = 0;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define NAME(x) x##_avx2
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define VECTOR 32
+#define MAX_float(x, best) _mm256_max_ps(x, best)
+#define MIN_float(x, best) _mm256_min_ps(x, best)
+#define MAX_double(x, best) _mm256_max_pd(x, best)
+#define MIN_double(x, best) _mm256_min_pd(x, best)
+#define MIN_int(x, best) _mm256_min_epi32((__m256i)(x), (__m256i)(best))
+#define WIDEN(from) _mm256_cvtps_pd(_mm_loadu_ps(from))
+#define HALVES(from, to) _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from))))
+#include "_statistic_pass.h"
+
+#define MAX_float(x, best) _mm_max_ps(x, best)
+#define MIN_float(x, best) _mm_min_ps(x, best)
+#define MAX_double(x, best) _mm_max_pd(x, best)
+#define MIN_double(x, best) _mm_min_pd(x, best)
+#define WIDEN(from) _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(from))))
+#endif
+
+#define NAME(x) x##_plain
+#define TARGET
+#define VECTOR 16
+#include "_statistic_pass.h"
+
+static const struct passes *chosen = &passes_plain;
+
+/* The passes of an instruction set that this processor has, else NULL. */
+static const struct passes *passes_of(const char *flavour)
+{
+#if defined(__x86_64__)
+    if (strcmp(flavour, "avx2") == 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &passes_avx2; /* a processor with AVX2 has F16C */
+#endif
+    return strcmp(flavour, "plain") == 0 ? &passes_plain : NULL;
+}
+
+/* Frameworks may switch a thread to flush subnormals to zero; here they count. */
+#if defined(__x86_64__)
+typedef unsigned mode;
+static mode exact_mode(void)
+{
+    mode before = _mm_getcsr();
+    _mm_setcsr(0x1f80);
+    return before;
+}
+static void back_to(mode before) { _mm_setcsr(before); }
+#elif defined(__aarch64__)
+typedef uint64_t mode;
+static void back_to(mode before) { __asm__ volatile("msr fpcr, %0" : : "r"(before) : "memory"); }
+static mode exact_mode(void)
+{
+    mode before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before) : : "memory");
+    back_to(0);
+    return before;
+}
+#else
+typedef int mode;
+static mode exact_mode(void) { return 0; }
+static void back_to(mode before) { (void)before; }
+#endif
+
+/* The L2 norm where squares would leave the range of double: of the values brought near 1 by a power of two. */
+static double scaled_norm(const double *p, size_t n, double peak)
+{
+    int exponent;
+    double sum = 0, low = 0;
+    frexp(peak, &exponent);
+    exponent = exponent > 1020 ? 1020 : exponent < -1020 ? -1020 : exponent;
+    double scale = ldexp(1.0, -exponent);
+    for (size_t i = 0; i < n;) {
+        double square = 0;
+        for (size_t end = n - i < 1024 ? n : i + 1024; i < end; i++)
+            square += (p[i] * scale) * (p[i] * scale);
+        accumulate(&sum, &low, square);
+    }
+    return sqrt(sum + low) / scale;
+}
+
+/* What `array.__array_struct__` holds: numpy's array interface. */
+struct array {
+    int two, nd;
+    char kind;
+    int itemsize, flags;
+    Py_intptr_t *shape, *strides;
+    void *data;
+    PyObject *description;
+};
+
+enum { C_ORDER = 0x1, FORTRAN_ORDER = 0x2, ALIGNED = 0x100, NATIVE = 0x200 };
+
+/* The number of elements if the passes can run over them as they lie in memory, else 0. */
+static size_t plain_size(const struct array *a)
+{
+    size_t n = 1;
+    if (!(a->flags & (C_ORDER | FORTRAN_ORDER)) || !(a->flags & ALIGNED) || !(a->flags & NATIVE))
+        return 0;
+    for (int i = 0; i < a->nd; i++)
+        n *= (size_t)a->shape[i];
+    return n;
+}
+
+/* The pass for a dtype of two bytes: float16, or a framework's bfloat16, which only the name of its type tells. */
+static floats_pass pass_for_two_bytes(PyObject *array)
+{
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+    PyObject *type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
+    floats_pass pass = NULL;
+    if (type && PyType_Check(type)) {
+        const char *name = ((PyTypeObject *)type)->tp_name, *dot = strrchr(name, '.');
+        name = dot ? dot + 1 : name;
+        pass = strcmp(name, "float16") == 0 ? chosen->float16 : strcmp(name, "bfloat16") == 0 ? chosen->bfloat16 : NULL;
+    }
+    Py_XDECREF(dtype);
+    Py_XDECREF(type);
+    PyErr_Clear(); /* something with an interface but without a dtype is neither */
+    return pass;
+}
+
+static floats_pass pass_for(const struct array *a, PyObject *array)
+{
+    if (a->kind == 'f' || a->kind == 'V')
+        return a->itemsize == 2   ? pass_for_two_bytes(array)
+               : a->kind == 'V'   ? NULL
+               : a->itemsize == 4 ? chosen->float32
+               : a->itemsize == 8 ? chosen->float64
+                                  : NULL;
+    if (a->kind == 'i')
+        return a->itemsize == 4   ? chosen->int32
+               : a->itemsize == 2 ? chosen->int16
+               : a->itemsize == 1 ? chosen->int8
+                                  : NULL;
+    if (a->kind == 'u')
+        return a->itemsize == 4   ? chosen->uint32
+               : a->itemsize == 2 ? chosen->uint16
+               : a->itemsize == 1 ? chosen->uint8
+                                  : NULL;
+    return NULL;
+}
+
+/* Let other threads run where the pass takes longer than that costs. */
+static PyThreadState *release(const struct array *a, size_t n)
+{
+    return n * (size_t)a->itemsize >= 1 << 16 ? PyEval_SaveThread() : NULL;
+}
+
+static void take_back(PyThreadState *thread)
+{
+    if (thread)
+        PyEval_RestoreThread(thread);
+}
+
+static PyObject *of_bools(const uint8_t *p, size_t n)
+{
+    int every = memchr(p, 0, n) == NULL;
+    int any = p[0] != 0 || memcmp(p, p + 1, n - 1) != 0; /* or some element differs from the first, which is 0 */
+    return Py_BuildValue("NNOOiii", PyBool_FromLong(any), PyBool_FromLong(every), Py_None, Py_None, 0, 0, 0);
+}
+
+static PyObject *of_int64s(const struct array *a, size_t n)
+{
+    struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX};
+    PyThreadState *thread = release(a, n);
+    chosen->int64(a->data, n, &all);
+    take_back(thread);
+    return Py_BuildValue("LLddiii", (long long)all.top, (long long)all.bottom, (double)all.sum / (double)n,
+                         sqrt(all.squares + all.squares_low), 0, 0, 0);
+}
+
+static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, PyObject *array, PyObject *exact_mean)
+{
+    struct floats all = {.top = -INFINITY, .bottom = INFINITY};
+    PyThreadState *thread = release(a, n);
+    pass(a->data, n, &all);
+    double peak = fmax(all.top, -all.bottom), norm = sqrt(all.squares + all.squares_low);
+    int finite = !all.nan && !all.up && !all.down;
+    if (finite && peak != 0 && !(peak > 0x1p-450 && peak < 0x1p480)) /* only float64 gets there */
+        norm = scaled_norm(a->data, n, peak);
+    take_back(thread);
+
+    double sum = all.sum + all.sum_low, mean = sum / (double)n;
+    all.top += 0.0, all.bottom += 0.0; /* takes the sign from a zero */
+    if (a->kind == 'i' || a->kind == 'u')
+        return Py_BuildValue("NNddiii", PyLong_FromDouble(all.top), PyLong_FromDouble(all.bottom), mean, norm, 0, 0, 0);
+    if (finite && !(all.slack <= 0x1p-42 * fabs(sum)))
+        return Py_BuildValue("ddNdiii", all.top, all.bottom, PyObject_CallFunctionObjArgs(exact_mean, array, NULL), norm,
+                             0, 0, 0);
+    if (all.nan)
+        all.top = all.bottom = mean = norm = NAN;
+    else if (!finite)
+        mean = all.up && all.down ? NAN : all.up ? INFINITY : -INFINITY, norm = INFINITY;
+    return Py_BuildValue("ddddLLL", all.top, all.bottom, mean, norm, (long long)all.nan, (long long)all.up,
+                         (long long)all.down);
+}
+
+static PyObject *array_struct; /* the name of the attribute */
+
+PyDoc_STRVAR(scan_doc, "scan(array, exact_mean)\n--\n\n"
+                       "The seven values of a Statistic; None for an array that the passes cannot run over as it lies.\n\n"
+                       "`exact_mean(array)` is called where a sum cancels so far that its error could matter.");
+
+static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "scan() takes an array and a function, not %zd arguments", count);
+    PyObject *capsule = PyObject_GetAttr(args[0], array_struct);
+    const struct array *a = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    PyObject *found = NULL;
+    if (a != NULL) {
+        mode before = exact_mode();
+        size_t n = plain_size(a);
+        floats_pass pass = n ? pass_for(a, args[0]) : NULL;
+        if (pass)
+            found = of_floats(a, n, pass, args[0], args[1]);
+        else if (n && a->kind == 'i' && a->itemsize == 8)
+            found = of_int64s(a, n);
+        else if (n && a->kind == 'b')
+            found = of_bools(a->data, n);
+        else
+            found = Py_NewRef(Py_None);
+        back_to(before);
+    }
+    Py_XDECREF(capsule);
+    return found;
+}
+
+PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
+                         "Use the passes compiled for an instruction set, 'avx2' or 'plain', from now on.\n\n"
+                         "False if this processor has none. For tests: the best is chosen at import.");
+
+static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
+{
+    const char *name = PyUnicode_AsUTF8(flavour);
+    if (name == NULL)
+        return NULL;
+    const struct passes *found = passes_of(name);
+    chosen = found ? found : chosen;
+    return PyBool_FromLong(found != NULL);
+}
+
+static PyMethodDef METHODS[] = {
+    {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
+    {"choose", choose, METH_O, choose_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_statistic", "The statistics of a tensor in one pass; see statistic.py.", -1, METHODS,
+};
+
+PyMODINIT_FUNC PyInit__statistic(void)
+{
+    const struct passes *best = passes_of("avx2");
+    chosen = best ? best : &passes_plain;
+    array_struct = PyUnicode_InternFromString("__array_struct__");
+    return array_struct ? PyModule_Create(&MODULE) : NULL;
+}

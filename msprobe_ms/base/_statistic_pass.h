@@ -1,0 +1,165 @@
+/* The passes over a tensor, one for each dtype, written once and compiled for each instruction set.
+ *
+ * `_statistic.c` includes this file for each instruction set and says:
+ *   NAME(x)    the name of x for this instruction set
+ *   TARGET     the attribute that chooses it
+ *   VECTOR     the bytes of one register
+ * and what compilers do not find by themselves, if there is an instruction for it:
+ *   MAX_float, MIN_float, MAX_double, MIN_double, MIN_int   (x, best): lane by lane; `best` where x is NaN
+ *   WIDEN(from)        half a register of floats to doubles
+ *   HALVES(from, to)   VECTOR / 4 values of float16 to float
+ *
+ * Data goes block by block through the first-level cache. Narrow types are first decoded to float or double, which
+ * hold each of their values.
+ */
+
+#define LANES (VECTOR / 8)
+
+typedef double NAME(doubles) __attribute__((vector_size(VECTOR)));
+typedef int64_t NAME(words) __attribute__((vector_size(VECTOR)));
+typedef int32_t NAME(ints) __attribute__((vector_size(VECTOR)));
+typedef uint32_t NAME(bits) __attribute__((vector_size(VECTOR)));
+typedef double NAME(some_doubles) __attribute__((vector_size(VECTOR), aligned(8), may_alias));
+typedef float NAME(some_floats) __attribute__((vector_size(VECTOR / 2), aligned(4), may_alias));
+typedef int64_t NAME(some_words) __attribute__((vector_size(VECTOR), aligned(8), may_alias));
+
+#define SELECT(is_better, x, best)                                                                                     \
+    ((__typeof__(best))(((NAME(words))(x) & (NAME(words))(is_better)) | ((NAME(words))(best) & ~(NAME(words))(is_better))))
+#ifndef MAX_float
+#define MAX_float(x, best) SELECT((x) > (best), x, best)
+#define MIN_float(x, best) SELECT((x) < (best), x, best)
+#define MAX_double(x, best) SELECT((x) > (best), x, best)
+#define MIN_double(x, best) SELECT((x) < (best), x, best)
+#endif
+#ifndef MIN_int
+#define MIN_int(x, best) SELECT((x) < (best), x, best)
+#endif
+#ifndef WIDEN
+#define WIDEN(from) __builtin_convertvector(*(const NAME(some_floats) *)(from), NAME(doubles))
+#endif
+#define LESSER(x, best) ((NAME(ints))MIN_int(x, best))
+
+#define T float
+#define OF(x) NAME(x##_float)
+#define LOAD(from) WIDEN(from)
+#define BEST(more, x, best) more##_float(x, best)
+#include "_statistic_block.h"
+
+#define T double
+#define OF(x) NAME(x##_double)
+#define LOAD(from) (*(const NAME(some_doubles) *)(from))
+#define BEST(more, x, best) more##_double(x, best)
+#include "_statistic_block.h"
+
+TARGET static const float *NAME(decode_float16)(const uint16_t *p, size_t n, float *to)
+{
+    size_t i = 0;
+#ifdef HALVES
+    for (; i + VECTOR / 4 <= n; i += VECTOR / 4)
+        HALVES(p + i, to + i);
+#endif
+    for (; i < n; i++) {
+        /* A float16's digits at their place in a float are too small by 2^112. Multiplying mends subnormals as well. */
+        union { uint32_t bits; float value; } half = {(uint32_t)(p[i] & 0x7fff) << 13};
+        half.value *= 0x1p112f;
+        half.bits |= (half.value >= 65536.0f ? 0x7f800000 : 0) | (uint32_t)(p[i] & 0x8000) << 16;
+        to[i] = half.value;
+    }
+    return to;
+}
+
+TARGET static const float *NAME(decode_bfloat16)(const uint16_t *p, size_t n, float *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        union { uint32_t bits; float value; } upper_half = {(uint32_t)p[i] << 16};
+        to[i] = upper_half.value;
+    }
+    return to;
+}
+
+#define DECODE(name, source, T)                                                                                        \
+    TARGET static const T *NAME(decode_##name)(const source *p, size_t n, T *to)                                       \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            to[i] = (T)p[i];                                                                                           \
+        return to;                                                                                                     \
+    }
+DECODE(int8, int8_t, float)
+DECODE(uint8, uint8_t, float)
+DECODE(int16, int16_t, float)
+DECODE(uint16, uint16_t, float)
+DECODE(int32, int32_t, double)
+DECODE(uint32, uint32_t, double)
+
+/* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough. */
+#define PASS(name, source, T, decode, like)                                                                            \
+    TARGET static void NAME(name)(const void *data, size_t n, struct floats *all)                                      \
+    {                                                                                                                  \
+        T buffer[BLOCK / sizeof(T)];                                                                                   \
+        for (const source *p = data; n > 0;) {                                                                         \
+            size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
+            const T *block = decode(p, m, buffer);                                                                     \
+            NAME(add_##T)(all, block, m, like, block == buffer ? block : block + m);                                   \
+            p += m, n -= m;                                                                                            \
+        }                                                                                                              \
+    }
+#define AS_IT_IS(p, n, buffer) (p)
+PASS(float64, double, double, AS_IT_IS, 0)
+PASS(float32, float, float, AS_IT_IS, LOOK)
+PASS(bfloat16, uint16_t, float, NAME(decode_bfloat16), LOOK)
+PASS(float16, uint16_t, float, NAME(decode_float16), 1) /* all float16 are multiples of 2^-24 below 2^16 */
+PASS(int8, int8_t, float, NAME(decode_int8), 1)
+PASS(uint8, uint8_t, float, NAME(decode_uint8), 1)
+PASS(int16, int16_t, float, NAME(decode_int16), 1)
+PASS(uint16, uint16_t, float, NAME(decode_uint16), 1)
+PASS(int32, int32_t, double, NAME(decode_int32), 1)
+PASS(uint32, uint32_t, double, NAME(decode_uint32), 1)
+
+/* float64 does not hold every int64, so extremes and sum stay integers. */
+TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
+{
+    while (n > 0) {
+        size_t m = n < BLOCK / 8 ? n : BLOCK / 8, i = 0;
+        int64_t top = all->top, bottom = all->bottom, upper = 0, lower = 0;
+        for (size_t j = 0; j < m; j++) {
+            top = p[j] > top ? p[j] : top;
+            bottom = p[j] < bottom ? p[j] : bottom;
+            upper += p[j] >> 32, lower += p[j] & 0xffffffff;
+        }
+        NAME(doubles) squares = {0};
+        for (; i + LANES <= m; i += LANES) {
+            NAME(doubles) x = __builtin_convertvector(*(const NAME(some_words) *)(p + i), NAME(doubles));
+            squares += x * x;
+        }
+        double square = 0;
+        for (; i < m; i++)
+            square += (double)p[i] * (double)p[i];
+        for (int j = 0; j < LANES; j++)
+            square += squares[j];
+        all->top = top, all->bottom = bottom, all->sum += (__int128)upper * 0x100000000 + lower;
+        accumulate(&all->squares, &all->squares_low, square);
+        p += m, n -= m;
+    }
+}
+
+static const struct passes NAME(passes) = {
+    NAME(float16), NAME(bfloat16), NAME(float32), NAME(float64), NAME(int8),  NAME(uint8),
+    NAME(int16),   NAME(uint16),   NAME(int32),   NAME(uint32),  NAME(int64),
+};
+
+#undef NAME
+#undef TARGET
+#undef VECTOR
+#undef LANES
+#undef SELECT
+#undef MAX_float
+#undef MIN_float
+#undef MAX_double
+#undef MIN_double
+#undef MIN_int
+#undef WIDEN
+#undef HALVES
+#undef LESSER
+#undef DECODE
+#undef PASS
+#undef AS_IT_IS

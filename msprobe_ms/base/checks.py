@@ -1,0 +1,111 @@
+"""What a setting may be: a check takes what the file says and gives what we keep, or says what is wrong with it.
+
+A check knows no place; whoever asks adds where (`sections.checked`).
+"""
+
+import json
+import os
+from collections.abc import Callable
+from difflib import get_close_matches
+from itertools import pairwise
+from pathlib import Path, PurePath
+from typing import Any
+
+from .errors import SettingsError
+
+Check = Callable[[object], Any]
+
+
+def shown(value: object) -> str:
+    """A value for a message, as JSON writes it, cut where it would fill the screen."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError):  # keys that JSON does not have; a list that holds itself
+        text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listed(words: tuple[str, ...]) -> str:
+    """Words for a message: `"a", "b", "c"`."""
+    return ", ".join(map(shown, words))
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str:
+    """The known word that was probably meant, empty where none is near; letter case does not count."""
+    spelled = {each.lower(): each for each in known}
+    near = get_close_matches(word.lower(), list(spelled), 1)
+    return spelled[near[0]] if near else ""
+
+
+def unread(value: object) -> object:
+    """For settings that only other frameworks read: the value, or None for one that means nothing."""
+    return None if value in (False, "", [], -1) else value
+
+
+def flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise SettingsError(f"{shown(value)} is not a truth value; write true or false")
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """A list of texts. An empty text is refused: as a pattern it would match every name."""
+    if isinstance(value, str):
+        raise SettingsError(f"{shown(value)} is a single text; write a list, [{shown(value)}]")
+    if not isinstance(value, list | tuple):
+        raise SettingsError(f'{shown(value)} is not a list of texts; write [] or a list such as ["relu"]')
+    for element in value:
+        if not isinstance(element, str) or not element:
+            raise SettingsError(f"{shown(element)} is not a name; the list may hold texts of at least one character")
+    return tuple(value)
+
+
+def one_of(*allowed: str) -> Check:
+    """A check for one word out of these."""
+
+    def check(value: object) -> str:
+        if isinstance(value, str) and value in allowed:
+            return value
+        near = nearest(value, allowed) if isinstance(value, str) else ""
+        hint = f"did you mean {shown(near)}? It may be" if near else "it may be"
+        raise SettingsError(f"{shown(value)} is not known here; {hint} one of {listed(allowed)}")
+
+    return check
+
+
+def whole(low: int, *, also: tuple[int, ...] = ()) -> Check:
+    """A check for a whole number from `low` on, or one of `also`. True and false are no numbers."""
+
+    def check(value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and (value >= low or value in also):
+            return value
+        more = "".join(f", or {number}" for number in also)
+        raise SettingsError(f"{shown(value)} does not fit; write a whole number from {low} on{more}")
+
+    return check
+
+
+def ascending(value: object) -> tuple[int | float, ...]:
+    """A list of different numbers in rising order, each within the range of int64."""
+    if not isinstance(value, list | tuple) or not value:
+        raise SettingsError(f"{shown(value)} is not a list of numbers; write one such as [-1, 0, 1]")
+    for number in value:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not -(2**63) <= number < 2**63:
+            raise SettingsError(f"{shown(number)} is not a number within int64; write numbers such as [-1, 0, 1]")
+    if any(right <= left for left, right in pairwise(value)):
+        raise SettingsError(f"{shown(value)} does not rise; sort it and remove what stands twice")
+    return tuple(value)
+
+
+def folder(value: object) -> Path:
+    """Where to write, absolute against the working directory of now; it need not exist yet."""
+    if not isinstance(value, str | PurePath):
+        raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
+    if not str(value):
+        raise SettingsError("the path is empty; name the folder that the dump shall be written to")
+    if "\0" in str(value):
+        raise SettingsError(f"{shown(value)} holds a NUL character, which no path can; remove it")
+    path = Path(value).absolute()
+    if os.path.exists(path) and not os.path.isdir(path):  # pathlib's own questions raise on a name that is too long
+        raise SettingsError(f"{shown(value)} is a file; name a folder, or a path that does not exist yet")
+    return path

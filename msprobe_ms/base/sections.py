@@ -1,0 +1,179 @@
+"""The settings of each task, one frozen dataclass per section of the configuration file.
+
+Defaults stand here and nowhere else.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .checks import ascending, flag, listed, one_of, shown, texts, unread, whole
+from .data_mode import DataMode, parts
+from .errors import SettingsError
+from .fields import setting
+from .scope import wrong_bounds
+
+_KERNELS_ONLY = "only kernel dumps (level L2) read it"
+_PYTORCH_ONLY = "only the PyTorch tool reads it"
+_NEVER_USED = "it was never used with MindSpore"
+_ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
+_STATISTICS = (
+    *("statistics", "md5", "max", "min", "mean", "l2norm", "count", "zero count", "positive zero count"),
+    *("negative zero count", "nan count", "positive inf count", "negative inf count", "hash"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What every section can be asked."""
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        """What does not go together: the file's word, and what is wrong with it."""
+        yield from ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectSettings(Section):
+    """What the tasks `statistics` and `tensor` share. `patterns` is what the file calls `list`.
+
+    `tensor_list` has the patterns of calls whose tensors are saved too; only task `statistics` can set it.
+    """
+
+    scope: tuple[str, ...] = setting(texts, ())
+    patterns: tuple[str, ...] = setting(texts, (), key="list")
+    data_mode: DataMode = setting(parts, DataMode())  # noqa: RUF009  # makes a field
+    summary_mode: str | tuple[str, ...] = setting(one_of("statistics", "md5"), "statistics")
+    tensor_list: tuple[str, ...] = ()
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if wrong := wrong_bounds(level, self.scope):
+            yield "scope", wrong
+        if async_dump and self.summary_mode == "md5":
+            yield "summary_mode", '"md5" cannot be had with async_dump; set async_dump to false, or use "statistics"'
+
+
+def summary(value: object) -> str | tuple[str, ...]:
+    """One word, or a list of statistics as kernel dumps take it."""
+    if not isinstance(value, list | tuple):
+        return str(one_of("statistics", "md5")(value))
+    return tuple(one_of(*_STATISTICS)(element) for element in value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsSettings(CollectSettings):
+    """Task `statistics`: numbers about every tensor."""
+
+    summary_mode: str | tuple[str, ...] = setting(
+        summary, "statistics", inert=_ALL_FOUR, when=lambda value: isinstance(value, tuple)
+    )
+    tensor_list: tuple[str, ...] = setting(texts, ())
+    device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY)
+    precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSettings(CollectSettings):
+    """Task `tensor`: the tensors themselves, with their statistics."""
+
+    file_format: str = setting(one_of("npy", "bin"), "npy", inert=_KERNELS_ONLY)
+    backward_input: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    online_run_ut: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    nfs_path: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    host: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    port: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    bench_path: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    diff_nums: object = setting(unread, None, inert=_PYTORCH_ONLY)
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        yield from super().contradictions(level, async_dump)
+        if async_dump and level != "debug" and not self.patterns:
+            yield (
+                "list",
+                'async_dump keeps tensors in memory, so "list" must name which; fill it, or set async_dump to false',
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructureSettings(Section):
+    """Task `structure`: names, stacks and nesting without values. No settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExceptionDumpSettings(Section):
+    """Task `exception_dump`: kernels that end in an exception. No settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverflowCheckSettings(Section):
+    """Task `overflow_check`: the first calls whose tensors are not finite."""
+
+    overflow_nums: int = setting(whole(1, also=(-1,)), 1)
+    check_mode: str = setting(one_of("all", "aicore", "atomic"), "all", inert="only MindSpore before 2.3 reads it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeBenchmarkSettings(Section):
+    """Task `free_benchmark`: disturb an input a little, and watch the output. `apis` is what the file calls `list`."""
+
+    apis: tuple[str, ...] = setting(texts, (), key="list")
+    scope: tuple[str, ...] = setting(texts, (), inert=_NEVER_USED)
+    fuzz_device: str = setting(one_of("npu"), "npu")
+    pert_mode: str = setting(
+        one_of("improve_precision", "add_noise", "bit_noise", "no_change", "change_value"), "improve_precision"
+    )
+    handler_type: str = setting(one_of("check", "fix"), "check")
+    fuzz_level: str = setting(one_of("L1"), "L1")
+    fuzz_stage: str = setting(one_of("forward", "backward"), "forward")
+    if_preheat: bool = setting(flag, False, inert=_NEVER_USED)
+    preheat_step: int = setting(whole(0), 15, inert=_NEVER_USED)
+    max_sample: int = setting(whole(0), 20, inert=_NEVER_USED)
+
+    def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if self.handler_type == "fix" and self.pert_mode != "improve_precision":
+            yield (
+                "pert_mode",
+                f'{shown(self.pert_mode)} cannot be fixed; use "improve_precision", or handler_type "check"',
+            )
+        if self.handler_type == "fix" and self.fuzz_stage != "forward":
+            yield "fuzz_stage", f'{shown(self.fuzz_stage)} cannot be fixed; use "forward", or handler_type "check"'
+
+
+_PARAMETER = re.compile(r"[A-Za-z0-9_.]+")
+
+
+def parameters(value: object) -> tuple[str, ...]:
+    """A list of parameter names."""
+    for name in texts(value):
+        if not _PARAMETER.fullmatch(name):
+            raise SettingsError(f"{shown(name)} is not a parameter's name; write letters, digits, '_' and '.' only")
+    return texts(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradProbeSettings(Section):
+    """Task `grad_probe`: the gradients of the parameters at every step."""
+
+    grad_level: str = setting(one_of("L0", "L1", "L2"), "L1")
+    param_list: tuple[str, ...] = setting(parameters, ())
+    bounds: tuple[int | float, ...] = setting(ascending, (-1, 0, 1))
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "statistics": StatisticsSettings,
+    "tensor": TensorSettings,
+    "structure": StructureSettings,
+    "overflow_check": OverflowCheckSettings,
+    "free_benchmark": FreeBenchmarkSettings,
+    "grad_probe": GradProbeSettings,
+    "exception_dump": ExceptionDumpSettings,
+}
+PRECHECK = ("run_ut", "acc_check")
+"""Sections for the API precheck, under their older and newer name; collection does not read them."""
+
+
+def task_name(value: object) -> str:
+    """The name of something that a training run can collect."""
+    if value in PRECHECK:
+        what = f"{shown(value)} is the API precheck, which is a command of its own and not a task of a training run"
+        raise SettingsError(f"{what}; choose one of {listed(tuple(SECTIONS))}")
+    return str(one_of(*SECTIONS)(value))

@@ -1,0 +1,161 @@
+"""The settings of a collection: the configuration file and the arguments of the debugger, read once, at the door.
+
+Users' words (`task`, `level`, `list`, `summary_mode`) stop here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from . import config_file, not_built
+from .checks import flag, folder, one_of, shown, texts
+from .data_mode import DataMode
+from .errors import SettingsError
+from .fields import Where, checked, inert, setting, settings_of
+from .log import once
+from .sections import PRECHECK, SECTIONS, Section, StatisticsSettings, task_name
+from .steps import compact, holds, numbers
+
+WITHOUT_FILE: dict[str, object] = {"dump_path": "./dump_path"}
+"""What stands in the configuration when no file is named; everything else has its default."""
+
+_PYTORCH_ONLY = "only the PyTorch tool reads it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is collected, where it goes, and the section of the task. `dump_path` is absolute."""
+
+    task: str = setting(task_name, "statistics")
+    dump_path: Path = setting(folder)  # noqa: RUF009  # makes a field
+    rank: tuple[int, ...] = setting(numbers, ())
+    step: tuple[int, ...] = setting(numbers, ())
+    level: str = setting(one_of("L0", "L1", "L2", "mix", "debug"), "L1")
+    async_dump: bool = setting(flag, False)
+    precision: str = setting(one_of("high", "low"), "low")
+    extra_info: bool = setting(flag, True)
+    enable_dataloader: bool = setting(flag, False, inert=_PYTORCH_ONLY)
+    dump_enable: bool | None = setting(flag, None, inert=_PYTORCH_ONLY)
+    risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=_PYTORCH_ONLY)
+    custom_op_namespaces: tuple[str, ...] = setting(texts, (), inert=_PYTORCH_ONLY)
+    section: Section = field(default_factory=StatisticsSettings)
+
+    def takes_step(self, step: int) -> bool:
+        """Whether a step is collected."""
+        return holds(self.step, step)
+
+    def takes_rank(self, rank: int | None) -> bool:
+        """Whether a process is collected; one without a rank (a single card) always is."""
+        return rank is None or holds(self.rank, rank)
+
+    @property
+    def last_step(self) -> int | None:
+        """The step after which nothing is left to collect; None where there is no last one."""
+        return self.step[-1] if self.step else None
+
+    def described(self) -> dict[str, object]:
+        """The settings in the words of the configuration file, as JSON holds them; `load` reads them back.
+
+        Settings without effect are left out.
+        """
+        return {**_in_force(self), self.task: _in_force(self.section)}
+
+
+def load(
+    config_path: "str | PathLike[str] | None" = None,
+    *,
+    task: str | None = None,
+    dump_path: "str | PathLike[str] | None" = None,
+    level: str | None = None,
+    step: list[int | str] | None = None,
+) -> Settings:
+    """The settings that a file and arguments mean; an argument that is not None stands in place of the file's.
+
+    Without a file every setting has its default, and the dump goes to `./dump_path`. Raises `SettingsError` where
+    something cannot be read, cannot be meant, or cannot be served by this version. A setting that has no effect
+    here is noted once.
+    """
+    arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
+    arguments = {key: value for key, value in arguments.items() if value is not None}
+    written = WITHOUT_FILE if config_path is None else config_file.read(config_path)
+    origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
+    settings = meant({**written, **arguments}, origin)
+    owners = ((settings, origin.common), (settings.section, origin.inside(settings.task)))
+    for owner, where in owners:
+        for key, message in not_built.refused(owner):
+            raise SettingsError(f"{where(key)}: {message}")
+    for owner, where in owners:
+        for key, reason in inert(owner):
+            once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
+    return settings
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where settings come from, for messages: a file, and the arguments that stand in place of its own."""
+
+    file: str
+    arguments: frozenset[str] = frozenset()
+
+    def common(self, key: str) -> str:
+        """The place of a common setting."""
+        return f"argument {shown(key)} of PrecisionDebugger" if key in self.arguments else f"{self.file}, {key}"
+
+    def inside(self, section: str) -> Where:
+        """The place of a setting in a section, by its key."""
+        return lambda key: f"{self.file}, {section}.{key}"
+
+
+def meant(given: Mapping[str, object], origin: Origin) -> Settings:
+    """The settings that a configuration means, also those that this version cannot serve (`not_built`).
+
+    Sections of other tasks are not looked at.
+    """
+    sections = (*SECTIONS, *PRECHECK)
+    if looks := config_file.other_file([key for key in given if key not in (*settings_of(Settings), *sections)]):
+        raise SettingsError(f"{origin.file}: {looks}, and a collection's configuration to PrecisionDebugger")
+    values = checked(Settings, given, origin.common, _homes(), beside=sections)
+    if "dump_path" not in values:
+        what = "the setting is missing; name the folder to write to there, or pass dump_path to PrecisionDebugger"
+        raise SettingsError(f"{origin.common('dump_path')}: {what}")
+    section = _section(values.get("task", Settings.task), given, origin)
+    settings = Settings(**values, section=section)
+    for key, wrong in section.contradictions(settings.level, settings.async_dump):
+        raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
+    return settings
+
+
+def _section(task: str, given: Mapping[str, object], origin: Origin) -> Section:
+    written = given.get(task)
+    if written is None:
+        written = {}
+    if not isinstance(written, dict):
+        raise SettingsError(f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or fill it")
+    homes = {**_homes(), **dict.fromkeys(settings_of(Settings), "the top level of the file")}
+    values = checked(SECTIONS[task], written, origin.inside(task), homes)
+    return SECTIONS[task](**values)
+
+
+def _homes() -> dict[str, str]:
+    """For a key that stands in the wrong place: the first section that knows it."""
+    return {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
+
+
+def _in_force(owner: object) -> dict[str, object]:
+    return {
+        key: _plain(key, getattr(owner, each.name))
+        for key, each in settings_of(type(owner)).items()
+        if not (each.metadata["inert"] and each.metadata["when"] is None)
+    }
+
+
+def _plain(key: str, value: Any) -> object:
+    if key in ("rank", "step"):
+        return compact(value)
+    if isinstance(value, DataMode):
+        return value.described()
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,172 @@
+"""The statistics of one tensor: extremes, mean, norm, what is not finite, and the digest of its bytes.
+
+One fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both give the same
+extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+try:
+    from . import _statistic  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    kernel: Any = _statistic
+except ImportError:  # it was installed without a compiler: the numpy passes serve
+    kernel = None
+
+Number = int | float | bool | None
+Array = np.ndarray[Any, Any]
+
+_BLOCK = 1 << 16  # elements: as float64, a block and what is made of it stay in the second-level cache
+
+
+class Statistic(NamedTuple):
+    """Max, min, mean and L2 norm of one tensor (None where it has none), and how many elements are not finite."""
+
+    max: Number
+    min: Number
+    mean: Number
+    norm: Number
+    nan_count: int = 0
+    positive_inf_count: int = 0
+    negative_inf_count: int = 0
+
+
+def statistic(array: Array) -> Statistic:
+    """The statistics of an array of any shape, byte order and layout; it is neither changed nor kept.
+
+    - float16, bfloat16, float32, float64: `max` and `min` are exact, NaN if any element is; a zero is 0.0, never -0.0.
+      `mean` is sum / size, `norm` the square root of the sum of squares. Each is within 1e-12 of its exact value,
+      relative to that value: also where a sum cancels, where squares or the sum leave the range of float64, and for
+      subnormal elements (but a result that is itself subnormal has only the digits that float64 gives it). A norm
+      beyond float64 is inf. With a NaN both are NaN; with infinities the norm is inf, the mean the infinity or, with
+      both of them, NaN.
+    - Integers of every width: `max` and `min` are exact Python ints; the sum is exact, `mean` off by two roundings
+      at most, `norm` as above.
+    - bool: `max` is any, `min` is all, both bool; no mean, no norm.
+    - complex64, complex128: of the absolute values as `np.abs` rounds them, to half the width.
+    - Empty arrays, text, dates, objects and records have no statistic. Wider floats are rounded to float64 first.
+    """
+    if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
+        return Statistic(*found)
+    array = _plain(array)
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        return Statistic(None, None, None, None)
+    if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
+        return Statistic(*found)
+    with np.errstate(all="ignore"):
+        return _by_numpy(array.reshape(-1))
+
+
+def digest(array: Array) -> str:
+    """CRC-32 of the elements' bytes in C order, as eight lower-case hex digits; bfloat16 is widened first."""
+    flat = np.ascontiguousarray(widen(array)).reshape(-1)
+    return f"{zlib.crc32(flat.view(np.uint8).data):08x}"
+
+
+def widen(array: Array) -> Array:
+    """A bfloat16 array as float32, which holds each of its values; every other array as it is.
+
+    bfloat16 is known by its type's name: numpy has none, so each framework registers one of its own.
+    """
+    if array.dtype.itemsize != 2 or array.dtype.type.__name__ != "bfloat16":
+        return array
+    wide = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32)
+    wide <<= 16  # a bfloat16 is the upper half of a float32; a cast would go element by element
+    return wide.view(np.float32).reshape(array.shape)
+
+
+def _plain(array: Array) -> Array:
+    """The same values contiguous, aligned, in native byte order and, for numbers, in a dtype that the passes know."""
+    array = widen(array)
+    with np.errstate(all="ignore"):
+        if array.dtype.kind == "c":
+            array = np.abs(array)
+        if array.dtype.kind not in "biuf":
+            return array
+        wanted = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
+        return np.require(array, wanted, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _by_numpy(array: Array) -> Statistic:
+    """The statistics of a plain, flat, non-empty array without the kernel."""
+    kind = array.dtype.kind
+    if kind == "b":
+        return Statistic(bool(array.any()), bool(array.all()), None, None)
+    return _of_floats(array) if kind == "f" else _of_integers(array)
+
+
+def _of_integers(array: Array) -> Statistic:
+    if array.dtype.itemsize < 8:
+        total = int(array.sum(dtype=np.int64))
+    else:  # in two halves, which are both far from overflow
+        lower = int((array & array.dtype.type(0xFFFFFFFF)).sum())
+        total = (int((array >> array.dtype.type(32)).sum()) << 32) + lower
+    norm = math.sqrt(math.fsum(np.square(block).sum() for block in _blocks(array)))
+    return Statistic(int(array.max()), int(array.min()), total / array.size, norm)
+
+
+def _of_floats(array: Array) -> Statistic:
+    tops, bottoms, sums, squares = [], [], [], []
+    for block in _blocks(array):
+        tops.append(block.max())
+        bottoms.append(block.min())
+        sums.append(block.sum())
+        squares.append(np.square(block).sum())
+    top, bottom = float(np.max(tops)) + 0.0, float(np.min(bottoms)) + 0.0  # + 0.0 takes the sign from a zero
+    if not (math.isfinite(top) and math.isfinite(bottom)):
+        return _of_non_finite(array, top, bottom)
+    peak = max(top, -bottom)
+    if peak == 0:
+        return Statistic(top, bottom, 0.0, 0.0)
+    if not 2.0**-450 < peak < 2.0**480:  # squares or sums may leave the range of float64
+        return Statistic(top, bottom, _exact_mean(array), _scaled_norm(array, peak))
+    norm, total = math.sqrt(math.fsum(squares)), math.fsum(sums)
+    # Pairwise summation is off by less than 32 roundings of the sum of magnitudes, which Cauchy and Schwarz bound.
+    certain = 2.0**-48 * math.sqrt(array.size) * norm <= 5e-13 * abs(total)
+    return Statistic(top, bottom, total / array.size if certain else _exact_mean(array), norm)
+
+
+def _of_non_finite(array: Array, top: float, bottom: float) -> Statistic:
+    nan, up, down = (int(np.count_nonzero(found)) for found in (array != array, array == math.inf, array == -math.inf))
+    mean = math.nan if nan or (up and down) else math.inf if up else -math.inf
+    return Statistic(top, bottom, mean, math.nan if nan else math.inf, nan, up, down)
+
+
+def _scaled_norm(array: Array, peak: float) -> float:
+    """The L2 norm of finite values of magnitude at most `peak`, brought near 1 by a power of two."""
+    scale = math.ldexp(1.0, min(max(-math.frexp(peak)[1], -1020), 1020))
+    return math.sqrt(math.fsum(np.square(block * scale).sum() for block in _blocks(array))) / scale
+
+
+def _exact_mean(array: Array) -> float:
+    """The mean of finite floats, rounded once, however far their sum cancels."""
+    return float(sum(map(Fraction, _slices(widen(array).reshape(-1))), Fraction()) / array.size)  # type: ignore[arg-type]
+
+
+def _slices(array: Array) -> Iterator[float | Fraction]:
+    """Numbers that add up to exactly the sum of the array.
+
+    Adding and taking away a large `anchor` cuts every element at the same binary digit. What is above the cut are
+    multiples of one unit, few enough that they add up without error in any order; what is below goes round again (after
+    Rump, Ogita and Oishi, Accurate Floating-Point Summation, SIAM J. Sci. Comput. 31, 2008).
+    """
+    for block in _blocks(array):
+        last = math.inf
+        while 0 < (peak := max(float(block.max()), -float(block.min()))) < last:
+            lower = 2.0**-64 if peak > 2.0**900 else 1.0  # or the anchor would overflow
+            anchor = math.ldexp(1.0, math.frexp(peak * lower)[1] + block.size.bit_length() + 1)
+            above = (block * lower + anchor) - anchor
+            yield Fraction(float(above.sum())) / Fraction(lower)
+            block, last = block - above / lower, peak
+
+
+def _blocks(array: Array) -> Iterator[Array]:
+    """The array piece by piece as float64: it fits in cache, and numpy's own float16 passes crawl."""
+    for start in range(0, array.size, _BLOCK):
+        yield array[start : start + _BLOCK].astype(np.float64, copy=False)

@@ -1,0 +1,75 @@
+"""Which parts of a call are kept."""
+
+from itertools import product
+
+import pytest
+
+from msprobe.base.data_mode import DataMode, parts
+from msprobe.base.errors import SettingsError
+
+
+@pytest.mark.parametrize(
+    ("words", "forward_input", "forward_output", "backward_input", "backward_output"),
+    [
+        ([], True, True, True, True),
+        (["all"], True, True, True, True),
+        (["forward"], True, True, False, False),
+        (["backward"], False, False, True, True),
+        (["input"], True, False, True, False),
+        (["output"], False, True, False, True),
+        (["forward", "input"], True, False, False, False),
+        (["output", "backward"], False, False, False, True),
+        (["forward", "backward"], True, True, True, True),
+        (["input", "output"], True, True, True, True),
+        (["forward", "backward", "input"], True, False, True, False),
+        (["forward", "input", "output"], True, True, False, False),
+        (["forward", "backward", "input", "output"], True, True, True, True),
+        (["input", "input"], True, False, True, False),
+    ],
+)
+def test_the_side_that_is_missing_is_completed(words, forward_input, forward_output, backward_input, backward_output):
+    mode = parts(words)
+    assert mode.forward_input is forward_input
+    assert mode.forward_output is forward_output
+    assert mode.backward_input is backward_input
+    assert mode.backward_output is backward_output
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["all"], True),
+        (["input"], True),
+        (["forward"], False),
+        (["forward", "input"], False),
+        (["backward"], True),
+        (["forward", "backward"], True),
+    ],
+)
+def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
+    assert parts(words).parameters_grad is kept
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["all", "forward"], '"all" stands beside other words in ["all", "forward"]; write ["all"] or leave "all" out'),
+        (["all", "all"], '"all" stands beside other words'),
+        (["forwards"], '"forwards" is not known here; choose from "all", "input", "output", "forward", "backward"'),
+        (["input", "input", "input", "input", "output"], "5 words are more than 4; write each at most once"),
+        ("all", '"all" is a single text; write a list, ["all"]'),
+        (["forward", 1], "1 is not a name; the list may hold texts"),
+        (1, "1 is not a list of texts; write [] or"),
+    ],
+)
+def test_what_is_no_data_mode_is_said(words, says):
+    with pytest.raises(SettingsError) as caught:
+        parts(words)
+    assert says in str(caught.value)
+
+
+def test_a_description_means_the_same():
+    for sides, kept in product([(True, True), (True, False), (False, True)], repeat=2):
+        mode = DataMode(*sides, *kept)
+        assert parts(mode.described()) == mode
+    assert DataMode().described() == ["all"]

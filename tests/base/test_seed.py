@@ -1,0 +1,33 @@
+"""What `seed_all` refuses, before it touches anything; what it does stands in `tests/cell_dump/test_seed.py`."""
+
+import os
+import random
+
+import pytest
+
+from msprobe.base.errors import SettingsError
+from msprobe.base.seed import seed_all
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"seed": -1}, "seed is -1; choose a whole number from 0 to 4294967295"),
+        ({"seed": 2**32}, "seed is 4294967296; choose a whole number from 0 to 4294967295"),
+        ({"seed": True}, "seed is True; choose a whole number"),
+        ({"seed": 1.0}, "seed is 1.0; choose a whole number"),
+        ({"seed": "1"}, "seed is '1'; choose a whole number"),
+        ({"seed": None}, "seed is None; choose a whole number"),
+        ({"mode": "ON"}, "mode is 'ON'; choose True, False, or None"),
+        ({"mode": 1}, "mode is 1; choose True, False, or None"),
+        ({"rm_dropout": None}, "rm_dropout is None; choose True or False"),
+        ({"rm_dropout": 0}, "rm_dropout is 0; choose True or False"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_before_anything_is_seeded(arguments, says):
+    before = random.getstate(), dict(os.environ)
+    with pytest.raises(SettingsError) as caught:
+        seed_all(**arguments)
+    assert str(caught.value).startswith("seed_all: ")
+    assert says in str(caught.value)
+    assert (random.getstate(), dict(os.environ)) == before

@@ -1,0 +1,78 @@
+"""Lists of ranks and steps."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msprobe.base.errors import SettingsError
+from msprobe.base.steps import compact, holds, numbers
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ([], ()),
+        ([0, "3-5", 4], (0, 3, 4, 5)),
+        ([7, 3, 7], (3, 7)),
+        (["2"], (2,)),
+        (["007"], (7,)),
+        (["4-4"], (4,)),
+        ([0, 1_000_000], (0, 1_000_000)),
+        (["999998-1000000"], (999_998, 999_999, 1_000_000)),
+        ((1, "2-3"), (1, 2, 3)),
+    ],
+)
+def test_a_list_means_its_sorted_union(written, meant):
+    assert numbers(written) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        (["5-3"], '"5-3" runs backwards; write the smaller number first, "3-5"'),
+        (["-3"], '"-3" is neither a number nor a range; write'),
+        (["1-2-3"], '"1-2-3" is neither a number nor a range'),
+        (["a-b"], '"a-b" is neither a number nor a range'),
+        ([""], '"" is neither a number nor a range'),
+        (["3 - 5"], '"3 - 5" is neither a number nor a range'),
+        (["٣"], "is neither a number nor a range"),
+        ([True], "true is neither a number nor a range"),
+        ([1.0], "1.0 is neither a number nor a range"),
+        ([None], "null is neither a number nor a range"),
+        ([[1]], "[1] is neither a number nor a range"),
+        ([-1], "-1 is outside 0 to 1000000; choose numbers within"),
+        ([1_000_001], "1000001 is outside 0 to 1000000"),
+        (["0-1000001"], '"0-1000001" is outside 0 to 1000000'),
+        (["9" * 5000], "is outside 0 to 1000000"),
+        (3, '3 is not a list; write one such as [0, "3-5"], or [] for all'),
+        ("0-3", '"0-3" is not a list'),
+        ({"0": 1}, "is not a list"),
+        ([0] * 1_000_001, "the list has 1000001 elements, more than 1000000; write ranges"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_no_list_of_numbers_is_said(written, says):
+    with pytest.raises(SettingsError) as caught:
+        numbers(written)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_a_compact_list_is_json_and_read_back(steps):
+    meant = tuple(sorted(steps))
+    written = compact(meant)
+    assert numbers(json.loads(json.dumps(written))) == meant
+    assert len(written) <= len(meant)
+
+
+def test_a_compact_list_has_ranges_from_three_in_a_row():
+    assert compact((0, 1, 3, 4, 5, 9)) == [0, 1, "3-5", 9]
+    assert compact(()) == []
+
+
+@given(st.sets(st.integers(0, 40)), st.integers(0, 50))
+def test_a_list_holds_its_numbers_and_the_empty_one_all(steps, number):
+    assert holds(tuple(sorted(steps)), number) == (not steps or number in steps)
