@@ -1,0 +1,151 @@
+"""A small writer of dumps, for tests that need exactly this call with exactly that value."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msprobe.store.read import read
+from msprobe.store.record import Dump
+
+
+@dataclass
+class Tensor:
+    """A tensor record: `value` plus 0, 0.25, 0.5, 0.75, or the array itself."""
+
+    value: Any
+    source: str = ""
+    dtype: str = "Float32"
+    gradient: str = "own"
+
+    @property
+    def array(self) -> np.ndarray:
+        if isinstance(self.value, np.ndarray):
+            return self.value
+        return (np.arange(4).reshape(2, 2) / 4 + self.value).astype(np.float32)
+
+
+@dataclass
+class Value:
+    """A record that is no tensor."""
+
+    value: Any
+
+
+class Builder:
+    """Collects calls and writes them as a dump; `mode` is statistics, tensor or digest."""
+
+    def __init__(self, folder: Path, mode: str = "statistics", level: str = "mix", framework: str = "mindspore") -> None:
+        self.folder = folder / "step0" / "rank"
+        self.mode, self.level, self.framework = mode, level, framework
+        self.data: dict[str, Any] = {}
+        self.construct: dict[str, str | None] = {}
+        self.stacks: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
+
+    def call(self, name, inputs=(), outputs=(), *, parameters=None, kwargs=None, parent=None, stack=(), missing=()):
+        entry: dict[str, Any] = {}
+        if inputs is None:  # as `data_mode` leaves it out
+            pass
+        elif ".backward" in name:
+            entry = {"input": [self._record(f"{name}.input.{n}", v) for n, v in enumerate(inputs)]}
+        else:
+            entry = {
+                "input_args": [self._record(f"{name}.input.{n}", v) for n, v in enumerate(inputs)],
+                "input_kwargs": {k: self._record(f"{name}.kwargs.{k}", v) for k, v in (kwargs or {}).items()},
+            }
+        if parameters:
+            entry["parameters"] = {k: self._record(f"{name}.parameters.{k}", v) for k, v in parameters.items()}
+        if outputs is not None:
+            entry["output"] = [self._record(f"{name}.output.{n}", v) for n, v in enumerate(outputs)]
+        if missing:
+            entry["missing"] = list(missing)
+        self.data[name] = entry
+        self.construct[name] = parent
+        if stack:
+            self.stacks[str(len(self.stacks))] = [[name], list(stack)]
+        return self
+
+    def gradients(self, name, **parameters):
+        self.data[name] = {k: [self._record(f"{name}.{k}", v)] for k, v in parameters.items()}
+        return self
+
+    def write(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        head = {
+            "task": "tensor" if self.mode == "tensor" else "statistics",
+            "level": self.level,
+            "framework": self.framework,
+            "dump_data_dir": None,
+            **self.extra,
+            "data": self.data,
+        }
+        (self.folder / "dump.json").write_text(json.dumps(head))
+        (self.folder / "construct.json").write_text(json.dumps(self.construct))
+        (self.folder / "stack.json").write_text(json.dumps(self.stacks))
+        return self.folder
+
+    def dump(self) -> Dump:
+        return read(self.write())
+
+    def _record(self, name: str, given: Any) -> Any:
+        if given is None:
+            return None
+        if isinstance(given, Value):
+            return {"type": type(given.value).__name__, "value": given.value}
+        if not isinstance(given, Tensor):
+            given = Tensor(given)
+        array = given.array
+        record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": given.dtype, "shape": list(array.shape)}
+        if array.dtype == np.bool_:
+            record |= {"Max": bool(array.any()), "Min": bool(array.all()), "Mean": None, "Norm": None}
+        elif array.size:
+            wide = array.astype(np.float64)
+            record |= {"Max": float(wide.max()), "Min": float(wide.min()), "Mean": float(wide.mean())}
+            record |= {"Norm": float(np.sqrt((wide * wide).sum()))}
+        else:
+            record |= dict.fromkeys(("Max", "Min", "Mean", "Norm"))
+        if self.mode == "digest":
+            record["md5"] = f"{zlib.crc32(array.tobytes()):08x}"
+        if self.mode == "tensor":
+            data = self.folder / "dump_tensor_data"
+            data.mkdir(parents=True, exist_ok=True)
+            np.save(data / f"{name}.npy", array)
+            record["data_name"] = f"{name}.npy"
+        if given.source:
+            record["from"] = given.source
+        if given.gradient != "own":
+            record["gradient"] = given.gradient
+        return record
+
+
+@pytest.fixture
+def builder(tmp_path):
+    """`builder("target", mode=...)` starts a dump."""
+
+    def make(side: str, **more: Any) -> Builder:
+        return Builder(tmp_path / side, **more)
+
+    return make
+
+
+@pytest.fixture
+def tensor():
+    """`tensor(1.0, "leaf")`: a tensor record with its source."""
+    return Tensor
+
+
+@pytest.fixture
+def value():
+    """`value(0.5)`: a record that is no tensor."""
+    return Value
+
+
+@pytest.fixture(scope="session")
+def samples():
+    """The folder of dumps and tables of the other tool."""
+    return Path(__file__).parent.parent / "samples"

@@ -1,0 +1,321 @@
+"""Each kind of first wrong call, on a small network whose values the tests set."""
+
+import numpy as np
+import pytest
+
+from msprobe.compare.locate.find import locate
+from msprobe.compare.run import compare
+
+USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"
+FRAMEWORK = "File /opt/lib/python3.11/site-packages/mindspore/nn/cell.py, line 9, in __call__, \n return self.construct(x)"
+STACK = (FRAMEWORK, USER, "File /home/user/train.py, line 3, in <module>, \n net(x)")
+
+MODES = ["statistics", "tensor", "digest"]
+
+# One forward and one backward pass: matmul in the cell fc1, relu, mul by a scalar, matmul in the cell fc2.
+FORWARD = {"x": 1.0, "w1": 2.0, "h": 3.0, "r": 4.0, "k": 0.5, "m": 5.0, "w2": 6.0, "y": 7.0}
+BACKWARD = {"gy": 11.0, "gm": 12.0, "gw2": 13.0, "gr": 14.0, "gh": 15.0, "gw1": 16.0}
+
+
+class Net:
+    """The network as a dump; `told` writes where inputs come from, as our collector does."""
+
+    def __init__(self, builder, tensor, value, side, mode="statistics", told=True, backward=True, **changed):
+        self.build, self.tensor, self.value, self.told = builder(side, mode=mode), tensor, value, told
+        v = self.v = {**FORWARD, **BACKWARD, **changed}
+        t = self._tensor
+        b = self.build
+        fc1, fc2 = "Cell.fc1.Dense.forward.0", "Cell.fc2.Dense.forward.0"
+        b.call(
+            "Mint.matmul.0.forward", [t("x", "leaf"), t("w1", "parameter fc1.weight")], [t("h")], parent=fc1, stack=STACK
+        )
+        b.call(fc1, [t("x", "leaf")], [t("h")], parameters={"weight": t("w1")}, stack=STACK)
+        b.call("Functional.relu.0.forward", [t("h", f"call {fc1}.output.0")], [t("r")], stack=STACK)
+        b.call("Mint.mul.0.forward", [t("r", "call Functional.relu.0.forward.output.0"), value(v["k"])], [t("m")])
+        given = t("m", "call Mint.mul.0.forward.output.0")
+        b.call("Mint.matmul.1.forward", [given, t("w2", "parameter fc2.weight")], [t("y")], parent=fc2, stack=STACK)
+        b.call(fc2, [given], [t("y")], parameters={"weight": t("w2")}, stack=STACK)
+        if not backward:
+            return
+        back1, back2 = "Cell.fc1.Dense.backward.0", "Cell.fc2.Dense.backward.0"
+        b.call("Mint.matmul.1.backward", [t("gy")], [t("gm"), t("gw2")], parent=back2)
+        b.gradients("Cell.fc2.Dense.parameters_grad.0", weight=t("gw2"))
+        b.call(back2, [t("gy")], [t("gm")])
+        b.call("Mint.mul.0.backward", [t("gm")], [t("gr"), None])
+        b.call("Functional.relu.0.backward", [t("gr")], [t("gh")])
+        b.call("Mint.matmul.0.backward", [t("gh")], [None, t("gw1")], parent=back1)
+        b.gradients("Cell.fc1.Dense.parameters_grad.0", weight=t("gw1"))
+        b.call(back1, [t("gh")], [None])
+
+    def _tensor(self, key, source=""):
+        given = self.v[key]
+        return given if isinstance(given, self.tensor) else self.tensor(given, source if self.told else "")
+
+    def dump(self):
+        return self.build.dump()
+
+
+@pytest.fixture
+def net(builder, tensor, value):
+    def make(side, **more):
+        return Net(builder, tensor, value, side, **more)
+
+    return make
+
+
+def findings(target, golden):
+    return locate(compare(target.dump(), golden.dump())).findings
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("told", [True, False])
+class TestEachKind:
+    def test_equal_runs_have_no_first_wrong_call(self, net, mode, told):
+        assert findings(net("t", mode=mode, told=told), net("g", mode=mode, told=told)) == ()
+
+    def test_a_call_with_equal_givens_and_another_result_computes_differently(self, net, mode, told):
+        later = {"m": 5.5, "y": 7.5, "gm": 12.5, "gr": 14.5, "gh": 15.5, "gw1": 16.5, "gw2": 13.5}
+        found = findings(net("t", mode=mode, told=told, r=4.5, **later), net("g", mode=mode, told=told))
+        assert [f.name for f in found] == ["Functional.relu.0.forward"]
+        assert (found[0].cell, found[0].kind) == ("the root", "computes differently")
+        assert (found[0].file, found[0].line) == ("/home/user/net.py", 7)
+        assert found[0].receivers == 11  # mul, matmul, fc2, and every backward call, whose forward or gradient differs
+
+    def test_the_api_inside_is_named_and_the_cell_is_its_place(self, net, mode, told):
+        later = {"r": 4.5, "m": 5.5, "y": 7.5, "gm": 1.0, "gr": 1.5, "gh": 2.5, "gw1": 3.5, "gw2": 4.5}
+        found = findings(net("t", mode=mode, told=told, h=3.5, **later), net("g", mode=mode, told=told))
+        assert [(f.name, f.cell, f.kind) for f in found] == [("Mint.matmul.0.forward", "fc1", "computes differently")]
+
+    def test_a_backward_call_computes_differently_and_takes_its_forwards_line(self, net, mode, told):
+        found = findings(net("t", mode=mode, told=told, gh=15.5, gw1=16.5), net("g", mode=mode, told=told))
+        assert [(f.name, f.kind) for f in found] == [("Functional.relu.0.backward", "computes differently")]
+        assert (found[0].file, found[0].line) == ("/home/user/net.py", 7)
+
+    def test_another_scalar_is_an_argument_that_differs(self, net, mode, told):
+        found = findings(net("t", mode=mode, told=told, k=1e-3, m=5.5, y=7.5), net("g", mode=mode, told=told, k=1e-5))
+        assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "argument differs")]
+        assert "input.1 is 0.001, golden 1e-05" in found[0].reason
+
+    def test_another_batch_is_run_inputs(self, net, mode, told):
+        changed = {"x": 1.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
+        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        assert [(f.name, f.cell, f.kind) for f in found] == [("Mint.matmul.0.forward", "fc1", "run inputs differ")]
+
+    def test_other_parameters_are_named(self, net, mode, told):
+        changed = {"w1": 2.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
+        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        assert [(f.name, f.kind) for f in found] == [("Mint.matmul.0.forward", "parameters differ")]
+        assert found[0].reason.startswith("1 parameter differs: fc1.weight")
+
+    def test_all_parameters_of_the_step_are_counted(self, net, mode, told):
+        changed = {"w1": 2.5, "w2": 6.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
+        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        assert [f.kind for f in found] == ["parameters differ"]
+        assert "(2 in the whole step)" in found[0].reason
+
+    def test_a_first_difference_within_tolerance_is_named_with_the_place_where_it_grows(self, net, mode, told):
+        within = np.float32(4.0) + np.arange(4, dtype=np.float32).reshape(2, 2) / 4
+        within[1, 1] = np.nextafter(within[1, 1], np.float32(9))
+        found = findings(net("t", mode=mode, told=told, r=within, m=5.5, y=7.5), net("g", mode=mode, told=told))
+        assert (found[0].name, found[0].kind) == ("Functional.relu.0.forward", "computes differently")
+        if mode != "digest":  # a digest has no tolerance
+            assert found[0].reason.endswith("within tolerance here, error at Mint.mul.0.forward")
+            assert found[1].name == "Mint.mul.0.forward"
+
+
+def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):
+    def run(side, label):
+        n = net(side, backward=False)
+        given = [tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0"), tensor(label, "leaf")]
+        n.build.call("Tensor.__sub__.0.forward", given, [label])
+        return n
+
+    found = findings(run("t", 9.0), run("g", 8.0))
+    assert [(f.name, f.kind) for f in found] == [("Tensor.__sub__.0.forward", "argument differs")]
+    assert "input.1" in found[0].reason
+    assert "no recorded call produced it" in found[0].reason
+
+
+def test_code_between_two_calls_is_said_with_both_names(net, tensor):
+    def run(side, given, source):
+        n = net(side, backward=False)
+        n.build.call("Mint.exp.0.forward", [tensor(given, source)], [given], parent="Cell.head.Head.forward.0")
+        n.build.call("Cell.head.Head.forward.0", [tensor(given, source)], [given])
+        return n
+
+    for source in ("code", "call Cell.fc2.Dense.forward.0.output.0"):
+        found = findings(run("t" + source[:4], 9.0, source), run("g" + source[:4], 7.0, source))
+        assert [f.name for f in found] == ["Mint.exp.0.forward"]
+        assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
+
+
+def test_swapped_arguments_are_recognised(net, tensor):
+    def run(side, first, second):
+        n = net(side, backward=False)
+        n.build.call("Mint.sub.0.forward", [first, second], [first.value - second.value])
+        return n
+
+    h = tensor(3.0, "call Cell.fc1.Dense.forward.0.output.0")
+    y = tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0")
+    found = findings(run("t", y, h), run("g", h, y))
+    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
+    assert "the arguments input.0 and input.1 are swapped" in found[0].reason
+
+
+def test_an_incoming_gradient_that_differs_first_is_code_between(net):
+    found = findings(net("t", gy=22.0, gm=24.0, gr=28.0, gh=30.0), net("g"))
+    assert found[0].name == "Mint.matmul.1.backward"
+    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
+    assert "the incoming gradient input.0 differs" in found[0].reason
+    assert len(found) == 1
+
+
+def with_extra(net, side, extra, **more):
+    """The network with one more relu behind the first, which shifts no other name."""
+    n = net(side, backward=False, **more)
+    if extra:
+        data = n.build.data
+        rest = {k: data.pop(k) for k in list(data)[3:]}
+        n.build.call(extra, [n.tensor(4.0)], [4.0])
+        data.update(rest)
+    return n
+
+
+def test_a_call_on_the_target_side_only_is_a_different_call(net):
+    found = findings(with_extra(net, "t", "Functional.dropout.0.forward"), net("g", backward=False))
+    assert [(f.name, f.kind) for f in found] == [("Functional.dropout.0.forward", "different call")]
+    assert found[0].reason == "only the target makes this call, the golden goes on with Mint.mul.0.forward"
+
+
+def test_a_call_on_the_golden_side_only_is_a_different_call(net):
+    found = findings(net("t", backward=False), with_extra(net, "g", "Functional.dropout.0.forward"))
+    assert [(f.name, f.kind) for f in found] == [("Functional.dropout.0.forward", "different call")]
+    assert found[0].reason == "only the golden makes this call, the target goes on with Mint.mul.0.forward"
+
+
+def test_another_call_in_its_place_is_said(net):
+    target, golden = with_extra(net, "t", "Functional.silu.0.forward"), with_extra(net, "g", "Functional.gelu.0.forward")
+    found = findings(target, golden)
+    assert [(f.name, f.kind) for f in found] == [("Functional.silu.0.forward", "different call")]
+    assert found[0].reason == "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
+
+
+def test_a_call_that_was_not_collected_on_one_side_is_no_different_call(net):
+    target, golden = with_extra(net, "t", "Functional.dropout.0.forward"), net("g", backward=False)
+    golden.build.construct["Functional.dropout.0.forward"] = None
+    assert findings(target, golden) == ()
+
+
+def test_a_level_without_apis_makes_no_different_calls(net):
+    target, golden = net("t", backward=False), net("g", backward=False)
+    golden.build.data = {k: v for k, v in golden.build.data.items() if k.startswith("Cell")}
+    assert findings(target, golden) == ()
+
+
+def test_a_cell_whose_inner_calls_agree_computes_differently_itself(net):
+    target = net("t", backward=False)
+    target.build.call("Cell.fc2.Dense.forward.0", [target._tensor("m")], [8.0], parameters={"weight": target._tensor("w2")})
+    found = findings(target, net("g", backward=False))
+    assert [(f.name, f.cell, f.kind) for f in found] == [("Cell.fc2.Dense.forward.0", "the root", "computes differently")]
+
+
+def test_parameter_gradients_are_results_of_their_cells_backward(builder):
+    def run(side, gradient, form):
+        b = builder(side, level="L0").call("Cell.fc.Dense.forward.0", [1.0], [2.0], parameters={"weight": 3.0})
+        if form == "placeholder":  # the other tool's 8.1 writes it where the forward ends
+            b.gradients("Cell.fc.Dense.parameters_grad", weight=gradient)
+        b.call("Cell.head.Head.forward.0", [2.0], [4.0]).call("Cell.head.Head.backward.0", [5.0], [6.0])
+        if form == "numbered":
+            b.gradients("Cell.fc.Dense.parameters_grad.0", weight=gradient)
+        return b.call("Cell.fc.Dense.backward.0", [6.0], [None])
+
+    for n, (t, g) in enumerate([("placeholder", "placeholder"), ("numbered", "numbered"), ("placeholder", "numbered")]):
+        found = findings(run(f"t{n}", 9.0, t), run(f"g{n}", 8.0, g))
+        assert [(f.name, f.kind) for f in found] == [("Cell.fc.Dense.backward.0", "computes differently")]
+        assert "gradients of its parameters" in found[0].reason
+
+
+def test_an_accumulated_gradient_is_no_evidence_that_its_call_begins(builder, tensor):
+    def run(side, gradient, kind):
+        b = builder(side).call("Mint.exp.0.forward", [1.0], [2.0]).call("Mint.exp.0.backward", [3.0], [])
+        return b.call("Mint.exp.0.backward", [3.0], [tensor(gradient, gradient=kind)])
+
+    own = findings(run("t", 4.0, "own"), run("g", 5.0, "own"))
+    assert [(f.name, f.kind) for f in own] == [("Mint.exp.0.backward", "computes differently")]
+    summed = findings(run("t2", 4.0, "accumulated"), run("g2", 5.0, "accumulated"))
+    assert [(f.name, f.kind) for f in summed] == [("Mint.exp.0.backward", "cannot tell")]
+
+
+def test_without_inputs_it_cannot_be_told_where_a_difference_begins(builder):
+    def run(side, result):
+        return builder(side).call("Mint.exp.0.forward", None, [1.0]).call("Mint.sin.0.forward", None, [result])
+
+    found = findings(run("t", 2.0), run("g", 3.0))
+    assert [(f.name, f.kind) for f in found] == [("Mint.sin.0.forward", "cannot tell")]
+    assert "the inputs of calls were not collected" in found[0].reason
+
+
+def test_without_its_forward_a_backward_call_cannot_be_told_to_begin(builder):
+    def run(side, result):
+        return builder(side).call("Mint.exp.0.backward", [1.0], [result])
+
+    found = findings(run("t", 2.0), run("g", 3.0))
+    assert [(f.name, f.kind) for f in found] == [("Mint.exp.0.backward", "cannot tell")]
+    assert "its forward call was not collected" in found[0].reason
+
+
+def test_a_missing_file_before_the_difference_is_named(net):
+    target, golden = net("t", mode="tensor", backward=False, m=5.5, y=7.5), net("g", mode="tensor", backward=False)
+    dump = target.dump()
+    (target.build.folder / "dump_tensor_data" / "Mint.mul.0.forward.input.0.npy").unlink()
+    found = locate(compare(dump, golden.dump())).findings
+    assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "cannot tell")]
+    assert "Mint.mul.0.forward.input.0" in found[0].reason
+
+
+def test_an_unreadable_result_whose_user_differs_is_named(net):
+    target = net("t", mode="tensor", backward=False, r=4.5, m=5.5, y=7.5)
+    dump = target.dump()
+    (target.build.folder / "dump_tensor_data" / "Functional.relu.0.forward.output.0.npy").write_bytes(b"broken")
+    found = locate(compare(dump, net("g", mode="tensor", backward=False).dump())).findings
+    assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "cannot tell")]
+    assert "Functional.relu.0.forward.output.0 could not be judged" in found[0].reason
+
+
+def test_a_call_that_could_not_be_judged_before_is_mentioned(net):
+    target, golden = net("t", mode="tensor", backward=False, y=7.5), net("g", mode="tensor", backward=False)
+    dump = target.dump()
+    (target.build.folder / "dump_tensor_data" / "Functional.relu.0.forward.output.0.npy").unlink()
+    found = locate(compare(dump, golden.dump())).findings
+    assert [(f.name, f.kind) for f in found] == [("Mint.matmul.1.forward", "computes differently")]
+    assert "could not be judged in full: Functional.relu.0.forward" in found[0].reason
+
+
+def test_an_argument_on_one_side_only_differs(builder, value):
+    target = builder("t").call("Mint.sum.0.forward", [1.0], [2.0], kwargs={"keepdim": value(True)})
+    golden = builder("g").call("Mint.sum.0.forward", [1.0], [2.0])
+    found = findings(target, golden)
+    assert [(f.name, f.kind) for f in found] == [("Mint.sum.0.forward", "argument differs")]
+    assert found[0].reason == "input.keepdim is given on the target side only"
+
+
+def test_later_beginnings_are_listed_in_execution_order_with_their_receivers(net):
+    found = findings(net("t", backward=False, r=4.5, m=5.5, w2=6.5, y=7.5), net("g", backward=False))
+    assert [(f.name, f.kind) for f in found] == [
+        ("Functional.relu.0.forward", "computes differently"),
+        ("Mint.matmul.1.forward", "parameters differ"),
+    ]
+
+
+def test_rows_say_which_difference_begins_and_which_was_received(net):
+    located = locate(compare(net("t", backward=False, r=4.5, m=5.5, y=7.5).dump(), net("g", backward=False).dump()))
+    assert located.roles["Functional.relu.0.forward.output.0"] == "begins"
+    assert located.roles["Mint.mul.0.forward.input.0"] == "received"
+    assert located.roles["Mint.mul.0.forward.output.0"] == "received"
+    assert "Functional.relu.0.forward.input.0" not in located.roles
+
+
+def test_parameters_at_a_later_step_point_to_the_update_before(net):
+    target = net("t", backward=False, w1=2.5, h=3.5, r=4.5, m=5.5, y=7.5)
+    target.build.extra["run"] = {"step": 3}
+    assert "an earlier update already differed" in findings(target, net("g", backward=False))[0].reason

@@ -1,0 +1,179 @@
+"""A disk that is full: the collector is told, what stood there stays, and it goes on when there is room again."""
+
+import contextlib
+import errno
+import os
+import resource
+import subprocess
+from argparse import Namespace
+
+import numpy as np
+import pytest
+
+from msprobe import doctor
+from msprobe.store.read import load_tensor, read
+from msprobe.store.write import Writer
+
+HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
+LARGE = {"output": [{"type": "str", "value": "x" * 1500}]}
+
+
+@contextlib.contextmanager
+def no_file_larger_than(size):
+    """The kernel refuses to let a file grow further: in the middle of a write, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def collect(writer, names):
+    """Collect some calls as a collector does: a failure is noted down, the training goes on."""
+    failed = []
+    for name in names:
+        try:
+            writer.call(name, None, None, LARGE)
+        except OSError as err:
+            failed.append(name)
+            writer.missing(name, "", os.strerror(err.errno))
+    return failed
+
+
+def test_a_line_that_did_not_fit_spoils_no_other(folder):
+    writer = Writer(folder, HEADER)
+    assert collect(writer, ["before"]) == []
+    with no_file_larger_than(4000):
+        failed = collect(writer, [f"full {i}" for i in range(5)])
+    assert failed == ["full 1", "full 2", "full 3", "full 4"]
+    assert (folder / "dump.journal").stat().st_size == 4000
+    assert collect(writer, ["after", "later"]) == []
+    writer.close()
+    dump = read(folder)
+    assert [call.name for call in dump.calls] == ["before", "full 0", "after", "later"]
+    assert all(call.records[0].value == "x" * 1500 for call in dump.calls)
+    assert dump.missing == tuple(f"{name}: File too large" for name in failed)
+
+
+def test_a_dead_process_left_a_torn_line_behind(folder, capsys):
+    writer = Writer(folder, HEADER)
+    with no_file_larger_than(4000):
+        collect(writer, ["a", "b", "c"])
+    collect(writer, ["d"])
+    del writer  # without close, as a killed process
+    assert doctor.run(Namespace(folder=str(folder))) == 1
+    answer = capsys.readouterr().out
+    assert "rebuilt: 3 calls" in answer
+    assert "1 lines of its journal could not be read" in answer
+    assert [call.name for call in read(folder).calls] == ["a", "b", "d"]
+    # It says so again: the loss is written in the dump.
+    assert doctor.run(Namespace(folder=str(folder))) == 1
+    assert "1 lines of its journal could not be read" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_told_even_if_the_disk_stays_full_for_the_journal(folder):
+    writer = Writer(folder, HEADER)
+    collect(writer, ["a"])
+    with no_file_larger_than(2000):
+        assert collect(writer, ["b"]) == ["b"]
+        writer.close()
+    assert read(folder).missing == ("b: File too large",)
+
+
+def test_a_failed_assembly_leaves_the_files_that_stood(folder):
+    writer = Writer(folder, HEADER)
+    collect(writer, ["a"])
+    writer.assemble()
+    before = {name: (folder / name).read_bytes() for name in ("dump.json", "stack.json", "construct.json")}
+    collect(writer, ["b", "c"])
+    with no_file_larger_than(3000), pytest.raises(OSError, match="File too large"):
+        writer.assemble()
+    assert (folder / "dump.json").read_bytes() == before["dump.json"]
+    assert not list(folder.glob("*.part"))
+    writer.assemble()
+    assert [call.name for call in read(folder).calls] == ["a", "b", "c"]
+    writer.close()
+
+
+def test_a_failed_end_leaves_the_journal_to_the_doctor(folder, capsys):
+    writer = Writer(folder, HEADER)
+    collect(writer, ["a", "b", "c"])
+    with no_file_larger_than(3000), pytest.raises(OSError, match="File too large"):
+        writer.close()
+    assert (folder / "dump.journal").exists()
+    assert doctor.run(Namespace(folder=str(folder))) == 0
+    assert [call.name for call in read(folder).calls] == ["a", "b", "c"]
+
+
+def test_a_tensor_that_did_not_fit_leaves_nothing(folder):
+    writer = Writer(folder, HEADER)
+    with no_file_larger_than(4000), pytest.raises(OSError, match="File too large"):
+        writer.tensor("x.npy", np.zeros(1000))
+    assert os.listdir(folder / "dump_tensor_data") == []
+    writer.close()
+
+
+def test_a_tensor_that_did_not_fit_leaves_the_one_before(folder):
+    writer = Writer(folder, HEADER)
+    writer.tensor("x.npy", np.ones(3))
+    with no_file_larger_than(4000), pytest.raises(OSError, match="File too large"):
+        writer.tensor("x.npy", np.zeros(1000))
+    assert os.listdir(folder / "dump_tensor_data") == ["x.npy"]
+    assert np.load(folder / "dump_tensor_data" / "x.npy").tolist() == [1.0] * 3
+    writer.close()
+
+
+def test_a_stack_that_did_not_fit_is_written_at_its_next_use(folder):
+    writer = Writer(folder, HEADER)
+    with no_file_larger_than(1000), pytest.raises(OSError, match="File too large"):
+        writer.stack(["x" * 1500])
+    writer.call("a", None, writer.stack(["x" * 1500]), {"output": []})
+    writer.close()
+    assert read(folder).calls[0].stack == ("x" * 1500,)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 kB; needs the right to mount."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place], capture_output=True, text=True)
+    if made.returncode:
+        pytest.skip(
+            f"mounting a small disk needs root: {made.stderr.strip()} (the limit on file sizes above stands in)"
+        )
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+def test_a_disk_that_is_really_full(small_disk):
+    writer = Writer(small_disk / "step0" / "rank0", HEADER)
+    written, failed = [], []
+    for i in range(60):
+        try:
+            name = writer.tensor(f"F.{i}.forward.output.0.npy", np.full(1000, i, np.float64))
+            leaf = {"type": "mindspore.Tensor", "dtype": "Float64", "shape": [1000], "data_name": name}
+            writer.call(f"F.{i}.forward", None, None, {"output": [leaf]})
+            written.append(i)
+            if i == 10:
+                writer.assemble()
+        except OSError as err:
+            failed.append(err.errno)
+            writer.missing(f"F.{i}.forward", "", "disk full")
+    assert written == list(range(len(written)))
+    assert len(written) > 20
+    assert set(failed) == {errno.ENOSPC}
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
+    # What was assembled before is untouched, and nobody else's space is taken for a torn file.
+    dump = read(small_disk / "step0")
+    assert [call.name for call in dump.calls] == [f"F.{i}.forward" for i in range(11)]
+    assert len(os.listdir(small_disk / "step0/rank0/dump_tensor_data")) == len(written)
+    # Room again, and the doctor finds everything that was reported.
+    subprocess.run(["mount", "-o", "remount,size=2m", small_disk], check=True)
+    assert doctor.run(Namespace(folder=str(small_disk))) == 0
+    dump = read(small_disk / "step0")
+    assert [call.name for call in dump.calls] == [f"F.{i}.forward" for i in written]
+    for i, call in zip(written, dump.calls, strict=True):
+        assert (load_tensor(dump, call.records[0]) == i).all()
