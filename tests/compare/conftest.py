@@ -39,7 +39,9 @@ class Value:
 class Builder:
     """Collects calls and writes them as a dump; `mode` is statistics, tensor or digest."""
 
-    def __init__(self, folder: Path, mode: str = "statistics", level: str = "mix", framework: str = "mindspore") -> None:
+    def __init__(
+        self, folder: Path, mode: str = "statistics", level: str = "mix", framework: str = "mindspore"
+    ) -> None:
         self.folder = folder / "step0" / "rank"
         self.mode, self.level, self.framework = mode, level, framework
         self.data: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """Alignment of two sequences: a common subsequence, and a long one."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ def longest_common(left, right):
 def test_what_is_aligned_is_equal_and_in_order(left, right):
     found = align(left, right)
     assert all(left[i] == right[j] for i, j in found)
-    assert all(a[0] < b[0] and a[1] < b[1] for a, b in zip(found, found[1:], strict=False))
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(found))
 
 
 @given(words.map(lambda w: w * 2), words.map(lambda w: w * 2))

@@ -32,7 +32,8 @@ def test_equal_tensors_pass(builder, mode):
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor"])
 @pytest.mark.parametrize(
-    ("difference", "grade"), [(0.0, "pass"), (5e-6, "pass"), (1e-4 * 0.9, "warning"), (1e-3, "error"), (math.nan, "error")]
+    ("difference", "grade"),
+    [(0.0, "pass"), (5e-6, "pass"), (1e-4 * 0.9, "warning"), (1e-3, "error"), (math.nan, "error")],
 )
 def test_grades_of_float32(builder, mode, difference, grade):
     """Allowed at 1.0 is 1e-5 + 1.3e-6; ten times that is a warning."""
@@ -87,7 +88,13 @@ def test_across_frameworks_a_dtype_of_another_width_is_no_error(builder, tensor)
 
 @pytest.mark.parametrize(
     ("first", "second", "grade"),
-    [(1, 1, "pass"), (0.5, 0.5, "pass"), (math.nan, math.nan, "pass"), ("same", "valid", "error"), (1e-3, 1e-5, "error")],
+    [
+        (1, 1, "pass"),
+        (0.5, 0.5, "pass"),
+        (math.nan, math.nan, "pass"),
+        ("same", "valid", "error"),
+        (1e-3, 1e-5, "error"),
+    ],
 )
 def test_values_are_equal_or_an_error(builder, value, first, second, grade):
     verdict, _ = one(builder, value(first), value(second))

@@ -7,7 +7,9 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 
 USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"
-FRAMEWORK = "File /opt/lib/python3.11/site-packages/mindspore/nn/cell.py, line 9, in __call__, \n return self.construct(x)"
+FRAMEWORK = (
+    "File /opt/lib/python3.11/site-packages/mindspore/nn/cell.py, line 9, in __call__, \n return self.construct(x)"
+)
 STACK = (FRAMEWORK, USER, "File /home/user/train.py, line 3, in <module>, \n net(x)")
 
 MODES = ["statistics", "tensor", "digest"]
@@ -27,7 +29,11 @@ class Net:
         b = self.build
         fc1, fc2 = "Cell.fc1.Dense.forward.0", "Cell.fc2.Dense.forward.0"
         b.call(
-            "Mint.matmul.0.forward", [t("x", "leaf"), t("w1", "parameter fc1.weight")], [t("h")], parent=fc1, stack=STACK
+            "Mint.matmul.0.forward",
+            [t("x", "leaf"), t("w1", "parameter fc1.weight")],
+            [t("h")],
+            parent=fc1,
+            stack=STACK,
         )
         b.call(fc1, [t("x", "leaf")], [t("h")], parameters={"weight": t("w1")}, stack=STACK)
         b.call("Functional.relu.0.forward", [t("h", f"call {fc1}.output.0")], [t("r")], stack=STACK)
@@ -194,7 +200,10 @@ def test_a_call_on_the_golden_side_only_is_a_different_call(net):
 
 
 def test_another_call_in_its_place_is_said(net):
-    target, golden = with_extra(net, "t", "Functional.silu.0.forward"), with_extra(net, "g", "Functional.gelu.0.forward")
+    target, golden = (
+        with_extra(net, "t", "Functional.silu.0.forward"),
+        with_extra(net, "g", "Functional.gelu.0.forward"),
+    )
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Functional.silu.0.forward", "different call")]
     assert found[0].reason == "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
@@ -214,9 +223,13 @@ def test_a_level_without_apis_makes_no_different_calls(net):
 
 def test_a_cell_whose_inner_calls_agree_computes_differently_itself(net):
     target = net("t", backward=False)
-    target.build.call("Cell.fc2.Dense.forward.0", [target._tensor("m")], [8.0], parameters={"weight": target._tensor("w2")})
+    target.build.call(
+        "Cell.fc2.Dense.forward.0", [target._tensor("m")], [8.0], parameters={"weight": target._tensor("w2")}
+    )
     found = findings(target, net("g", backward=False))
-    assert [(f.name, f.cell, f.kind) for f in found] == [("Cell.fc2.Dense.forward.0", "the root", "computes differently")]
+    assert [(f.name, f.cell, f.kind) for f in found] == [
+        ("Cell.fc2.Dense.forward.0", "the root", "computes differently")
+    ]
 
 
 def test_parameter_gradients_are_results_of_their_cells_backward(builder):

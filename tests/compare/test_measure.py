@@ -57,7 +57,12 @@ def test_a_golden_zero_gets_the_smallest_denominator():
 
 @pytest.mark.parametrize(
     ("target", "golden", "cosine"),
-    [([0.0, 0.0], [1.0, 0.0], NAN), ([1.0, 0.0], [0.0, 0.0], NAN), ([1.0, 0.0], [0.0, 1.0], 0.0), ([1, 0], [-2, 0], -1)],
+    [
+        ([0.0, 0.0], [1.0, 0.0], NAN),
+        ([1.0, 0.0], [0.0, 0.0], NAN),
+        ([1.0, 0.0], [0.0, 1.0], 0.0),
+        ([1, 0], [-2, 0], -1),
+    ],
 )
 def test_cosine_at_its_edges(target, golden, cosine):
     found = measure(np.array(target, float), np.array(golden, float), F32)
@@ -132,7 +137,13 @@ def test_blocks_give_what_one_pass_gives(monkeypatch):
 @given(finite)
 def test_a_tensor_is_equal_to_itself(array):
     found = measure(array, array.copy(), F32)
-    assert (found.equal, found.cosine, found.euclid, found.max_relative, found.within_1e_3) == (True, 1.0, 0.0, 0.0, 1.0)
+    assert (found.equal, found.cosine, found.euclid, found.max_relative, found.within_1e_3) == (
+        True,
+        1.0,
+        0.0,
+        0.0,
+        1.0,
+    )
 
 
 @given(finite, finite)
@@ -218,7 +229,9 @@ def test_the_sign_of_a_single_elements_norm_does_not_matter():
 
 
 def test_dtypes_have_one_name_in_every_framework():
-    assert [canonical(d) for d in ("Float32", "torch.float32", "float32", "torch.half")] == ["float32"] * 3 + ["float16"]
+    assert [canonical(d) for d in ("Float32", "torch.float32", "float32", "torch.half")] == ["float32"] * 3 + [
+        "float16"
+    ]
     assert [family(d) for d in ("Int64", "UInt8", "BFloat16", "Bool", "torch.complex64")] == [
         "int",
         "int",

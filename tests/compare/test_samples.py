@@ -19,8 +19,14 @@ PAIRS = [(v, p, m) for v in ("8.1.1", "26.2.0") for p in ("same", "perturbed") f
 
 METRICS = {
     "stat": ("Max diff", "Min diff", "Mean diff", "L2norm diff"),
-    "tensor": ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr")
-    + ("One Thousandth Err Ratio", "Five Thousandths Err Ratio"),
+    "tensor": (
+        "Cosine",
+        "EucDist",
+        "MaxAbsErr",
+        "MaxRelativeErr",
+        "One Thousandth Err Ratio",
+        "Five Thousandths Err Ratio",
+    ),
     "md5": ("NPU MD5", "BENCH MD5"),
 }
 RELATIVE = ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr")
@@ -147,7 +153,7 @@ def test_8_1_verdicts_are_kept_where_they_are_right(tables):
 
 
 def test_the_stack_stands_on_the_first_row_of_a_call(tables):
-    version, _, (_, mine), (_, theirs) = tables
+    _, _, (_, mine), (_, theirs) = tables
     for name, row in mine.items():
         assert row["NPU_Stack_Info"] == theirs[name]["NPU_Stack_Info"], name
 
@@ -164,7 +170,11 @@ def test_the_perturbed_weight_is_the_first_wrong_call(samples):
             dumps = samples / version / "dumps"
             pair = (read(dumps / f"{side}_mix_{mode}" / "step0") for side in ("msp", "ms"))
             first = locate(compare(*pair)).first
-            assert (first.name, first.cell, first.kind) == ("Primitive.dense.Dense.0.forward", "fc1", "parameters differ")
+            assert (first.name, first.cell, first.kind) == (
+                "Primitive.dense.Dense.0.forward",
+                "fc1",
+                "parameters differ",
+            )
             assert first.reason == "1 parameter differs: fc1.weight"
             assert (first.file, first.line) == ("/home/user/train/models_ms.py", 40)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from msprobe import doctor
+from msprobe.store.journal import call_line
 from msprobe.store.read import load_tensor, read
 from msprobe.store.write import Writer
 
@@ -54,6 +55,21 @@ def test_a_line_that_did_not_fit_spoils_no_other(folder):
     assert [call.name for call in dump.calls] == ["before", "full 0", "after", "later"]
     assert all(call.records[0].value == "x" * 1500 for call in dump.calls)
     assert dump.missing == tuple(f"{name}: File too large" for name in failed)
+
+
+def test_a_line_torn_at_any_byte_is_not_taken_for_a_whole(tmp_path):
+    line = call_line("torn", "parent", 12, {"output": [{"type": "int", "value": 1}]})
+    for keep in range(1, len(line)):
+        folder = tmp_path / f"step{keep}" / "rank0"
+        writer = Writer(folder, HEADER)
+        before = (folder / "dump.journal").stat().st_size
+        with no_file_larger_than(before + keep), pytest.raises(OSError, match="File too large"):
+            writer.call("torn", "parent", 12, {"output": [{"type": "int", "value": 1}]})
+        writer.call("after", None, None, {"output": []})
+        writer.close()
+        dump = read(folder)
+        assert [call.name for call in dump.calls] == ["after"]
+        assert dump.construct == {"after": None}
 
 
 def test_a_dead_process_left_a_torn_line_behind(folder, capsys):

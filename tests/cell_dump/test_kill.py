@@ -1,0 +1,58 @@
+"""A training that is killed at any moment loses no record that was finished."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msprobe.cli import main
+
+ENDLESS = Path(__file__).parents[1] / "training" / "endless.py"
+KILLS = 50
+
+
+def killed(folder, seed):
+    """What a training reported before it was killed: after some number of reports and a breath that is no round number."""
+    rng = random.Random(seed)
+    wanted, breath = rng.randrange(1, 150), rng.random() * 2e-3
+    read, write = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, str(ENDLESS), str(folder), str(write)],
+        pass_fds=[write],
+        env={**os.environ, "MSPROBE_LOG_LEVEL": "3"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            reports = [pipe.readline()]
+            assert reports[0] == "0 ready\n"
+            reports += [pipe.readline() for _ in range(wanted)]
+            threading.Event().wait(breath)
+            process.send_signal(signal.SIGKILL)
+            reports += pipe.readlines()
+    return [tuple(line.split()) for line in reports[1:] if line.endswith("\n")]
+
+
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_every_finished_record_is_there_after_doctor(seed, tmp_path, capsys):
+    reports = killed(tmp_path, seed)
+    assert reports
+    assert main(["doctor", str(tmp_path)]) in (0, 1)
+    steps = {}
+    for step, name in reports:
+        folder = tmp_path / f"step{step}" / "rank"
+        data = steps.setdefault(step, json.loads((folder / "dump.json").read_text())["data"])
+        for part in data[name].values():
+            for record in part:
+                if isinstance(record, dict) and record.get("type") == "mindspore.Tensor":
+                    array = np.load(folder / "dump_tensor_data" / record["data_name"])
+                    assert (list(array.shape), float(array.max())) == (record["shape"], record["Max"])
+    assert not list(tmp_path.rglob("dump.journal")), "nothing is left to repair"

@@ -1,0 +1,267 @@
+"""What is written: sheets by both libraries, csv, JSON, and the console's lines."""
+
+import csv
+import io
+import json
+import math
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from openpyxl import load_workbook
+
+from msprobe.compare.locate.find import Finding, Located, locate
+from msprobe.compare.report import sheet
+from msprobe.compare.report.cells import guard, number, percent
+from msprobe.compare.report.columns import columns
+from msprobe.compare.report.console import lines
+from msprobe.compare.report.csv_file import write_csv
+from msprobe.compare.report.json_file import write_json
+from msprobe.compare.report.rows import rows
+from msprobe.compare.report.sheet import write_sheet
+from msprobe.compare.run import compare
+
+
+@pytest.fixture
+def compared(builder, value):
+    """A call that passes, one in error, one with a name that a spreadsheet would run, one on one side only."""
+    evil = "=cmd|'/c calc'!A1.0.forward"
+    t = builder("t").call("Mint.exp.0.forward", [1.0], [2.0]).call("Mint.sin.0.forward", [2.0], [3.5])
+    g = builder("g").call("Mint.exp.0.forward", [1.0], [2.0]).call("Mint.sin.0.forward", [2.0], [3.0])
+    t.call(evil, [value("@SUM(1)"), value(-3)], [None])
+    g.call(evil, [value("@SUM(1)"), value(-3)], [None])
+    t.call("Mint.tan.0.forward", [math.inf], [np.array([math.nan, 1.0], np.float32)])
+    comparison = compare(t.dump(), g.dump())
+    return comparison, locate(comparison)
+
+
+@pytest.fixture(params=["xlsxwriter", "openpyxl"])
+def library(request, monkeypatch):
+    """Each sheet library in turn; without XlsxWriter its import is blocked."""
+    if request.param == "openpyxl":
+        monkeypatch.setitem(sys.modules, "xlsxwriter", None)
+        monkeypatch.setattr(sheet.importlib.util, "find_spec", lambda name: None)
+    return request.param
+
+
+def titles(comparison):
+    return [c.title for c in columns(comparison.mode, False)]
+
+
+def test_a_sheet_holds_the_rows_as_text_and_numbers(compared, library, tmp_path):
+    comparison, located = compared
+    path = tmp_path / "out.xlsx"
+    write_sheet(path, columns(comparison.mode, False), rows(comparison, located, False))
+    book = load_workbook(path)
+    heading, *table = book.active.iter_rows(values_only=True)
+    assert list(heading) == titles(comparison)
+    expected = [tuple(None if c == "" else c for c in row) for row in rows(comparison, located, False)]
+    assert table == expected
+    assert all(cell.data_type != "f" for row in book.active.iter_rows() for cell in row)
+    assert book.active.freeze_panes == "B2"
+    assert book.active.auto_filter.ref == f"A1:AB{len(table) + 1}"
+
+
+def test_only_verdicts_that_need_a_look_are_coloured(compared, library, tmp_path):
+    comparison, located = compared
+    write_sheet(tmp_path / "out.xlsx", columns(comparison.mode, False), rows(comparison, located, False))
+    at = titles(comparison).index("Verdict")
+    colours = {}
+    for row in load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2):
+        colours.setdefault(row[at].value, set()).add(row[at].fill.start_color.rgb)
+    assert colours == {"pass": {"00000000"}, "unjudged": {"00000000"}, "error": {"FFF4B6B6"}}
+
+
+def test_rows_beyond_one_sheet_go_on_in_the_next(library, tmp_path, monkeypatch):
+    monkeypatch.setattr(sheet, "ROWS_IN_A_SHEET", 3)
+    shown = columns("digest", False)
+    table = [(*[str(n)] * (len(shown) - 4), "pass", "", "", "name") for n in range(7)]
+    write_sheet(tmp_path / "out.xlsx", shown, iter(table))
+    book = load_workbook(tmp_path / "out.xlsx")
+    assert book.sheetnames == ["compare", "compare 2", "compare 3"]
+    assert [s.max_row for s in book] == [4, 4, 2]
+    assert [row[0].value for s in book for row in s.iter_rows(min_row=2)] == [str(n) for n in range(7)]
+
+
+def test_a_sheet_without_rows_has_its_heading(library, tmp_path):
+    write_sheet(tmp_path / "out.xlsx", columns("digest", False), iter(()))
+    assert load_workbook(tmp_path / "out.xlsx").active.max_row == 1
+
+
+def test_a_csv_reads_back_as_the_same_numbers(compared, tmp_path):
+    comparison, located = compared
+    write_csv(tmp_path / "out.csv", columns(comparison.mode, False), rows(comparison, located, False))
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        heading, *table = csv.reader(file)
+    assert heading == titles(comparison)
+    assert table == [[str(cell) for cell in row] for row in rows(comparison, located, False)]
+
+
+def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
+    comparison, located = compared
+    shown = columns(comparison.mode, False)
+    write_json(tmp_path / "out.json", comparison, located, shown, rows(comparison, located, False))
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    found = json.loads((tmp_path / "out.json").read_text("utf-8"), parse_constant=refuse)
+    assert found["counts"] == {"pass": 6, "warning": 0, "error": 1, "unjudged": 2}
+    assert found["first_wrong"] == [
+        {
+            "name": "Mint.sin.0.forward",
+            "cell": "the root",
+            "kind": "computes differently",
+            "reason": located.first.reason,
+            "file": None,
+            "line": None,
+            "step": 0,
+            "rank": 0,
+        }
+    ]
+    assert [row["NPU Name"] for row in found["rows"]] == [row[0] for row in rows(comparison, located, False)]
+    assert [f["kind"] for f in found["next_beginnings"]] == ["different call"]
+
+
+def test_a_json_without_rows_is_whole(builder, tmp_path):
+    comparison = compare(builder("t").dump(), builder("g").dump())
+    write_json(tmp_path / "out.json", comparison, Located(), columns("statistics", False), iter(()))
+    assert json.loads((tmp_path / "out.json").read_text())["rows"] == []
+
+
+def test_a_row_without_partner_says_so_in_8_1s_words(compared):
+    comparison, located = compared
+    row = dict(zip(titles(comparison), list(rows(comparison, located, False))[-1], strict=True))
+    assert (row["NPU Name"], row["Bench Name"]) == ("Mint.tan.0.forward.output.0", "N/A")
+    assert (row["NPU max"], row["Bench max"], row["Max diff"]) == ("Nan", "N/A", "N/A")
+    assert (row["Result"], row["Err_message"]) == ("N/A", "No bench data matched.")
+    assert (row["Verdict"], row["Matched by"]) == ("unjudged", "")
+
+
+def test_shapes_that_differ_are_said_in_every_metric_cell(builder):
+    t = builder("t", mode="tensor").call("Mint.exp.0.forward", [], [np.zeros((2, 3), np.float32)])
+    g = builder("g", mode="tensor").call("Mint.exp.0.forward", [], [np.zeros((3, 2), np.float32)])
+    comparison = compare(t.dump(), g.dump())
+    row = dict(zip(titles(comparison), next(iter(rows(comparison, Located(), False))), strict=True))
+    assert {row[t] for t in ("Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr")} == {"shape unmatched"}
+    assert (row["Accuracy Reached or Not"], row["Verdict"]) == ("Unmatched", "error")
+
+
+def test_a_tensor_of_zeros_on_one_side_is_not_accurate(builder):
+    """8.1 prints `Yes` here: the text Nan of its cosine counts as above 0.99."""
+    t = builder("t", mode="tensor").call("Mint.exp.0.forward", [], [np.zeros((2, 2), np.float32)])
+    g = builder("g", mode="tensor").call("Mint.exp.0.forward", [], [np.full((2, 2), 0.5, np.float32)])
+    comparison = compare(t.dump(), g.dump())
+    row = dict(zip(titles(comparison), next(iter(rows(comparison, Located(), False))), strict=True))
+    assert (row["Cosine"], row["MaxAbsErr"], row["Accuracy Reached or Not"], row["Verdict"]) == (
+        "Nan",
+        0.5,
+        "No",
+        "error",
+    )
+
+
+def test_the_warning_of_8_1_is_for_more_than_half(builder):
+    """1.304 against 2.608 is exactly half and no warning; -2.325 against 4.650 is."""
+    arrays = [np.array([1.304, 0.0]), np.array([2.608, 0.0])], [np.array([1.304, -2.325]), np.array([2.608, -4.650])]
+    results = []
+    for n, (first, second) in enumerate(arrays):
+        t = builder(f"t{n}").call("Mint.exp.0.forward", [], [first])
+        g = builder(f"g{n}").call("Mint.exp.0.forward", [], [second])
+        comparison = compare(t.dump(), g.dump())
+        results.append(
+            dict(zip(titles(comparison), next(iter(rows(comparison, Located(), False))), strict=True))["Result"]
+        )
+    assert results == ["", "Warning"]
+
+
+@pytest.mark.parametrize(
+    ("text", "guarded"),
+    [
+        ("Functional.add.0.forward.input.0", "Functional.add.0.forward.input.0"),
+        ("=1+1", "'=1+1"),
+        ("  @SUM(A1)", "  '@SUM(A1)"),
+        ("-rm", "'-rm"),
+        ("+x", "'+x"),
+        ("%x", "'%x"),
+        ("\uff1dcmd", "'\uff1dcmd"),
+        ("a; =1", "a; '=1"),
+        ("-1.5", "-1.5"),
+        ("+2e-05%", "+2e-05%"),
+        ("-inf", "-inf"),
+        ("中文 名", "中文 名"),
+        ("a\x00b\x1f", "a?b?"),
+        ("x" * 40_000, "x" * 32_764 + "..."),
+    ],
+)
+def test_what_a_spreadsheet_would_run_stays_text(text, guarded):
+    assert guard(text) == guarded
+
+
+def test_numbers_that_a_sheet_cannot_hold_are_text():
+    assert [number(v) for v in (1.5, 3, True, math.nan, math.inf, -math.inf, None)] == [
+        1.5,
+        3,
+        True,
+        "Nan",
+        "inf",
+        "-inf",
+        "None",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("difference", "golden", "text"),
+    [(0.0, 2.0, "0.0%"), (1.0, 2.0, "50.0%"), (-1.0, 2.0, "50.0%"), (1.0, 0.0, "N/A"), (math.nan, 1.0, "Nan")],
+)
+def test_relative_differences_are_percent(difference, golden, text):
+    assert percent(difference, golden) == text
+
+
+def test_the_console_ends_with_the_first_wrong_call(compared):
+    found = list(lines(*compared, top=10))
+    assert found[0] == "statistics compared: 6 pass, 0 warning, 1 error, 2 unjudged"
+    assert found[1].startswith("next: Mint.tan.0.forward in the root: different call: ")
+    assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
+    assert len(found) == 3
+
+
+def test_the_console_lists_the_worst_first_and_at_most_top(compared):
+    comparison, _ = compared
+    grades = ["error", "pass", "warning", "error", "error"]
+    findings = tuple(Finding(f"call{n}", "the root", "k", "r", g, receivers=n, at=n) for n, g in enumerate(grades))
+    found = list(lines(comparison, Located(findings), top=3))
+    assert [line.split()[1] for line in found[1:4]] == ["call3", "call4", "call2"]
+    assert found[1].endswith("[3 later calls received it]")
+    assert found[4] == "and 1 more beginnings in the column Begins of the table"
+
+
+def test_a_clean_pair_ends_with_no_difference(builder):
+    comparison = compare(*(builder(s).call("Mint.exp.0.forward", [1.0], [2.0]).dump() for s in "tg"))
+    assert list(lines(comparison, locate(comparison), 10))[-1] == "no difference: 2 pairs judged, 0 unjudged"
+
+
+def test_a_reason_of_several_lines_stays_one_line(compared):
+    finding = Finding("a", "the root", "k", "one\n two", "error", "/p/文 件.py", 3)
+    assert (
+        list(lines(compared[0], Located((finding,)), 1))[-1]
+        == "first wrong call: a in the root: k: one two (/p/文 件.py:3)"
+    )
+
+
+def test_a_sheet_that_cannot_be_finished_leaves_nothing(tmp_path, library):
+    def broken():
+        yield ("a",) * len(columns("digest", False))
+        raise RuntimeError("the rows end here")
+
+    with pytest.raises(RuntimeError):
+        write_sheet(tmp_path / "out.xlsx", columns("digest", False), broken())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sheets_are_zip_files_without_links(compared, library, tmp_path):
+    comparison, located = compared
+    write_sheet(tmp_path / "o.xlsx", columns(comparison.mode, False), rows(comparison, located, False))
+    with zipfile.ZipFile(io.BytesIO((tmp_path / "o.xlsx").read_bytes())) as parts:
+        assert not any("externalLink" in name or "hyperlink" in name for name in parts.namelist())

@@ -1,0 +1,219 @@
+"""The command `msprobe`, as a process: its help, its answers, its exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from openpyxl import load_workbook
+
+SAMPLES = Path(__file__).parent / "samples"
+DUMPS = SAMPLES / "8.1.1" / "dumps"
+TARGET, GOLDEN = str(DUMPS / "msp_mix_stat" / "step0"), str(DUMPS / "ms_mix_stat" / "step0" / "rank")
+WRONG = (
+    "first wrong call: Primitive.dense.Dense.0.forward in fc1: parameters differ: 1 parameter differs: fc1.weight "
+    "(/home/user/train/models_ms.py:40)"
+)
+
+
+def msprobe(*words, cwd=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "msprobe", *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def said(done):
+    return done.stdout.splitlines()
+
+
+def complaint(done):
+    """The one line of a command that was wrong."""
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_help_lists_the_verbs_and_loads_neither_numpy_nor_a_framework():
+    probe = (
+        "import sys\nfrom msprobe.cli import main\ntry:\n    main(['-h'])\nexcept SystemExit:\n    pass\n"
+        "print([m for m in ('numpy', 'mindspore', 'torch', 'openpyxl') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert "compare two dumps and name the first wrong call" in done.stdout
+    assert "doctor" in done.stdout
+    assert said(done)[-1] == "[]"
+
+
+def test_help_is_instant():
+    best = min(_seconds("-h") for _ in range(5))
+    assert best < 0.3
+
+
+def _seconds(*words):
+    start = time.perf_counter()
+    assert msprobe(*words).returncode == 0
+    return time.perf_counter() - start
+
+
+def test_without_a_verb_the_help_is_printed():
+    done = msprobe()
+    assert done.returncode == 0
+    assert "verbs:" in done.stdout
+
+
+def test_version():
+    done = msprobe("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("msprobe-ms ")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("graph",), "there is no command 'graph'; this version has: compare, doctor"),
+        (("compre",), "did you mean compare?"),
+        (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
+        (("compare",), "two dumps are needed"),
+        (("compare", "-tp", "x"), "two dumps are needed"),
+        (("compare", "-tp", "x", "-gp", "y"), "x: there is no such file or folder"),
+        (("compare", "-f", "mindspore", "-tp", "x", "-gp", "y"), "msprobe -f mindspore compare"),
+        (("compare", "-tp", "x", "-gp", "y", "z"), "'z' belongs to no option"),
+        (("compare", "-tp", "x", "-gp", "y", "-am"), "mapping of API names is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "-cm", "m.yaml"), "mapping of cell names is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "-dm", "m.yaml"), "mapping of records is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "-lm"), "mapping of layers is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "--rank", "0,1"), "many ranks at once is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "--step", "0"), "many steps at once is not in this version"),
+        (("compare", "-tp", "x", "-gp", "y", "-da"), "the first wrong call is named without a flag"),
+        (("compare", "-tp", "x", "-gp", "y", "--format", "pdf"), "invalid choice: 'pdf'"),
+        (("compare", "-tp", "x", "-gp", "y", "--xlsx", "--format", "csv"), "contradict each other"),
+        (("compare", "-tp", "x", "-gp", "y", "--top", "-1"), "--top must not be negative"),
+        (("compare", "-i", "c.json", "-tp", "x"), "-i names both sides already"),
+        (("compare", "-i", "no.json"), "no.json: cannot be read"),
+        (("compare", "--unknown"), "--unknown"),
+    ],
+)
+def test_a_wrong_command_is_one_line_and_exit_code_2(words, part, tmp_path):
+    assert part in complaint(msprobe(*words, cwd=tmp_path))
+
+
+@pytest.mark.parametrize("form", ["xlsx", "csv", "json"])
+def test_a_difference_is_named_last_and_exits_with_1(form, tmp_path):
+    done = msprobe("compare", "-tp", TARGET, "-gp", GOLDEN, "-o", tmp_path / "新 folder", "--format", form)
+    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    assert said(done)[0] == "statistics compared: 13 pass, 0 warning, 40 error, 0 unjudged"
+    (file,) = (tmp_path / "新 folder").iterdir()
+    assert file.name.startswith("compare_result_2")
+    assert file.suffix == f".{form}"
+    assert len(file.stem) == len("compare_result_") + 14
+    assert str(file) in done.stderr
+
+
+def test_equal_dumps_exit_with_0(tmp_path):
+    done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path)
+    assert (done.returncode, said(done)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
+
+
+@pytest.mark.parametrize("mode", ["stat", "tensor", "md5"])
+@pytest.mark.parametrize("version", ["8.1.1", "26.2.0"])
+def test_every_sample_pair(version, mode, tmp_path):
+    dumps = SAMPLES / version / "dumps"
+    wrong = msprobe(
+        "compare", "-tp", dumps / f"msp_mix_{mode}" / "step0", "-gp", dumps / f"ms_mix_{mode}" / "step0", "-o", tmp_path
+    )
+    assert (wrong.returncode, said(wrong)[-1]) == (1, WRONG)
+    clean = msprobe(
+        "compare", "-tp", dumps / f"ms_mix_{mode}" / "step0", "-gp", dumps / f"ms_mix_{mode}" / "step0", "-o", tmp_path
+    )
+    assert (clean.returncode, said(clean)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
+
+
+def test_exit_zero_is_for_scripts_that_expect_it(tmp_path):
+    done = msprobe("compare", "-tp", TARGET, "-gp", GOLDEN, "-o", tmp_path, "--exit-zero")
+    assert (done.returncode, said(done)[-1]) == (0, WRONG)
+
+
+def test_the_output_folder_is_output_by_default(tmp_path):
+    for words in ((), ("-o",)):
+        msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, *words, cwd=tmp_path)
+        assert list((tmp_path / "output").glob("compare_result_*.xlsx"))
+
+
+def test_compare_json_of_8_1_works(tmp_path):
+    (tmp_path / "compare.json").write_text(
+        json.dumps(
+            {"npu_path": f"{TARGET}/rank/dump.json", "bench_path": f"{GOLDEN}/dump.json", "is_print_compare_log": True}
+        )
+    )
+    done = msprobe("-f", "mindspore", "compare", "-i", "compare.json", "-o", "out", "-c", "-f", cwd=tmp_path)
+    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    (file,) = (tmp_path / "out").glob("*.xlsx")
+    heading = next(load_workbook(file).active.iter_rows(values_only=True))
+    assert "NPU_Stack_Info" in heading  # 8.1 shows the stack that lies beside the dump
+
+
+@pytest.mark.parametrize(("flag", "shown"), [((), False), (("-s",), True)])
+def test_a_stack_path_is_shown_with_s_only(flag, shown, tmp_path):
+    text = {"npu_path": TARGET, "bench_path": GOLDEN, "stack_path": f"{TARGET}/rank/stack.json"}
+    (tmp_path / "compare.json").write_text(json.dumps(text))
+    msprobe(
+        "--framework", "mindspore", "compare", "-i", "compare.json", "-o", "out", "--format", "csv", *flag, cwd=tmp_path
+    )
+    (file,) = (tmp_path / "out").glob("*.csv")
+    assert ("NPU_Stack_Info" in file.read_text().splitlines()[0]) == shown
+
+
+def test_relative_paths_count_from_here_else_from_beside_the_file(tmp_path):
+    inner = tmp_path / "配置 1"
+    inner.mkdir()
+    (inner / "a").symlink_to(TARGET)
+    (inner / "b").symlink_to(GOLDEN)
+    (inner / "compare.json").write_text(json.dumps({"npu_path": "a", "bench_path": "b"}))
+    for cwd, file in ((tmp_path, "配置 1/compare.json"), (inner, "compare.json")):
+        done = msprobe("compare", "-i", file, "-o", tmp_path / "out", cwd=cwd)
+        assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    (tmp_path / "a").symlink_to(GOLDEN)
+    done = msprobe("compare", "-i", "配置 1/compare.json", "-o", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('{"npu_path": "x"}', "bench_path must be the path"),
+        ('{"bench_path": "x"}', "npu_path must be the path"),
+        ('{"npu_path": ".", "bench_path": 3}', "bench_path must be the path"),
+        ("[]", "must hold a JSON object"),
+        ("{", "is no JSON"),
+        ('{"npu_path": ".", "bench_path": ".", "rank_id": [0]}', "kernel dumps of static graphs"),
+        ('{"npu_path": ".", "bench_path": ".", "common": true}', "plain npy folders"),
+    ],
+)
+def test_a_compare_json_that_cannot_be_meant(text, part, tmp_path):
+    (tmp_path / "compare.json").write_text(text)
+    assert part in complaint(msprobe("compare", "-i", "compare.json", cwd=tmp_path))
+
+
+def test_a_structure_dump_cannot_be_compared(tmp_path):
+    structure = DUMPS / "task_structure_mix" / "step0"
+    assert "structure" in complaint(msprobe("compare", "-tp", structure, "-gp", structure, "-o", tmp_path))
+
+
+def test_an_output_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    line = complaint(msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path / "file" / "deeper"))
+    assert "cannot be written" in line
+
+
+def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
+    done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path, MSPROBE_LOG_LEVEL="4")
+    assert done.stderr == ""
+    assert len(said(done)) == 2
