@@ -195,6 +195,20 @@ def test_a_journal_without_header_stays(folder, ask):
         assert (folder / "dump.journal").exists()
 
 
+def test_a_journal_whose_dump_cannot_be_read_stays(folder, ask):
+    nested = None
+    for _ in range(150):
+        nested = [nested]
+    writer = start(folder)
+    writer.call("Deep", None, None, {"output": nested})
+    del writer
+    for _ in range(2):
+        code, out, _ = ask(folder)
+        assert code == 1
+        assert "unreadable" in out
+        assert (folder / "dump.journal").exists()
+
+
 def test_a_process_that_died_at_once_left_nothing(folder, ask):
     folder.mkdir(parents=True)
     (folder / "dump.journal").write_bytes(b'H\t{"task":')

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,6 +233,19 @@ def test_spaces_and_chinese_characters(tmp_path):
     text = (folder / "dump.json").read_bytes()
     assert text.isascii()
     assert list(json.loads(text)["data"]) == ["Cell.层.Dense.forward.0"]
+
+
+def test_a_training_may_change_its_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    writer = Writer(Path("out/step0/rank0"), HEADER)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    writer.tensor("x.npy", np.zeros(1))
+    writer.call("A", None, None, {"output": []})
+    writer.close()
+    written = {path.name for path in (tmp_path / "out/step0/rank0").iterdir()}
+    assert written == {"dump.json", "stack.json", "construct.json", "dump_tensor_data"}
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_everything_is_closed_to_others(tmp_path):

@@ -1,0 +1,192 @@
+"""Look a dump over: rebuild what a dead process left behind, check every tensor, say what is lost.
+
+  msprobe doctor DIR
+
+DIR is a dump_path, a step's folder or a rank's folder; every dump below it is looked at. A dump whose process died has
+a journal instead of its JSON files: they are rebuilt from it, and the journal goes. A dump whose process still runs is
+left alone. Without DIR only the installation is checked. Safe to repeat.
+
+Exit code 0: every dump is whole or rebuilt. 1: something is lost or wrong. 2: the command was wrong.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.store import layout
+from msprobe.store.assemble import assemble
+from msprobe.store.claim import claim
+from msprobe.store.journal import Journal, read_journal
+from msprobe.store.npy import examine
+from msprobe.store.read import read_file, tensor_path
+from msprobe.store.record import Dump, Record
+
+# Both tools install themselves as `msprobe`; whichever came last has overwritten files of the other.
+OTHER_TOOL = "mindstudio-probe"
+
+_SHOWN = 3  # examples in a line
+
+# A dump may hold any text; a line of the answer stays a line and does not steer the terminal.
+_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the doctor says of one folder: what was done, what is there, what is lost, what is only worth a word."""
+
+    done: str
+    counts: str = ""
+    lost: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = ": ".join(part for part in (self.done, self.counts) if part)
+        text += f"; LOST: {'; '.join(self.lost)}" if self.lost else ""
+        return text + (f"; note: {'; '.join(self.notes)}" if self.notes else "")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="a dump_path, a step's folder, or a rank's folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine what the arguments name; the answer goes to standard output. UsageError where no dump is there."""
+    wrong = _installation()
+    if args.folder is not None:
+        root = Path(args.folder)
+        if not root.is_dir():
+            raise UsageError(f"{root}: is no folder; give a dump_path, a step's folder or a rank's folder")
+        folders = sorted(_dumps(root))
+        if not folders:
+            raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
+        for folder in folders:
+            finding = examine_folder(folder)
+            print(f"{folder}: {finding}".translate(_VISIBLE))
+            wrong = wrong or bool(finding.lost)
+    return 1 if wrong else 0
+
+
+def _installation() -> bool:
+    """Whether the other tool is installed beside this one, which is said."""
+    try:
+        found = version(OTHER_TOOL)
+    except PackageNotFoundError:
+        return False
+    print(
+        f"installation: WRONG: {OTHER_TOOL} {found} is installed beside msprobe-ms, both as `msprobe`; run "
+        f"`pip uninstall {OTHER_TOOL} msprobe-ms`, then install the one that you want"
+    )
+    return True
+
+
+def _dumps(root: Path) -> Iterator[Path]:
+    """Every folder from `root` down that holds a dump or a journal."""
+    marks = {layout.DUMP, layout.DEBUG, layout.JOURNAL}
+    for folder, inner, files in os.walk(root):
+        if marks.intersection(files):
+            yield Path(folder)
+        if layout.TENSORS in inner:
+            inner.remove(layout.TENSORS)
+
+
+def examine_folder(folder: Path) -> Finding:
+    """Rebuild a folder's dump if it has a journal that nobody writes, then check it."""
+    try:
+        held = claim(folder / layout.JOURNAL, create=False)
+    except FileNotFoundError:
+        return _check(folder, "whole")
+    except OSError as err:
+        return Finding("not examined", lost=(f"{layout.JOURNAL} cannot be opened ({err.strerror})",))
+    if held is None:
+        return Finding("not examined", lost=("its process still writes; stop it, or run again when it has ended",))
+    try:
+        return _rebuild(folder)
+    finally:
+        os.close(held)
+
+
+def _rebuild(folder: Path) -> Finding:
+    journal_file = folder / layout.JOURNAL
+    try:
+        journal = read_journal(journal_file, verify=True)
+        if not journal.header:
+            return _without_header(folder, journal)
+        assemble(folder, journal, rebuilt=True)
+        found = _check(folder, "rebuilt", journal.cut)
+        # Only what can be read again counts as rebuilt.
+        if found.done == "rebuilt":
+            journal_file.unlink()
+    except (OSError, DumpError, RecursionError) as err:  # the last: a damaged journal may nest without end
+        return Finding("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
+    return found
+
+
+def _without_header(folder: Path, journal: Journal) -> Finding:
+    """A journal that does not say what it is of: its process died before the first line, or it is damaged."""
+    if journal.malformed or journal.parents:
+        return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
+    (folder / layout.JOURNAL).unlink()
+    if (folder / layout.DUMP).is_file():
+        return _check(folder, "whole")
+    return Finding("empty", notes=("its process died before the first call",))
+
+
+def _check(folder: Path, done: str, cut: bool = False) -> Finding:
+    """Read a folder's dump and every tensor's header."""
+    file = next(path for name in (layout.DUMP, layout.DEBUG) if (path := folder / name).is_file())
+    try:
+        dump = read_file(file, structure=True)
+    except DumpError as err:
+        return Finding("unreadable", lost=(str(err),))
+    records = [record for call in dump.calls for record in call.records]
+    tensors = {record.file: record for record in records if record.file}
+    broken = [reason for record in tensors.values() if (reason := _wrong_with(dump, record))]
+    whole, unfinished = _unnamed(folder / layout.TENSORS, set(tensors))
+    return Finding(
+        done,
+        f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
+        lost=(*_several("tensors are lost", broken), *_several("parts were not collected", dump.missing)),
+        notes=(
+            *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
+            *(["the last line of the journal has no end"] if cut else []),
+            *_several("tensor files without a record", whole),
+            *_several("unfinished tensor files", unfinished),
+        ),
+    )
+
+
+def _wrong_with(dump: Dump, record: Record) -> str:
+    try:
+        shape = examine(tensor_path(dump, record)).shape
+    except DumpError as err:
+        return str(err)
+    if record.shape is not None and shape != record.shape:
+        return f"{record.file}: has shape {shape} where its record says {record.shape}"
+    return ""
+
+
+def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
+    """The tensor files that no record names: whole ones, and those that their process did not finish."""
+    whole: list[str] = []
+    unfinished: list[str] = []
+    for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
+        if name not in named:
+            try:
+                examine(folder / name)
+                whole.append(name)
+            except DumpError:
+                unfinished.append(name)
+    return whole, unfinished
+
+
+def _several(what: str, items: Sequence[str]) -> list[str]:
+    """One phrase for any number of items, with the first few of them; nothing for none."""
+    if not items:
+        return []
+    more = f", and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return [f"{len(items)} {what} ({', '.join(items[:_SHOWN])}{more})"]

@@ -1,0 +1,129 @@
+"""The grammar of `dump.journal` (`docs/format.md`, page 6), both ways: lines are made here and read here."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring_ascii as quote
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Ends what a full disk left of a line. No complete line ends like this, so the rest of one is never taken for a whole.
+TORN = b"!\n"
+
+
+def _plain(value: object) -> object:
+    """A number of numpy's as one of Python's; the encoder asks for what it does not know."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a {type(value).__name__} cannot stand in a journal")
+
+
+# One encoder for all lines; entries are trees made by the collector, so looking for circles would be wasted time.
+encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_plain).encode
+
+
+def header_line(header: Mapping[str, Any], extra_info: bool) -> bytes:
+    """The first line: what dump.json says above its data, and the writer's own switches."""
+    return f"H\t{encode(header)}\t{encode({'extra_info': extra_info})}\n".encode("ascii")
+
+
+def stack_line(number: int, frames: Sequence[str]) -> bytes:
+    """A call stack, before its first use."""
+    return f"S\t{number}\t{encode(list(frames))}\n".encode("ascii")
+
+
+def call_line(name: str, parent: str | None, stack: int | None, entry: Mapping[str, Any] | None) -> bytes:
+    """One execution of a call, or a later part of its entry."""
+    return (
+        f"C\t{quote(name)}\t{'' if parent is None else quote(parent)}\t{'' if stack is None else stack}"
+        f"\t{'' if entry is None else encode(entry)}\n"
+    ).encode("ascii")
+
+
+def missing_line(name: str, part: str, cause: str) -> bytes:
+    """Something that could not be collected."""
+    return f"M\t{encode({'name': name, 'part': part, 'cause': cause})}\n".encode("ascii")
+
+
+@dataclass
+class Journal:
+    """A journal, read. Texts that go into the dump as they are stay encoded.
+
+    `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
+    several where a call came in parts. `malformed` counts lines that say nothing (a full disk tore them); `cut` says
+    that the last line has no end, because the process died while it wrote it.
+    """
+
+    header: dict[str, Any] = field(default_factory=dict)
+    extra_info: bool = True
+    stacks: dict[int, str] = field(default_factory=dict)
+    stack_of: dict[str, int] = field(default_factory=dict)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    entries: dict[str, list[str]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    malformed: int = 0
+    cut: bool = False
+
+
+def read_journal(path: Path, verify: bool = False) -> Journal:
+    """Read a journal; with `verify` every entry is also parsed, and one that is no JSON counts as malformed."""
+    journal = Journal()
+    with open(path, "rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                journal.cut = True
+                break
+            try:
+                _take(journal, line[:-1].decode("ascii").split("\t"), verify)
+            except (ValueError, RecursionError):  # what a line can be broken by: fields, numbers, texts, nesting
+                journal.malformed += 1
+    return journal
+
+
+def _take(journal: Journal, fields: list[str], verify: bool) -> None:
+    match fields:
+        case ["C", quoted, quoted_parent, stack, entry]:
+            name = _unquote(quoted)
+            parent = _unquote(quoted_parent) if quoted_parent else None
+            number = int(stack) if stack else None
+            if entry:
+                if verify:
+                    _object(entry)
+                elif not (entry.startswith("{") and entry.endswith("}")):
+                    raise ValueError("an entry is an object")
+                journal.entries.setdefault(name, []).append(entry)
+            if number is not None:
+                journal.stack_of.setdefault(name, number)
+            if journal.parents.get(name) is None:
+                journal.parents[name] = parent
+        case ["S", number, frames]:
+            if not isinstance(json.loads(frames), list):
+                raise ValueError("a stack is a list")
+            journal.stacks[int(number)] = frames
+        case ["M", item]:
+            _object(item)
+            journal.missing.append(item)
+        case ["H", header, switches] if not journal.header:
+            journal.header = _object(header)
+            journal.extra_info = _object(switches).get("extra_info") is not False
+        case _:
+            raise ValueError("no line of a journal")
+
+
+def _unquote(text: str) -> str:
+    # Most names have nothing to unescape, and the parser costs ten times as much.
+    if len(text) > 1 and text[0] == text[-1] == '"' and "\\" not in text and text.count('"') == 2:
+        return text[1:-1]
+    name = json.loads(text)
+    if not isinstance(name, str):
+        raise ValueError("a name is a JSON text")
+    return name
+
+
+def _object(text: str) -> dict[str, Any]:
+    made = json.loads(text)
+    if not isinstance(made, dict):
+        raise ValueError("a JSON object was expected")
+    return made
