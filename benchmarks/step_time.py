@@ -2,13 +2,14 @@
 
     python benchmarks/step_time.py [--rounds N] [--nets transformer conv tiny] [--asynchronous]
 
-Every round runs one step of each kind in turn, in one process, so that a slow moment of the machine strikes all alike; the
-ratio is taken round by round and its median printed, with a bootstrap 95 % interval. Ratios are judged with
-`pynative_synchronize=True`. Kinds: `none` no debugger at all; `idle` start, stop and step are called, the step is not collected;
-`L0`, `L1`, `mix` task statistics, forward and backward. A step is forward and backward of one batch.
+Every round runs one step of each kind in turn, in one process, so that a slow moment of the machine strikes all alike;
+the ratio is taken round by round and its median printed, with a bootstrap 95 % interval. Ratios are judged with
+`pynative_synchronize=True`. Kinds: `none` no debugger at all; `idle` start, stop and step are called, but the step is not
+collected; `L0`, `L1`, `mix` task statistics, forward and backward. A step is forward and backward of one batch.
 """
 
 import argparse
+import itertools
 import shutil
 import tempfile
 import time
@@ -73,7 +74,7 @@ class Conv(nn.Cell):
         widths = [3, 32, 32, 64, 64, 64, 64]
         layers = [
             nn.SequentialCell([nn.Conv2d(a, b, 3, has_bias=False), nn.BatchNorm2d(b), nn.ReLU()])
-            for a, b in zip(widths, widths[1:], strict=False)
+            for a, b in itertools.pairwise(widths)
         ]
         self.layers, self.head = nn.CellList(layers), nn.Dense(64, 10)
 

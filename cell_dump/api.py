@@ -1,11 +1,11 @@
 """Functional APIs: which functions of the installed framework are collected, and how their calls are seen.
 
-The list is made from the framework itself: every public function of the namespaces below and the methods and operators of
-Tensor that take or give tensors. Only the outermost call is recorded.
+The list is made from the framework itself: every public function of the namespaces below and the methods and
+operators of Tensor that take or give tensors. Only the outermost call is recorded.
 """
 
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
@@ -24,28 +24,150 @@ NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
 """Prefix of the names and the module whose public functions they are."""
 
 CALLERS = frozenset(
-    "cond derivative fori_loop get_grad grad jacfwd jacrev jet jvp scan stack_map value_and_grad vjp vmap while_loop "
-    "checkpoint apply_ map_ register_hook".split()
+    [
+        "cond",
+        "derivative",
+        "fori_loop",
+        "get_grad",
+        "grad",
+        "jacfwd",
+        "jacrev",
+        "jet",
+        "jvp",
+        "scan",
+        "stack_map",
+        "value_and_grad",
+        "vjp",
+        "vmap",
+        "while_loop",
+        "checkpoint",
+        "apply_",
+        "map_",
+        "register_hook",
+    ]
 )
 """Functions that run the user's functions: what those call is recorded, not the caller."""
 
 NO_TENSORS = frozenset(
-    "asnumpy numpy item tolist dim ndimension size stride numel nelement is_contiguous data_ptr storage_offset itemset "
-    "is_complex is_floating_point is_signed element_size storage untyped_storage get_device has_init init_data flush_from_cache "
-    "set_const_arg set_dtype from_numpy from_blob typeof is_tensor isinstance_ print_ tensor_dump shape rank "
-    "assign_value assign_value_cpp offload offload_file_path set_cast_dtype wait_pipeline check_init backward get_bytes value type "
-    "hooks remove_hook set_param_info set_init_flag set_device_address is_init is_pinned is_shared pin_memory data_sync to_dlpack "
-    "requires_grad_ set_ to_coo to_csr".split()
+    [
+        "asnumpy",
+        "numpy",
+        "item",
+        "tolist",
+        "dim",
+        "ndimension",
+        "size",
+        "stride",
+        "numel",
+        "nelement",
+        "is_contiguous",
+        "data_ptr",
+        "storage_offset",
+        "itemset",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "element_size",
+        "storage",
+        "untyped_storage",
+        "get_device",
+        "has_init",
+        "init_data",
+        "flush_from_cache",
+        "set_const_arg",
+        "set_dtype",
+        "from_numpy",
+        "from_blob",
+        "typeof",
+        "is_tensor",
+        "isinstance_",
+        "print_",
+        "tensor_dump",
+        "shape",
+        "rank",
+        "assign_value",
+        "assign_value_cpp",
+        "offload",
+        "offload_file_path",
+        "set_cast_dtype",
+        "wait_pipeline",
+        "check_init",
+        "backward",
+        "get_bytes",
+        "value",
+        "type",
+        "hooks",
+        "remove_hook",
+        "set_param_info",
+        "set_init_flag",
+        "set_device_address",
+        "is_init",
+        "is_pinned",
+        "is_shared",
+        "pin_memory",
+        "data_sync",
+        "to_dlpack",
+        "requires_grad_",
+        "set_",
+        "to_coo",
+        "to_csr",
+    ]
 )
 """Functions that tell about a tensor, or manage it: no computation."""
 
 OPERATORS = tuple(
     f"__{name}__"
-    for name in (
-        "abs add and div eq floordiv ge getitem gt iadd iand ifloordiv imatmul imod imul invert ior ipow isub itruediv ixor le "
-        "lt matmul mod mul ne neg or pos pow radd rand rdiv rfloordiv rmatmul rmod rmul ror rpow rsub rtruediv rxor setitem sub "
-        "truediv xor lshift rshift"
-    ).split()
+    for name in [
+        "abs",
+        "add",
+        "and",
+        "div",
+        "eq",
+        "floordiv",
+        "ge",
+        "getitem",
+        "gt",
+        "iadd",
+        "iand",
+        "ifloordiv",
+        "imatmul",
+        "imod",
+        "imul",
+        "invert",
+        "ior",
+        "ipow",
+        "isub",
+        "itruediv",
+        "ixor",
+        "le",
+        "lt",
+        "matmul",
+        "mod",
+        "mul",
+        "ne",
+        "neg",
+        "or",
+        "pos",
+        "pow",
+        "radd",
+        "rand",
+        "rdiv",
+        "rfloordiv",
+        "rmatmul",
+        "rmod",
+        "rmul",
+        "ror",
+        "rpow",
+        "rsub",
+        "rtruediv",
+        "rxor",
+        "setitem",
+        "sub",
+        "truediv",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
 )
 
 _METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
@@ -68,11 +190,10 @@ def functions() -> Iterator[tuple[Any, str, str]]:
 def plan(current: Callable[[], Session | None], patches: Patches) -> None:
     """Plan a patch for every function of the list; `current` gives the session that records."""
     for owner, name, stem in functions():
-        original = _static(owner, name) if isinstance(owner, type) else vars(owner)[name]
-        patches.add(owner, name, _recorded(original, stem, current))
+        patches.add(owner, name, partial(_recorded, stem, current))
 
 
-def _recorded(original: Callable[..., Any], stem: str, current: Callable[[], Session | None]) -> Callable[..., Any]:
+def _recorded(stem: str, current: Callable[[], Session | None], original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def recorded(*args: Any, **kwargs: Any) -> Any:
         session = current()

@@ -8,7 +8,6 @@ from msprobe.base.statistic import widen
 
 from .tensor import JSON, Describer, Skeleton, fill
 
-
 Memo = dict[int, JSON]
 """Records already made of the gradients of one node, by index: several calls may share a node."""
 
@@ -51,8 +50,8 @@ class Contribution:
 class Backward:
     """A call's backward: what is expected, what has come, and whether the records are wanted.
 
-    It ends, and is written, when everything expected has come and every recorded call inside it has ended; or at the end of
-    the whole backward with what has come by then (a result that nobody used sends no gradient).
+    It ends, and is written, when everything expected has come and every recorded call inside it has ended; or at the
+    end of the whole backward with what has come by then (a result that nobody used sends no gradient).
     """
 
     __slots__ = (

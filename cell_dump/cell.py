@@ -1,13 +1,14 @@
 """Cells: which ones a model has, how they are named, and how their calls are seen.
 
-`__call__` of the cells' classes is replaced while a collection is open. Unlike the framework's cell hooks this sees cells with
-their own `bprop`, results of every shape and calls that raise, adds no node to the graph, and leaves nothing on the cells.
-The caller's view is recorded: arguments before the user's own pre-hooks, results after the user's own forward hooks.
+`__call__` of the cells' classes is replaced while a collection is open. Unlike the framework's cell hooks this sees
+cells with their own `bprop`, results of every shape and calls that raise, adds no node to the graph, and leaves
+nothing on the cells. The caller's view is recorded: arguments before the user's own pre-hooks, results after the
+user's own forward hooks.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from mindspore import nn
@@ -55,8 +56,8 @@ def check_model(model: Any, level: str) -> None:
     for member in model if isinstance(model, (list, tuple)) else [model]:
         if not isinstance(member, nn.Cell):
             raise UsageError(
-                f"start(): the model must be a mindspore.nn.Cell, or a list or tuple of them, not {type(member).__name__}; "
-                "pass the network itself"
+                "start(): the model must be a mindspore.nn.Cell, or a list or tuple of them, "
+                f"not {type(member).__name__}; pass the network itself"
             )
 
 
@@ -67,6 +68,8 @@ class CellCalls:
         self._current = current
         self._stems: dict[int, Named] = {}
         self._owners: set[type] = set()
+        self._hooked: set[int] = set()
+        self._handles: list[Any] = []
 
     def add(self, cells: list[Named], patches: Patches) -> None:
         """Take cells in; a class that is new here gets its patch."""
@@ -74,20 +77,26 @@ class CellCalls:
             self._stems.setdefault(id(named.cell), named)
             if named.owner not in self._owners:
                 self._owners.add(named.owner)
-                patches.add(named.owner, "__call__", self._wrap(named.owner))
+                patches.add(named.owner, "__call__", partial(self._wrap, named.owner))
 
-    def hook_parameters(self, session: Session) -> list[Any]:
-        """Hook the gradients of every cell's own parameters; the handles are to be removed at the end of the step."""
-        handles = []
-        for named in self._stems.values():
-            for key, parameter in own_parameters(named.cell):
+    def hook_parameters(self, session: Session) -> None:
+        """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
+        for key, named in self._stems.items():
+            if key in self._hooked:
+                continue
+            self._hooked.add(key)
+            for name, parameter in own_parameters(named.cell):
                 if parameter.requires_grad:
-                    tell = _teller(session, named.stem, key)
-                    handles.append(parameter.register_hook(tell))
-        return handles
+                    tell = partial(session.guard, session.parameter_gradient, named.stem, name)
+                    self._handles.append(parameter.register_hook(tell))
 
-    def _wrap(self, owner: type) -> Callable[..., Any]:
-        original = vars(owner)["__call__"]
+    def unhook_parameters(self) -> None:
+        """Take the parameters' hooks off."""
+        self._hooked.clear()
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current
 
         @wraps(original)
@@ -99,10 +108,3 @@ class CellCalls:
             return session.call_cell(named.stem, original, cell, args, kwargs)
 
         return __call__
-
-
-def _teller(session: Session, stem: str, parameter: str) -> Callable[[Any], None]:
-    def tell(gradient: Any) -> None:
-        session.guard(session.parameter_gradient, stem, parameter, gradient)
-
-    return tell

@@ -31,7 +31,6 @@ class Collector:
         self._patches = Patches()
         self._guards = Patches()
         self._cells = CellCalls(self._current)
-        self._handles: list[Any] = []
         self._planned = False
 
     @property
@@ -55,8 +54,8 @@ class Collector:
         if self._session is None:
             writer = Writer(folder, header, extra_info=self._settings.extra_info)
             self._session = Session(self._settings, self._section, writer, self._scope)
-            if self._section.data_mode.parameters_grad:
-                self._handles = self._cells.hook_parameters(self._session)
+        if self._section.data_mode.parameters_grad:
+            self._cells.hook_parameters(self._session)
         self._patches.install()
         self._guards.install()
         self._session.on = True
@@ -72,8 +71,7 @@ class Collector:
         """End the step's dump and start the numbers anew."""
         self._guards.remove()
         self._patches.remove()
-        while self._handles:
-            self._handles.pop().remove()
+        self._cells.unhook_parameters()
         if self._session is not None:
             self._session.close()
             self._session = None

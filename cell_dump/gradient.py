@@ -1,12 +1,13 @@
 """The backward of a call: which gradients came in, and what the call itself contributes to its inputs' gradients.
 
-A call's incoming gradients are seen by a prehook of the autograd nodes that made its outputs. Its *own contribution* to an
-input's gradient is what flows along the edges from nodes of this call to the input's node; the edges are found by walking the
-graph from the outputs, never to or below `floor`, the last sequence number before the call, so that a tensor captured from
-outside does not count. Nothing is inserted into the graph: accumulation order, and with it every bit, stays as it was.
+A call's incoming gradients are seen by a prehook of the autograd nodes that made its outputs. Its *own contribution*
+to an input's gradient is what flows along the edges from nodes of this call to the input's node; the edges are found
+by walking the graph from the outputs, never to or below `floor`, the last sequence number before the call, so that a
+tensor captured from outside does not count. Nothing is inserted into the graph: accumulation order, and with it every
+bit, stays as it was.
 
-Order of several hooks at one node: incoming gradients are told to the outermost call first, contributions to the innermost
-first, so that calls begin and end like brackets.
+Order of several hooks at one node: incoming gradients are told to the outermost call first, contributions to the
+innermost first, so that calls begin and end like brackets.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,8 +42,8 @@ class Watch:
 class NodeGradients:
     """strs gradient hooks on the autograd nodes of one step.
 
-    `guard(work, *args)` runs a piece of collecting so that nothing of it reaches the training: no exception, no record of
-    our own reading.
+    `guard(work, *args)` runs a piece of collecting so that nothing of it reaches the training: no exception, no
+    record of our own reading.
     """
 
     def __init__(self, guard: Callable[..., None], flush: Callable[[], None]) -> None:
@@ -79,8 +80,8 @@ class NodeGradients:
     def probe(self, arguments: list[Any]) -> int:
         """The last sequence number given so far; -1 where no argument has a gradient.
 
-        A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss, changes
-        nothing there.
+        A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss,
+        changes nothing there.
         """
         for _, tensor in leaves(arguments):
             if tensor._grad_node is not None:
@@ -89,7 +90,12 @@ class NodeGradients:
         return -1
 
     def place(
-        self, backward: Backward, call: str, wanted: dict[Key, list[str]], outputs: Iterable[tuple[str, Tensor]], floor: int
+        self,
+        backward: Backward,
+        call: str,
+        wanted: dict[Key, list[str]],
+        outputs: Iterable[tuple[str, Tensor]],
+        floor: int,
     ) -> None:
         """Hook the nodes of a finished forward call `call`, whose arguments were `wanted`."""
         roots = []
@@ -179,8 +185,9 @@ def _edges(roots: list[tuple[int, Any]], wanted: dict[Key, list[str]], floor: in
 
     Also the lowest sequence number among the call's nodes.
 
-    A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the slots are
-    in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
+    A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
+    slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as
+    shared.
     """
     lowest = 2**64
     found: dict[Key, list[tuple[int, Any, int]]] = {}

@@ -1,10 +1,15 @@
 """Framework attributes replaced for a while, and the originals put back.
 
-One table keeps every original. While a collection is closed nothing of ours is left in the framework: `remove` puts the very
-objects back, and deletes what the class had only inherited.
+While a collection is closed nothing of ours is left in the framework: `remove` puts the very objects back that
+`install` found, and deletes what a class had only inherited. What others put in place between two collections is
+found anew each time.
 """
 
+from collections.abc import Callable
 from typing import Any
+
+Make = Callable[[Any], Any]
+"""Makes a replacement of an original."""
 
 _INHERITED = object()
 
@@ -13,32 +18,51 @@ class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 
     def __init__(self) -> None:
-        self._wanted: list[tuple[Any, str, Any, Any]] = []
+        self._planned: list[_Patch] = []
         self.installed = False
 
-    def add(self, owner: Any, name: str, replacement: Any) -> None:
-        """Plan to replace `owner.name`; what stands there now is what `remove` will put back."""
-        original = vars(owner).get(name, _INHERITED)
-        self._wanted.append((owner, name, original, replacement))
+    def add(self, owner: Any, name: str, make: Make) -> None:
+        """Plan to replace `owner.name` by what `make` makes of it."""
+        self._planned.append(_Patch(owner, name, make))
 
     def install(self) -> None:
         """Put every replacement in place."""
-        if self.installed:
-            return
-        for owner, name, _, replacement in self._wanted:
-            setattr(owner, name, replacement)
-        self.installed = True
+        if not self.installed:
+            self.installed = True
+            for patch in self._planned:
+                patch.install()
 
     def remove(self) -> None:
         """Put every original back."""
-        if not self.installed:
-            return
-        for owner, name, original, _ in reversed(self._wanted):
-            if original is _INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-        self.installed = False
+        if self.installed:
+            self.installed = False
+            for patch in reversed(self._planned):
+                patch.remove()
 
-    def __len__(self) -> int:
-        return len(self._wanted)
+
+class _Patch:
+    __slots__ = ("make", "name", "original", "owner", "replacement")
+
+    def __init__(self, owner: Any, name: str, make: Make) -> None:
+        self.owner, self.name, self.make = owner, name, make
+        self.original: Any = None
+        self.replacement: Any = None
+
+    def install(self) -> None:
+        found = vars(self.owner).get(self.name, _INHERITED)
+        if found is not self.original:
+            self.original = found
+            self.replacement = self.make(_inherited(self.owner, self.name) if found is _INHERITED else found)
+        setattr(self.owner, self.name, self.replacement)
+
+    def remove(self) -> None:
+        if vars(self.owner).get(self.name) is not self.replacement:
+            return  # somebody else stands here by now, perhaps around ours, which passes through while nothing is open
+        if self.original is _INHERITED:
+            delattr(self.owner, self.name)
+        else:
+            setattr(self.owner, self.name, self.original)
+
+
+def _inherited(owner: type, name: str) -> Any:
+    return next(vars(base)[name] for base in owner.__mro__[1:] if name in vars(base))

@@ -1,7 +1,7 @@
 """One collected step: its counters, its open calls, and how a call becomes records.
 
-A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient hooks may still
-fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
+A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient
+hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
 """
 
 import threading
@@ -76,7 +76,7 @@ class Session:
         self.closed = True
 
     def guard(self, work: Callable[..., None], *args: Any) -> None:
-        """Do a piece of collecting that the training must not feel: no exception of it, no record of our own reading."""
+        """Do a piece of collecting that the training must not feel: no exception, no record of our own reading."""
         if self.closed:
             return
         before, self.busy = self.busy, True
@@ -90,7 +90,7 @@ class Session:
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
     def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an API and record it; inside it nothing else is recorded. What it gives or raises is passed on untouched."""
+        """Run an API and record it, and nothing inside it. What it gives or raises is passed on untouched."""
         self.busy = True
         try:
             call = self._begin(stem, api_call, args, kwargs)
@@ -104,7 +104,9 @@ class Session:
         finally:
             self.busy = False
 
-    def call_cell(self, stem: str, function: Callable[..., Any], cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_cell(
+        self, stem: str, function: Callable[..., Any], cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a cell and record it, and what is called inside. What it gives or raises is passed on untouched."""
         self.busy = True
         call = self._begin(stem, cell_call, args, kwargs, cell)
@@ -136,8 +138,10 @@ class Session:
                 if cell is not None and call.wanted:
                     call.floor = self._gradients.probe(call.arguments)
                 call.backward = Backward(naming(stem, number, "backward"), above.backward if above else None, self)
-            if call.kept and self._mode.forward:
-                self._describe_inputs(call, args, kwargs)
+            if call.kept:
+                call.stack = self._stacks.here() if self._stacks is not None else None
+                if self._mode.forward:
+                    self._describe_inputs(call, args, kwargs)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
@@ -149,12 +153,12 @@ class Session:
         return self._scope.enter(name) if is_cell else self._scope.wants(name)
 
     def _describe_inputs(self, call: Forward, args: Any, kwargs: Any) -> None:
-        if self._stacks is not None:
-            call.stack = self._stacks.here()
         describe, sources = self.describer.value, self._gradients.source
         if self._mode.input:
             call.entry["input_args"] = [describe(v, call.name, f"input.{i}", 1, sources) for i, v in enumerate(args)]
-            call.entry["input_kwargs"] = {k: describe(v, call.name, f"kwargs.{k}", 1, sources) for k, v in kwargs.items()}
+            call.entry["input_kwargs"] = {
+                k: describe(v, call.name, f"kwargs.{k}", 1, sources) for k, v in kwargs.items()
+            }
         if call.cell is not None and call.cell._params:
             call.entry["parameters"] = {
                 key: self.describer.tensor(parameter, call.name, f"parameters.{key}")
@@ -229,7 +233,7 @@ class Session:
         self._writer.call(name, None, None, {parameter: [self.describer.tensor(gradient, name, parameter)]})
 
     def _flush(self) -> None:
-        """A whole backward has run: nothing more will come for the calls that it reached. Inner calls end before outer ones."""
+        """A whole backward has run: nothing more will come for the calls that it reached; inner ones end first."""
         for backward in reversed(self._backwards):
             if backward.begun:
                 backward.finish_all()

@@ -103,7 +103,7 @@ class Describer:
         self._dtypes: dict[Any, str] = {}
 
     def value(self, value: Any, call: str, part: str, depth: int = 0, sources: Sources | None = None) -> JSON:
-        """The record of any value. `part` is its place in the call: `input.1`; `sources` answers who produced a tensor."""
+        """The record of any value. `part` is its place in the call, `input.1`; `sources` tells who made a tensor."""
         if isinstance(value, Tensor):
             record = self.tensor(value, call, part)
             if sources is not None and record is not None and (source := sources(value)):

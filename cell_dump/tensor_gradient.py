@@ -1,7 +1,7 @@
 """Gradients where the framework has no autograd nodes (MindSpore 2.7): hooks on the tensors themselves.
 
-The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be had; it is
-marked `accumulated`.
+The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be
+had; it is marked `accumulated`.
 """
 
 from collections.abc import Callable, Iterable

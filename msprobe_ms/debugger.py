@@ -40,9 +40,9 @@ class _OnEither:
 class PrecisionDebugger:
     """Collects a training step by step; see `docs/collecting.md`.
 
-    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing again with
-    equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant, UsageError where another
-    debugger writes to the same dump_path.
+    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
+    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
+    UsageError where another debugger writes to the same dump_path.
     """
 
     _known: ClassVar[dict[Settings, "PrecisionDebugger"]] = {}
@@ -83,7 +83,8 @@ class PrecisionDebugger:
     def start(self, model: Any = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
-        `model` is the network, or a list or tuple of networks; levels L0 and mix need it. The root itself is not collected.
+        `model` is the network, or a list or tuple of networks; levels L0 and mix need it. The root itself is not
+        collected.
         """
         self._collector.check(model)
         for other in self._known.values():
@@ -102,7 +103,8 @@ class PrecisionDebugger:
         try:
             self._collector.open(model, folder, self._header(rank, str(folder / TENSORS)))
         except OSError as cause:
-            message = f"start(): {folder} cannot be written: {cause.strerror or cause}; free some space, or choose another dump_path"
+            why = cause.strerror or cause
+            message = f"start(): {folder} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
             once(message, f"{message}; the training goes on without the dump of this step")
@@ -118,13 +120,15 @@ class PrecisionDebugger:
 
     @_OnEither
     def step(self) -> None:
-        """End the training step: its dump is finished, numbers start anew, the next `start` belongs to the next step."""
+        """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step."""
         self._collector.end_step()
         self._step += 1
         last = self._settings.last_step
         if last is not None and self._step > last and not self._over:
             self._over = True
-            logger.info("msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last)
+            logger.info(
+                "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
+            )
 
     @_OnEither
     def forward_backward_dump_end(self) -> None:

@@ -1,4 +1,4 @@
-"""Planted faults, collected and compared for real: the last line names the call, or says what kind of difference it is."""
+"""Planted faults, collected and compared for real: the last line names the call and the kind of difference."""
 
 import importlib.util
 import json
@@ -22,79 +22,131 @@ PARAMETERS, INPUTS, CODE = "parameters differ", "run inputs differ", "code betwe
 
 ATTENTION, MLP = "Cell.attention.Attention.forward.0", "Cell.mlp.MLP.forward.0"
 
-# net, fault, and for each level the name and the kind that the definitions give, worked out from tests/training/faults.py.
-# A pair of kinds is (statistics, tensor), where statistics cannot see what differs.
+# net, fault, and for each level the name and the kind that the definitions give, worked out from
+# tests/training/faults.py. A pair of kinds is (statistics, tensor), where statistics cannot see what differs.
 FAULTS = [
-    ("transformer", "eps", {
-        "L0": ("Cell.norm2.Norm.forward.0", COMPUTES),
-        "L1": ("Tensor.__add__.2.forward", ARGUMENT),
-        "mix": ("Tensor.__add__.2.forward", ARGUMENT),
-    }),
-    ("transformer", "scale", {
-        "L0": (ATTENTION, COMPUTES),
-        "L1": ("Functional.mul.0.forward", OTHER_CALL),
-        "mix": ("Functional.mul.0.forward", OTHER_CALL),
-    }),
+    (
+        "transformer",
+        "eps",
+        {
+            "L0": ("Cell.norm2.Norm.forward.0", COMPUTES),
+            "L1": ("Tensor.__add__.2.forward", ARGUMENT),
+            "mix": ("Tensor.__add__.2.forward", ARGUMENT),
+        },
+    ),
+    (
+        "transformer",
+        "scale",
+        {
+            "L0": (ATTENTION, COMPUTES),
+            "L1": ("Functional.mul.0.forward", OTHER_CALL),
+            "mix": ("Functional.mul.0.forward", OTHER_CALL),
+        },
+    ),
     # of a bool tensor statistics hold only any and all: they do not see which elements a mask hides
-    ("transformer", "mask", {
-        "L0": (ATTENTION, COMPUTES),
-        "L1": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
-        "mix": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
-    }),
+    (
+        "transformer",
+        "mask",
+        {
+            "L0": (ATTENTION, COMPUTES),
+            "L1": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
+            "mix": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
+        },
+    ),
     # `.T` calls permute
-    ("transformer", "transposed", {
-        "L0": (ATTENTION, COMPUTES),
-        "L1": ("Tensor.permute.0.forward", OTHER_CALL),
-        "mix": ("Tensor.permute.0.forward", OTHER_CALL),
-    }),
-    ("transformer", "half", {
-        "L0": (MLP, COMPUTES),
-        "L1": ("Tensor.astype.0.forward", OTHER_CALL),
-        "mix": ("Tensor.astype.0.forward", OTHER_CALL),
-    }),
-    ("transformer", "swapped", {
-        "L0": (MLP, COMPUTES),
-        "L1": ("Functional.sub.0.forward", CODE),
-        "mix": ("Functional.sub.0.forward", CODE),
-    }),
+    (
+        "transformer",
+        "transposed",
+        {
+            "L0": (ATTENTION, COMPUTES),
+            "L1": ("Tensor.permute.0.forward", OTHER_CALL),
+            "mix": ("Tensor.permute.0.forward", OTHER_CALL),
+        },
+    ),
+    (
+        "transformer",
+        "half",
+        {
+            "L0": (MLP, COMPUTES),
+            "L1": ("Tensor.astype.0.forward", OTHER_CALL),
+            "mix": ("Tensor.astype.0.forward", OTHER_CALL),
+        },
+    ),
+    (
+        "transformer",
+        "swapped",
+        {
+            "L0": (MLP, COMPUTES),
+            "L1": ("Functional.sub.0.forward", CODE),
+            "mix": ("Functional.sub.0.forward", CODE),
+        },
+    ),
     # at L1 the framework's dropout layer calls a primitive, which is not recorded: the sum is the first that receives
-    ("transformer", "dropout", {
-        "L0": ("Cell.drop.Dropout.forward.0", COMPUTES),
-        "L1": ("Tensor.__add__.1.forward", CODE),
-        "mix": ("Cell.drop.Dropout.forward.0", COMPUTES),
-    }),
-    ("transformer", "root", {
-        "L0": (ATTENTION, CODE),
-        "L1": ("Tensor.__mul__.2.forward", ARGUMENT),
-        "mix": ("Tensor.__mul__.2.forward", ARGUMENT),
-    }),
-    ("transformer", "initial weight", {
-        "L0": (MLP, PARAMETERS),
-        "L1": ("Functional.matmul.6.forward", PARAMETERS),
-        "mix": ("Functional.matmul.6.forward", PARAMETERS),
-    }),
+    (
+        "transformer",
+        "dropout",
+        {
+            "L0": ("Cell.drop.Dropout.forward.0", COMPUTES),
+            "L1": ("Tensor.__add__.1.forward", CODE),
+            "mix": ("Cell.drop.Dropout.forward.0", COMPUTES),
+        },
+    ),
+    (
+        "transformer",
+        "root",
+        {
+            "L0": (ATTENTION, CODE),
+            "L1": ("Tensor.__mul__.2.forward", ARGUMENT),
+            "mix": ("Tensor.__mul__.2.forward", ARGUMENT),
+        },
+    ),
+    (
+        "transformer",
+        "initial weight",
+        {
+            "L0": (MLP, PARAMETERS),
+            "L1": ("Functional.matmul.6.forward", PARAMETERS),
+            "mix": ("Functional.matmul.6.forward", PARAMETERS),
+        },
+    ),
     # the factor is an argument of the third multiplication inside bprop, which runs, and is recorded, during backward
-    ("clipped", "bprop", {
-        "L0": ("Cell.clip.Clip.backward.0", COMPUTES),
-        "L1": ("Tensor.__mul__.2.forward", ARGUMENT),
-        "mix": ("Tensor.__mul__.2.forward", ARGUMENT),
-    }),
-    ("perceptron", "initial weight", {
-        "L0": ("Cell.second.Dense.forward.0", PARAMETERS),
-        # the framework's dense layer calls primitives: at L1 the weights are not seen
-        "L1": ("Functional.square.0.forward", CODE),
-        "mix": ("Cell.second.Dense.forward.0", PARAMETERS),
-    }),
-    ("perceptron", "batch", {
-        "L0": ("Cell.first.Dense.forward.0", INPUTS),
-        "L1": ("Functional.relu.0.forward", INPUTS),
-        "mix": ("Cell.first.Dense.forward.0", INPUTS),
-    }),
-    ("clipped", "batch", {
-        "L0": ("Cell.linear.MLP.forward.0", INPUTS),
-        "L1": ("Functional.matmul.0.forward", INPUTS),
-        "mix": ("Functional.matmul.0.forward", INPUTS),
-    }),
+    (
+        "clipped",
+        "bprop",
+        {
+            "L0": ("Cell.clip.Clip.backward.0", COMPUTES),
+            "L1": ("Tensor.__mul__.2.forward", ARGUMENT),
+            "mix": ("Tensor.__mul__.2.forward", ARGUMENT),
+        },
+    ),
+    (
+        "perceptron",
+        "initial weight",
+        {
+            "L0": ("Cell.second.Dense.forward.0", PARAMETERS),
+            # the framework's dense layer calls primitives: at L1 the weights are not seen
+            "L1": ("Functional.square.0.forward", CODE),
+            "mix": ("Cell.second.Dense.forward.0", PARAMETERS),
+        },
+    ),
+    (
+        "perceptron",
+        "batch",
+        {
+            "L0": ("Cell.first.Dense.forward.0", INPUTS),
+            "L1": ("Functional.relu.0.forward", INPUTS),
+            "mix": ("Cell.first.Dense.forward.0", INPUTS),
+        },
+    ),
+    (
+        "clipped",
+        "batch",
+        {
+            "L0": ("Cell.linear.MLP.forward.0", INPUTS),
+            "L1": ("Functional.matmul.0.forward", INPUTS),
+            "mix": ("Functional.matmul.0.forward", INPUTS),
+        },
+    ),
 ]
 
 

@@ -12,15 +12,15 @@ TRAINING = Path(__file__).parents[1] / "training"
 NETS = ("branching", "shared", "in_place", "dict_outputs", "recomputed", "tied", "own_gradient")
 STEPS = 10
 
-# Counted by hand from tests/training/nets.py, for one step: forward and backward calls of cells and of APIs. Where backward
-# is less than forward, the reason stands beside it.
+# Counted by hand from tests/training/nets.py, for one step: forward and backward calls of cells and of APIs. Where
+# backward is less than forward, the reason stands beside it.
 EXPECTED = {
     "branching": (7, 7, 25, 25),
     "shared": (3, 3, 12, 12),
     "in_place": (2, 2, 11, 11),
     "dict_outputs": (3, 3, 12, 11),  # tanh of "aux" is used by nobody
-    # the block (norm, linear, itself; 10 APIs) runs twice, the first time without a graph; 11 more APIs than forward + second run:
-    # the framework's own recomputation passes the incoming gradient through none of ours
+    # the second run in backward calls norm and linear and the block's 10 APIs again, and the framework's stop_gradient;
+    # the first run has no graph
     "recomputed": (6, 4, 26, 15),
     "tied": (2, 2, 9, 9),
     # doubling's own `bprop` calls `dout * 2` in backward; the multiplication inside the cell with `bprop` has no graph

@@ -127,7 +127,9 @@ def test_a_tensor_that_passes_through_is_marked_as_accumulated(collecting, dumpe
     dump = dumped(debugger)
     entry = dump.data["Cell.same.Identity.backward.0"]
     assert entry["input"][0]["gradient"] == entry["output"][0]["gradient"] == "accumulated"
-    total = load(dump.folder, "Cell.norm.Norm.backward.0.output.0") + load(dump.folder, "Cell.norm.Norm.backward.0.input.0")
+    total = load(dump.folder, "Cell.norm.Norm.backward.0.output.0") + load(
+        dump.folder, "Cell.norm.Norm.backward.0.input.0"
+    )
     np.testing.assert_allclose(load(dump.folder, "Cell.same.Identity.backward.0.output.0"), total, rtol=1e-5, atol=1e-5)
 
 

@@ -19,7 +19,7 @@ KILLS = 50
 
 
 def killed(folder, seed):
-    """What a training reported before it was killed: after some number of reports and a breath that is no round number."""
+    """What a training reported before it was killed: after some number of reports and a short, odd while."""
     rng = random.Random(seed)
     wanted, breath = rng.randrange(1, 150), rng.random() * 2e-3
     read, write = os.pipe()

@@ -50,7 +50,9 @@ def test_the_list_covers_the_public_namespaces_and_the_operators():
     assert {"Functional.matmul", "Functional.relu", "Functional.cross_entropy", "Functional.split"} <= stems
     assert {"Tensor.__add__", "Tensor.__getitem__", "Tensor.__setitem__", "Tensor.__imul__", "Tensor.sum"} <= stems
     assert {"Mint.add", "Mint.matmul", "MintFunctional.gelu", "Mint.vector_norm", "Mint.log1p"} <= stems
-    assert not {"Tensor.asnumpy", "Tensor.item", "Functional.value_and_grad", "Functional.vmap", "Tensor.__init__"} & stems
+    assert (
+        not {"Tensor.asnumpy", "Tensor.item", "Functional.value_and_grad", "Functional.vmap", "Tensor.__init__"} & stems
+    )
     assert len(stems) > 1200
 
 
@@ -97,3 +99,18 @@ def test_code_compiled_while_a_collection_is_open_is_not_disturbed(level, collec
     names = [n for n in dumped(debugger).data if n.endswith((".0.forward", ".forward.0"))]
     cells, apis = ["Cell.first.Dense.forward.0", "Cell.jitted.Jitted.forward.0"], ["Functional.sum.0.forward"]
     assert names == {"L0": cells, "L1": apis, "mix": cells + apis}[level]
+
+
+def test_what_others_replace_between_two_collections_stays_and_is_recorded(collecting, dumped, monkeypatch):
+    debugger = collecting(level="L1")
+    debugger.start()
+    debugger.stop()
+    real = ops.relu
+    monkeypatch.setattr(ops, "relu", lambda x: real(x) + 10.0)
+    mine = ops.relu
+    debugger.start()
+    out = ops.relu(X)
+    debugger.stop()
+    debugger.step()
+    assert ops.relu is mine
+    assert dumped(debugger).data["Functional.relu.0.forward"]["output"][0]["Max"] == float(out.asnumpy().max()) == 17.0

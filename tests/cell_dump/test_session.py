@@ -107,7 +107,9 @@ def test_values_of_every_kind_become_records(collecting, dumped):
             self.kinds = Kinds()
 
         def construct(self, x):
-            return self.kinds(x, [x, (1, True)], {"k": None}, slice(1, None, 2), ..., ms.float16, np.float32(1.5), text="t")
+            return self.kinds(
+                x, [x, (1, True)], {"k": None}, slice(1, None, 2), ..., ms.float16, np.float32(1.5), text="t"
+            )
 
     debugger = collecting(level="L0")
     step(debugger, Root(), X)

@@ -332,3 +332,20 @@ def test_parameters_at_a_later_step_point_to_the_update_before(net):
     target = net("t", backward=False, w1=2.5, h=3.5, r=4.5, m=5.5, y=7.5)
     target.build.extra["run"] = {"step": 3}
     assert "an earlier update already differed" in findings(target, net("g", backward=False))[0].reason
+
+
+def test_a_golden_only_call_is_not_taken_for_the_targets_of_the_same_name(builder):
+    """The golden's first exp is extra, so its exp.1 is the target's exp.0, which then computes differently."""
+    golden = builder("g").call("Mint.exp.0.forward", [1.0], [2.0]).call("Mint.sin.0.forward", [2.0], [3.0])
+    golden.call("Mint.exp.1.forward", [3.0], [4.0])
+    golden.call("Mint.sin.0.backward", [7.0], [8.0]).call("Mint.exp.0.backward", [5.0], [6.0])
+    target = builder("t").call("Mint.sin.0.forward", [2.0], [3.0]).call("Mint.exp.0.forward", [3.0], [9.0])
+    target.call("Mint.sin.0.backward", [7.0], [8.0])
+    located = locate(compare(target.dump(), golden.dump()))
+    assert [(f.name, f.kind) for f in located.findings] == [
+        ("Mint.exp.0.forward", "different call"),
+        ("Mint.exp.0.forward", "computes differently"),
+    ]
+    assert located.findings[0].receivers == 1  # its own backward
+    assert located.roles["golden Mint.exp.0.forward.output.0"] == "begins"
+    assert located.roles["Mint.exp.0.forward.output.0"] == "begins"

@@ -1,4 +1,7 @@
-"""Train until killed, and report every call that has returned: `python endless.py DUMP PIPE`, one `step name` a line on descriptor PIPE."""
+"""Train until killed, and report every call that has returned.
+
+`python endless.py DUMP PIPE`: one `step name` a line on descriptor PIPE.
+"""
 
 import os
 import sys

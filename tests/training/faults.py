@@ -50,10 +50,7 @@ class MLP(nn.Cell):
 
     def construct(self, x):
         y = ops.matmul(x, self.w)
-        if self.fault == "half":
-            y = ops.gelu(y.astype(ms.float16)).astype(ms.float32)
-        else:
-            y = ops.gelu(y)
+        y = ops.gelu(y.astype(ms.float16)).astype(ms.float32) if self.fault == "half" else ops.gelu(y)
         return ops.sub(x, y) if self.fault == "swapped" else ops.sub(y, x)
 
 

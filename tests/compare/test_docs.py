@@ -1,0 +1,37 @@
+"""The documentation says what the code does."""
+
+from pathlib import Path
+
+import pytest
+
+from msprobe.compare.report.columns import as_markdown, columns
+from msprobe.compare.standard import STANDARDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("mode", ["statistics", "tensor", "digest"])
+def test_the_page_holds_the_table_of_columns(mode):
+    assert as_markdown(columns(mode, True)) in (DOCS / "compare.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+def test_both_pages_hold_every_threshold(page):
+    text = (DOCS / page).read_text("utf-8")
+    for dtype, standard in STANDARDS.items():
+        assert f"| {dtype} | {standard.relative:g} | {standard.absolute:g} |" in text
+
+
+@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+def test_both_pages_name_every_kind(page):
+    text = (DOCS / page).read_text("utf-8")
+    for kind in (
+        "computes differently",
+        "argument differs",
+        "different call",
+        "parameters differ",
+        "run inputs differ",
+        "code between A and B in P",
+        "cannot tell",
+    ):
+        assert f"| `{kind}` |" in text
