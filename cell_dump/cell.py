@@ -87,7 +87,7 @@ class CellCalls:
             self._hooked.add(key)
             for name, parameter in own_parameters(named.cell):
                 if parameter.requires_grad:
-                    tell = partial(session.guard, session.parameter_gradient, named.stem, name)
+                    tell = session.hook(session.parameter_gradient, named.stem, name)
                     self._handles.append(parameter.register_hook(tell))
 
     def unhook_parameters(self) -> None:

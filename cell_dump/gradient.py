@@ -11,7 +11,6 @@ innermost first, so that calls begin and end like brackets.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from mindspore import Parameter, Tensor
@@ -40,14 +39,14 @@ class Watch:
 
 
 class NodeGradients:
-    """strs gradient hooks on the autograd nodes of one step.
+    """Places gradient hooks on the autograd nodes of one step.
 
-    `guard(work, *args)` runs a piece of collecting so that nothing of it reaches the training: no exception, no
-    record of our own reading.
+    `hook(work, *args)` makes a hook of a piece of collecting, so that nothing of it reaches the training: no exception, no
+    record of our own reading. `flush` is told when a whole backward has run.
     """
 
-    def __init__(self, guard: Callable[..., None], flush: Callable[[], None]) -> None:
-        self._guard = guard
+    def __init__(self, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
+        self._hook = hook
         self._flush = flush
         self._watches: dict[int, Watch] = {}
         self._running = False
@@ -110,14 +109,14 @@ class NodeGradients:
                 watch.producers.setdefault(tensor._output_index, f"call {call}.output.{place}")
                 roots.append((key, node))
             if not watch.before:
-                node.register_prehook(partial(self._guard, self._incoming, key, watch))
+                node.register_prehook(self._hook(self._incoming, key, watch))
             watch.before.append((backward, place, tensor._output_index, passing))
             backward.expect(passing)
         edges, backward.lowest = _edges(roots, wanted, floor)
         for key, node, slot, places, shared in edges:
             watch = self._watch(key, node)
             if not watch.after:
-                node.register_hook(partial(self._guard, self._contributed, key, watch))
+                node.register_hook(self._hook(self._contributed, key, watch))
             watch.after.append((backward, slot, places, shared))
             backward.expect(places)
 
@@ -139,7 +138,7 @@ class NodeGradients:
     def _incoming(self, key: int, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
         if not self._running:
             self._running = True
-            _executor.queue_backward_final_callback(partial(self._guard, self._ended))
+            _executor.queue_backward_final_callback(self._hook(self._ended))
         self._finish_above(watch.node._sequence_nr())
         if not watch.after:
             self._watches.pop(key, None)

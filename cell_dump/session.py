@@ -54,7 +54,7 @@ class Session:
         self._numbers: dict[str, int] = {}
         self._open: list[Forward] = []
         self._backwards: list[Backward] = []
-        self._gradients = NodeGradients(self.guard, self._flush) if HAS_NODES else TensorGradients(self.guard)
+        self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
 
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
@@ -86,6 +86,14 @@ class Session:
             self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
         finally:
             self.busy = before
+
+    def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
+        """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
+
+        def told(*given: Any) -> None:
+            self.guard(work, *args, *given)
+
+        return told
 
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 

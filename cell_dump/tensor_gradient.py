@@ -5,7 +5,6 @@ had; it is marked `accumulated`.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 from mindspore import Parameter, Tensor
@@ -18,8 +17,8 @@ from .tensor import Leaf, leaves
 class TensorGradients:
     """Places gradient hooks on the tensors of one step; the same face as `NodeGradients`."""
 
-    def __init__(self, guard: Callable[..., None]) -> None:
-        self._guard = guard
+    def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
+        self._make = hook
         self._handles: list[Any] = []
 
     def source(self, tensor: Tensor) -> str:
@@ -40,18 +39,18 @@ class TensorGradients:
             return
         for place, tensor in outputs:
             backward.expect([])
-            self._hook(tensor, partial(self._incoming, backward, place))
+            self._hook(tensor, self._incoming, backward, place)
         for place, tensor in wanted:
             backward.expect([place])
-            self._hook(tensor, partial(self._accumulated, backward, place))
+            self._hook(tensor, self._accumulated, backward, place)
 
     def forget(self) -> None:
         """Take every hook off again: data and parameters live longer than a step."""
         while self._handles:
             self._handles.pop().remove()
 
-    def _hook(self, tensor: Tensor, told: Callable[[Any], None]) -> None:
-        self._handles.append(tensor.register_hook(partial(self._guard, told)))
+    def _hook(self, tensor: Tensor, told: Callable[..., None], backward: Backward, place: str) -> None:
+        self._handles.append(tensor.register_hook(self._make(told, backward, place)))
 
     @staticmethod
     def _incoming(backward: Backward, place: str, gradient: Any) -> None:
