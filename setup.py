@@ -26,6 +26,7 @@ setup(
         Extension(
             "msprobe.base._statistic",
             ["msprobe_ms/base/_statistic.c"],
+            depends=["msprobe_ms/base/_statistic_pass.h", "msprobe_ms/base/_statistic_block.h"],
             extra_compile_args=["-O3"],
             optional=True,
         )

@@ -22,7 +22,7 @@ except ImportError:  # it was installed without a compiler: the numpy passes ser
 Number = int | float | bool | None
 Array = np.ndarray[Any, Any]
 
-_BLOCK = 1 << 16  # elements: as float64, a block and what is made of it stay in the second-level cache
+_BLOCK = 1 << 15  # elements: as float64, a block and what is made of it stay in the second-level cache
 
 
 class Statistic(NamedTuple):
@@ -129,13 +129,15 @@ def _of_floats(array: Array) -> Statistic:
     norm, total = math.sqrt(math.fsum(squares)), math.fsum(sums)
     # Pairwise summation is off by less than 32 roundings of the sum of magnitudes, which Cauchy and Schwarz bound.
     certain = 2.0**-48 * math.sqrt(array.size) * norm <= 5e-13 * abs(total)
-    return Statistic(top, bottom, total / array.size if certain else _exact_mean(array), norm)
+    return Statistic(top, bottom, total / array.size if certain else _careful_mean(array, peak), norm)
 
 
 def _of_non_finite(array: Array, top: float, bottom: float) -> Statistic:
     nan, up, down = (int(np.count_nonzero(found)) for found in (array != array, array == math.inf, array == -math.inf))
-    mean = math.nan if nan or (up and down) else math.inf if up else -math.inf
-    return Statistic(top, bottom, mean, math.nan if nan else math.inf, nan, up, down)
+    mean = math.nan if up and down else math.inf if up else -math.inf
+    if nan:  # one and the same NaN, whatever its bits were
+        return Statistic(math.nan, math.nan, math.nan, math.nan, nan, up, down)
+    return Statistic(top, bottom, mean, math.inf, nan, up, down)
 
 
 def _scaled_norm(array: Array, peak: float) -> float:
@@ -144,29 +146,52 @@ def _scaled_norm(array: Array, peak: float) -> float:
     return math.sqrt(math.fsum(np.square(block * scale).sum() for block in _blocks(array))) / scale
 
 
+def _careful_mean(array: Array, peak: float) -> float:
+    """The mean of floats of magnitude at most `peak`, with about twice the digits of float64, or all if they matter."""
+    sums = []
+    for block in _blocks(array):
+        above = _above(block, peak)
+        sums += [float(above.sum()), float((block - above).sum())]
+    total = math.fsum(sums)
+    # What is below the cut is under peak * 2^-35, and pairwise summation off by less than 32 roundings of it.
+    certain = 2.0**-82 * array.size * peak <= 5e-13 * abs(total)
+    return total / array.size if certain else _exact_mean(array)
+
+
 def _exact_mean(array: Array) -> float:
     """The mean of finite floats, rounded once, however far their sum cancels."""
-    return float(sum(map(Fraction, _slices(widen(array).reshape(-1))), Fraction()) / array.size)  # type: ignore[arg-type]
+    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _parts(block))
+    return float(sum(parts, Fraction()) / array.size)
 
 
-def _slices(array: Array) -> Iterator[float | Fraction]:
-    """Numbers that add up to exactly the sum of the array.
+def _parts(block: Array) -> Iterator[Fraction]:
+    """Numbers that add up to exactly the sum of a block: what is above a cut, of the rest what is above the next..."""
+    last = math.inf
+    while 0 < (peak := max(float(block.max(initial=0)), -float(block.min(initial=0)))) < last:
+        if peak > 2.0**900:  # the anchor could overflow
+            great = np.abs(block) > 2.0**900
+            yield from (part * 2**64 for part in _parts(block[great] * 2.0**-64))
+            block = block[~great]
+            continue
+        above = _above(block, peak)
+        yield Fraction(float(above.sum()))
+        block, last = block - above, peak
 
-    Adding and taking away a large `anchor` cuts every element at the same binary digit. What is above the cut are
-    multiples of one unit, few enough that they add up without error in any order; what is below goes round again (after
-    Rump, Ogita and Oishi, Accurate Floating-Point Summation, SIAM J. Sci. Comput. 31, 2008).
+
+def _above(block: Array, peak: float) -> Array:
+    """The elements, of magnitude at most `peak`, cut at one binary digit so high that their sum is exact in any order.
+
+    To add and take away a large `anchor` rounds each element to the anchor's last digit, 2^-53 of it. Sums of such
+    multiples that stay below the anchor have no error, and neither has the difference from the element (after Rump,
+    Ogita and Oishi, Accurate Floating-Point Summation, SIAM J. Sci. Comput. 31, 2008).
     """
-    for block in _blocks(array):
-        last = math.inf
-        while 0 < (peak := max(float(block.max()), -float(block.min()))) < last:
-            lower = 2.0**-64 if peak > 2.0**900 else 1.0  # or the anchor would overflow
-            anchor = math.ldexp(1.0, math.frexp(peak * lower)[1] + block.size.bit_length() + 1)
-            above = (block * lower + anchor) - anchor
-            yield Fraction(float(above.sum())) / Fraction(lower)
-            block, last = block - above / lower, peak
+    anchor = math.ldexp(1.0, math.frexp(peak)[1] + block.size.bit_length() + 1)
+    above = block + anchor
+    above -= anchor
+    return above
 
 
 def _blocks(array: Array) -> Iterator[Array]:
-    """The array piece by piece as float64: it fits in cache, and numpy's own float16 passes crawl."""
+    """The flat array piece by piece as float64: it fits in cache, and numpy's own float16 passes crawl."""
     for start in range(0, array.size, _BLOCK):
         yield array[start : start + _BLOCK].astype(np.float64, copy=False)
