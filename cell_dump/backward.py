@@ -6,6 +6,7 @@ import numpy as np
 
 from msprobe.base.statistic import widen
 
+from .host import array_of
 from .tensor import JSON, Describer, Skeleton, fill
 
 Memo = dict[int, JSON]
@@ -130,7 +131,7 @@ class Backward:
             part.record = self._record(gradient, f"output.{place}", index, memo)
         else:
             part.dtype = self._ledger.describer.dtype(gradient)
-            part.add(gradient.asnumpy())
+            part.add(array_of(gradient))
 
     def _refuse_late(self, part: str) -> None:
         if self.done:

@@ -16,6 +16,8 @@ from msprobe.base.log import once
 from msprobe.base.statistic import statistic
 from msprobe.store.write import Writer
 
+from .host import array_of
+
 
 class Place(str):
     """Where a tensor stands in a call's arguments or results: `1.mask`."""
@@ -140,7 +142,7 @@ class Describer:
     def tensor(self, tensor: Tensor, call: str, part: str) -> JSON:
         """The record of a tensor; None, with a line in `missing`, where it could not be read."""
         try:
-            array = tensor.asnumpy()
+            array = array_of(tensor)
         except Exception as cause:  # a debugger never stops the training because of itself
             self.lost(call, part, reason(cause))
             return None

@@ -83,6 +83,8 @@ def widen(array: Array) -> Array:
 
 def _plain(array: Array) -> Array:
     """The same values contiguous, aligned, in native byte order and, for numbers, in a dtype that the passes know."""
+    if not array.flags.c_contiguous:
+        array = array.ravel(order="K")  # of a transpose this is its memory as it lies: statistics know no order
     array = widen(array)
     with np.errstate(all="ignore"):
         if array.dtype.kind == "c":

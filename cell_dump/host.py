@@ -1,0 +1,43 @@
+"""A tensor's elements as a numpy array, without copying where that can be.
+
+`asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which costs fifty
+times what reading it costs. DLPack gives such a view with its strides.
+"""
+
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor
+
+try:
+    from mindspore.utils import to_dlpack
+except ImportError:  # before 2.8: views are copied by the framework
+    to_dlpack = None
+
+_SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
+"""What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
+
+_CPU = (1, 0)
+
+
+class _Capsule:
+    """What numpy asks of a producer: the framework gives the bare capsule only."""
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CPU
+
+
+def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
+    if to_dlpack is None or tensor.is_contiguous() or tensor.dtype not in _SHARED or tensor.device != "CPU":
+        return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
+    return np.from_dlpack(_Capsule(to_dlpack(tensor)))
