@@ -4,8 +4,8 @@
 
 Every round runs one step of each kind in turn, in one process, so that a slow moment of the machine strikes all alike;
 the ratio is taken round by round and its median printed, with a bootstrap 95 % interval. Ratios are judged with
-`pynative_synchronize=True`. Kinds: `none` no debugger at all; `idle` start, stop and step are called, but the step is not
-collected; `L0`, `L1`, `mix` task statistics, forward and backward. A step is forward and backward of one batch.
+`pynative_synchronize=True`. Kinds: `none` no debugger at all; `idle` start, stop and step are called, but the step is
+not collected; `L0`, `L1`, `mix` task statistics, forward and backward. A step is forward and backward of one batch.
 """
 
 import argparse

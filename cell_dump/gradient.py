@@ -41,8 +41,8 @@ class Watch:
 class NodeGradients:
     """Places gradient hooks on the autograd nodes of one step.
 
-    `hook(work, *args)` makes a hook of a piece of collecting, so that nothing of it reaches the training: no exception, no
-    record of our own reading. `flush` is told when a whole backward has run.
+    `hook(work, *args)` makes a hook of a piece of collecting, so that nothing of it reaches the training: no
+    exception, no record of our own reading. `flush` is told when a whole backward has run.
     """
 
     def __init__(self, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """A tensor's elements as a numpy array, without copying where that can be.
 
-`asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which costs fifty
-times what reading it costs. DLPack gives such a view with its strides.
+`asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which
+costs fifty times what reading it costs. DLPack gives such a view with its strides.
 """
 
 from typing import Any
