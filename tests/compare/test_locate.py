@@ -349,3 +349,25 @@ def test_a_golden_only_call_is_not_taken_for_the_targets_of_the_same_name(builde
     assert located.findings[0].receivers == 1  # its own backward
     assert located.roles["golden Mint.exp.0.forward.output.0"] == "begins"
     assert located.roles["Mint.exp.0.forward.output.0"] == "begins"
+
+
+def test_a_tensor_that_is_given_to_many_calls_is_one_beginning(builder, tensor):
+    def run(side, mask, result):
+        b = builder(side).call("Mint.exp.0.forward", [tensor(1.0, "leaf")], [2.0])
+        for n in range(3):
+            given = [tensor(2.0, "call Mint.exp.0.forward.output.0"), tensor(mask, "leaf")]
+            b.call(f"Mint.mul.{n}.forward", given, [result])
+        return b
+
+    found = findings(run("t", 7.0, 9.0), run("g", 8.0, 10.0))
+    assert [(f.name, f.kind, f.receivers) for f in found] == [("Mint.mul.0.forward", "argument differs", 2)]
+
+
+def test_a_given_from_a_call_that_was_not_collected_on_the_other_side_cannot_be_told(builder, tensor):
+    target = builder("t").call("Mint.exp.0.forward", [1.0], [2.0])
+    target.call("Mint.sin.0.forward", [tensor(2.0, "call Mint.exp.0.forward.output.0")], [4.0])
+    golden = builder("g").call("Mint.sin.0.forward", [3.0], [5.0])
+    golden.construct["Mint.exp.0.forward"] = None
+    found = findings(target, golden)
+    assert [(f.name, f.kind) for f in found] == [("Mint.sin.0.forward", "cannot tell")]
+    assert "Mint.exp.0.forward.output.0 could not be judged" in found[0].reason

@@ -1,0 +1,102 @@
+# Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file.
+#
+#   make demo     train a small network twice, once with a fault, and find the fault
+#   make test     every test: the suite on the newest MindSpore, a smoke on the oldest, and what runs without any framework
+#
+# Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
+# make test PYTHON=python3.12
+
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+
+MINDSPORE := 2.10.0
+# The oldest version that is supported; for Python 3.12 there is none before 2.8.
+OLDEST := $(if $(filter 3.12,$(VERSION)),2.8.0,2.7.0)
+MATRIX := $(filter-out $(OLDEST),$(if $(filter 3.12,$(VERSION)),,2.7.1 2.7.2) 2.8.0 2.9.0)
+
+VENV := .venv
+BIN = $(VENV)/bin
+RUNTIME = $(VENV)/python-$(VERSION)-mindspore-$(MINDSPORE)
+TOOLS = $(VENV)/tools
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+# pip's own progress bar goes with its chatter; what is being downloaded is said, and errors are not touched.
+TERSE = | { grep -E '^ *Downloading ' || true; }
+
+# What runs without any framework, and is tested so.
+BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/hostile) tests/test_cli.py tests/test_import.py
+PYTEST = MSPROBE_WHEEL=$(firstword $(wildcard $(VENV)/wheel/*.whl)) $(BIN)/pytest --timeout 900
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.PHONY: help demo test suite smoke bare run-smoke run-bare test-matrix lint format install clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: install
+	@$(BIN)/python examples/demo/demo.py --work .demo
+
+test: bare smoke suite
+
+suite: $(TOOLS) install
+	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
+	@$(PYTEST)
+
+smoke:
+	@$(MAKE) --no-print-directory run-smoke VENV=.venv-$(OLDEST) MINDSPORE=$(OLDEST)
+
+bare:
+	@$(MAKE) --no-print-directory run-bare VENV=.venv-bare MINDSPORE=none
+
+run-smoke: $(TOOLS) install
+	@echo "== smoke on MindSpore $(MINDSPORE), Python $(VERSION)"
+	@$(PYTEST) tests/smoke
+
+run-bare: $(TOOLS) install
+	@echo "== without any framework, Python $(VERSION)"
+	@$(PYTEST) $(BARE)
+
+#   make test-matrix     the smoke on the versions of MindSpore between the oldest and the newest (gigabytes of downloads)
+test-matrix:
+	@for version in $(MATRIX); do \
+	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
+
+#   make lint     format, lint and types
+lint: $(TOOLS) install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.compare
+
+#   make format   put the sources into the form that lint asks for
+format: $(TOOLS)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The wheel of the tree as it stands; the folder `build` would hand it files that are gone.
+install: $(RUNTIME)
+	@echo "== installing msprobe-ms into $(VENV)"
+	@rm -rf build $(VENV)/wheel
+	@$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir $(VENV)/wheel .
+	@$(PIP) install --quiet --no-deps --force-reinstall $(VENV)/wheel/*.whl
+	@rm -rf build
+
+$(RUNTIME): pyproject.toml tests/constraints.txt
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' || \
+	    { echo "$(PYTHON) cannot be used: Python 3.10 to 3.12 with venv is needed; try make PYTHON=python3.11"; exit 2; }
+	@echo "== creating $(VENV)$(if $(filter none,$(MINDSPORE)),, with MindSpore $(MINDSPORE); the first time takes some minutes)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --constraint tests/constraints.txt pip setuptools wheel $(TERSE)
+	@rm -rf build
+	@$(PIP) install --constraint tests/constraints.txt --no-build-isolation \
+	    $(if $(filter none,$(MINDSPORE)),".[sheet]","mindspore==$(MINDSPORE)" ".[mindspore,sheet]") $(TERSE)
+	@touch $@
+
+$(TOOLS): $(RUNTIME) tests/requirements.txt tests/constraints.txt
+	@echo "== installing the tools of the tests into $(VENV)"
+	@$(PIP) install --constraint tests/constraints.txt --requirement tests/requirements.txt $(TERSE)
+	@touch $@
+
+#   make clean    remove every environment and everything that was built
+clean:
+	rm -rf .venv .venv-* .demo build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

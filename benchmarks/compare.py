@@ -1,0 +1,128 @@
+"""How long `msprobe compare` takes: whole commands on generated dumps, as a markdown table.
+
+    python benchmarks/compare.py [--rows 20000 200000] [--tensors 200] [--keep DIR]
+
+Each command runs in a process of its own; the time is from its start to its end, with Python's own start, and the
+memory is that process's peak. The two dumps agree in the first half and differ a little in the second, as two real runs
+do.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+RECORDS_IN_A_CALL = 4
+
+
+def write_dump(folder: Path, rows: int, noise: float) -> Path:
+    """Write a dump of `rows` statistics records: layers of cells with three API calls each."""
+    step = folder / "step0" / "rank0"
+    step.mkdir(parents=True)
+    draw, shake = random.Random(1), random.Random(2)
+    data, construct, groups = {}, {}, {}
+    calls = rows // RECORDS_IN_A_CALL
+    for at in range(calls):
+        layer = at // RECORDS_IN_A_CALL
+        cell = f"Cell.model.layers.{layer}.attention.Attention.forward.0"
+        inner = at % RECORDS_IN_A_CALL < 3
+        name = f"Functional.{('matmul', 'add', 'relu')[at % RECORDS_IN_A_CALL]}.{layer}.forward" if inner else cell
+        records = []
+        for _ in range(RECORDS_IN_A_CALL):
+            numbers = [draw.gauss(0, 1) for _ in range(4)]
+            if at > calls // 2 and noise:
+                numbers = [n * (1 + noise * shake.random()) for n in numbers]
+            top, low, mean, norm = numbers
+            statistics = {"Max": abs(top), "Min": -abs(low), "Mean": mean, "Norm": abs(norm) * 32}
+            records.append({"type": "mindspore.Tensor", "dtype": "Float32", "shape": [32, 128], **statistics})
+        data[name] = {"input_args": records[:3], "input_kwargs": {}, "output": records[3:]}
+        construct[name] = cell if inner else None
+        groups.setdefault(at % 50, []).append(name)
+    frames = [f"File /home/user/net/layer{n}.py, line {n}, in construct, \n y = self.layer{n}(x)" for n in range(15)]
+    head = {"task": "statistics", "level": "mix", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    (step / "dump.json").write_text(json.dumps(head, indent=1))
+    (step / "construct.json").write_text(json.dumps(construct, indent=1))
+    (step / "stack.json").write_text(json.dumps({n: [names, frames] for n, names in groups.items()}, indent=1))
+    return step
+
+
+def write_tensor_dump(folder: Path, tensors: int, noise: float) -> Path:
+    """Write a dump of `tensors` float32 tensors of 4 MB."""
+    step = folder / "step0" / "rank0"
+    (step / "dump_tensor_data").mkdir(parents=True)
+    draw, shake = np.random.default_rng(1), np.random.default_rng(2)
+    data = {}
+    for at in range(tensors):
+        name = f"Functional.relu.{at}.forward"
+        array = draw.standard_normal((1024, 1024), np.float32)
+        if noise and at > tensors // 2:
+            array += np.float32(noise) * shake.standard_normal((1024, 1024), np.float32)
+        file = f"{name}.output.0.npy"
+        np.save(step / "dump_tensor_data" / file, array)
+        record = {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [1024, 1024], "data_name": file}
+        record |= {"Max": float(array.max()), "Min": float(array.min()), "Mean": float(array.mean()), "Norm": 1024.0}
+        data[name] = {"input_args": [], "input_kwargs": {}, "output": [record]}
+    head = {"task": "tensor", "level": "L1", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    (step / "dump.json").write_text(json.dumps(head, indent=1))
+    return step
+
+
+def measure(target: Path, golden: Path, output: Path, *more: str) -> tuple[float, float]:
+    """Seconds and peak megabytes of one whole command."""
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe",
+        "compare",
+        "-tp",
+        str(target),
+        "-gp",
+        str(golden),
+        "-o",
+        str(output),
+        *more,
+    ]
+    start = time.perf_counter()
+    child = os.fork()
+    if child == 0:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        os.execv(command[0], command)
+    _, status, usage = os.wait4(child, 0)
+    if os.waitstatus_to_exitcode(status) > 1:
+        raise RuntimeError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="*", default=[20_000, 200_000])
+    parser.add_argument("--tensors", type=int, default=100)
+    parser.add_argument("--keep", help="write the dumps here and leave them")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(args.keep or scratch)
+        print("| dumps | command | seconds | peak MB |\n|---|---|---|---|")
+        for rows in args.rows:
+            target = write_dump(root / f"target{rows}", rows, 1e-3)
+            golden = write_dump(root / f"golden{rows}", rows, 0)
+            for more in (("--format", "csv"), ("--format", "json"), ("--format", "xlsx"), ("--format", "xlsx", "-s")):
+                seconds, peak = measure(target, golden, root / "output", *more)
+                print(f"| {rows:,} statistics rows | `{' '.join(more)}` | {seconds:.2f} | {peak:.0f} |", flush=True)
+        if args.tensors:
+            target = write_tensor_dump(root / "target_tensors", args.tensors, 1e-3)
+            golden = write_tensor_dump(root / "golden_tensors", args.tensors, 0)
+            seconds, peak = measure(target, golden, root / "output", "--format", "csv")
+            print(f"| {args.tensors} tensors of 4 MB | `--format csv` | {seconds:.2f} | {peak:.0f} |")
+
+
+if __name__ == "__main__":
+    main()

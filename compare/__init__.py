@@ -1,0 +1,1 @@
+"""Floor 3: two dumps in, verdicts out."""

@@ -1,0 +1,169 @@
+"""Measures and a standard make a verdict. Judging never measures."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from msprobe.store.record import Record
+
+from .measure import Measures
+from .standard import Standard, canonical, family
+
+Grade = Literal["pass", "warning", "error", "unjudged"]
+
+GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judge says of one pair, with a reason for everything but a plain pass."""
+
+    grade: Grade
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.grade == "pass"
+
+
+PASS = Verdict("pass")
+
+
+def unjudged(reason: str) -> Verdict:
+    """Not matched, not readable, not comparable, or no data: never a pass."""
+    return Verdict("unjudged", reason)
+
+
+def judge_value(target: Record, golden: Record) -> Verdict:
+    """Two values that are not both tensors: equal or an error.
+
+    NaN equals NaN, and a dtype equals itself in another framework.
+    """
+    if target.kind == golden.kind == "tensor" or (target.kind == golden.kind and same_value(target, golden)):
+        return PASS
+    return Verdict("error", f"{path_of(target)} is {say(target)}, golden {say(golden)}.")
+
+
+def same_value(target: Record, golden: Record) -> bool:
+    """Whether two values that are not tensors are the same argument."""
+    a, b = target.value, golden.value
+    if a == b or (a != a and b != b):
+        return True
+    is_dtype = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
+    return is_dtype and canonical(str(a)) == canonical(str(b))
+
+
+def judge_structure(target: Record, golden: Record, across: bool) -> Verdict | None:
+    """What two tensors look like before any element is read; None where shape and dtype agree.
+
+    Across frameworks the widths of a dtype differ by custom (indices are int32 here, int64 there), so families count.
+    """
+    if target.shape != golden.shape:
+        return Verdict("error", f"Shapes differ: {say_shape(target)}, golden {say_shape(golden)}.")
+    if not same_dtype(target.dtype, golden.dtype, across):
+        return Verdict("error", f"Dtypes differ: {target.dtype or 'none'}, golden {golden.dtype or 'none'}.")
+    return None
+
+
+def same_dtype(target: str, golden: str, across: bool) -> bool:
+    """Whether two dtypes are one; across frameworks, whether they are of one family."""
+    if target == golden:
+        return True
+    return family(target) == family(golden) if across else canonical(target) == canonical(golden)
+
+
+def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) -> Verdict:
+    """Two tensors by their elements."""
+    if found.equal or found.excess == found.beyond == 0:
+        return PASS
+    where = f"at {list(_unravel(found.worst, shape))}" if shape else "in its one element"
+    if found.mismatched:
+        return Verdict(
+            "error", f"NaN or infinity differs in {found.mismatched} of {found.size} elements, first {where}."
+        )
+    if found.excess <= 1:
+        return PASS
+    return Verdict(
+        _grade(found.excess, standard),
+        f"{found.beyond} of {found.size} elements beyond {standard}, worst {where} by {_times(found.excess)}; "
+        f"greatest absolute difference {found.max_absolute:.3g}.",
+    )
+
+
+def judge_statistics(excess: float, which: str, target: Record, golden: Record, standard: Standard) -> Verdict:
+    """Two tensors by their statistics."""
+    if excess <= 1:
+        return PASS
+    t, g = getattr(target.statistics, which), getattr(golden.statistics, which)
+    if _is_non_finite(t) or _is_non_finite(g):
+        return Verdict("error", f"NaN or infinity differs: the {which} is {t}, golden {g}.")
+    if not (isinstance(t, float) and isinstance(g, float)):
+        return Verdict("error", f"The {which} differs: {t}, golden {g}.")
+    amount = f"differs beyond {standard} by {_times(excess)}"
+    return Verdict(_grade(excess, standard), f"The {which} {amount}: {t:.9g}, golden {g:.9g}.")
+
+
+def judge_digests(target: Record, golden: Record) -> Verdict:
+    """Two tensors by the digests of their bytes: equal or an error."""
+    if target.digest == golden.digest:
+        return PASS
+    return Verdict("error", f"Digests differ: {target.digest}, golden {golden.digest}.")
+
+
+def judge_gradient(target: Record, golden: Record) -> Verdict | None:
+    """Whether two gradients mean the same thing; None where they do."""
+    if target.gradient == golden.gradient != "unavailable":
+        return None
+    sides = {"the target": target.gradient, "the golden": golden.gradient}
+    for side, gradient in sides.items():
+        if gradient == "unavailable":
+            return unjudged(f"A gradient flowed here on {side} side but could not be collected.")
+    return unjudged(
+        "The gradient is this call's own on one side and the sum over all users of the tensor on the other "
+        f"(target {target.gradient}, golden {golden.gradient})."
+    )
+
+
+def count(verdicts: Mapping[Grade, int]) -> str:
+    """`12 pass, 1 warning, 0 error, 3 unjudged`."""
+    return ", ".join(f"{verdicts.get(grade, 0)} {grade}" for grade in GRADES)
+
+
+def path_of(record: Record) -> str:
+    """A record's place within its call: `input.1.0`, `parameters.weight`."""
+    return ".".join((record.part, *record.path))
+
+
+def say(record: Record) -> str:
+    """A record's value in a sentence."""
+    if record.kind == "null":
+        return "None"
+    if record.kind == "tensor":
+        return f"a tensor {record.dtype}{say_shape(record)}"
+    text = repr(record.value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def say_shape(record: Record) -> str:
+    """`[2, 16]`, as the sheet prints it."""
+    return "None" if record.shape is None else str(list(record.shape))
+
+
+def _grade(excess: float, standard: Standard) -> Grade:
+    return "warning" if excess <= standard.warning else "error"
+
+
+def _times(excess: float) -> str:
+    return "any amount" if math.isinf(excess) else f"{excess:.3g} times"
+
+
+def _is_non_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index: list[int] = []
+    for length in reversed(shape):
+        flat, at = divmod(flat, length)
+        index.append(at)
+    return tuple(reversed(index))

@@ -1,0 +1,1 @@
+"""Which call is the first wrong one."""

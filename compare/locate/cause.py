@@ -1,0 +1,169 @@
+"""Why a given differs: what it came from, and whether that differed already."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from msprobe.compare.judge import path_of
+from msprobe.compare.run import Comparison, Judged
+from msprobe.compare.standard import family
+from msprobe.store.record import Record
+
+from .agree import Seen
+from .events import Event, enclosing
+from .source import UNKNOWN, Source, Sources, fingerprint
+
+UNRECORDED = "operations that were not recorded"
+
+Kind = Literal["received", "parameter", "value", "leaf", "code", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why one given differs.
+
+    | kind | meaning | `text` |
+    |---|---|---|
+    | `received` | what produced it differed; `finding` is where that began | |
+    | `parameter` | it is a parameter | its name |
+    | `value` | it is an argument that is no tensor, or stands on one side only | |
+    | `leaf` | no recorded call produced it | |
+    | `code` | what produced it agrees, or was not recorded | the producer, or what is known of it |
+    | `unclear` | a record that is needed is missing | that record |
+    """
+
+    kind: Kind
+    text: str = ""
+    finding: int = -1
+
+
+class Causes:
+    """Answers for the givens of one comparison; looks values up only once something differs."""
+
+    def __init__(self, comparison: Comparison, seen: Sequence[Seen], origin: dict[int, int]) -> None:
+        self._seen = seen
+        self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
+        self._sources = {"target": Sources(comparison.target.calls), "golden": Sources(comparison.golden.calls)}
+        self._construct = comparison.golden.construct
+        self._level = comparison.target.level
+        self._events: dict[tuple[str, str], int] = {}
+        for s in seen:
+            calls = s.event.call.calls
+            if calls.target:
+                self._events["target", calls.target.name] = s.event.at
+            if calls.golden:
+                self._events["golden", calls.golden.name] = s.event.at
+
+    def of(self, judged: Judged, event: Event, latest: int) -> Cause:
+        """The cause of one differing given; `latest` is the number of the finding before, -1 without any."""
+        target, golden = judged.pair.target, judged.pair.golden
+        if any(judged is j for j in event.inherited):
+            return self._inherited(event, judged, latest)
+        if target is None or golden is None:
+            return Cause("value")
+        is_backward = event.direction == "backward"
+        if not is_backward and not target.kind == golden.kind == "tensor":
+            return Cause("value")
+        if latest < 0 and (swapped := self._swapped(judged, event)):
+            return Cause("code", swapped)
+        sources = {"target": self._sources["target"].of(target, event.call.name, event.parents)}
+        if latest >= 0 and sources["target"].origin == "unknown":
+            return Cause("received", finding=latest)
+        if latest < 0 or target.source:
+            sources["golden"] = self._golden_source(golden, event)
+        if parameter := next((s for s in sources.values() if s.origin == "parameter"), None):
+            return Cause("parameter", parameter.text)
+        is_told = target.source.startswith("call ") and golden.source.startswith("call ")
+        if cause := self._by_producer(sources, latest, is_told):
+            return cause
+        origins = {s.origin for s in sources.values()}
+        if "leaf" in origins:
+            return Cause("leaf")
+        if latest >= 0:
+            return Cause("received", finding=latest)
+        if "code" in origins:
+            return Cause("code", UNRECORDED)
+        if is_backward:
+            return Cause("code")
+        # Nothing says where it came from. Masks, ids and positions are given; a float between two cells is computed.
+        computed = self._level == "L0" and family(target.dtype) == "float" and not self.is_first_given(event)
+        return Cause("code", UNRECORDED) if computed else Cause("leaf")
+
+    def is_first_given(self, event: Event) -> bool:
+        """Whether no call before this one was given a tensor: what it gets is what the run was given."""
+        for s in self._seen:
+            if s.event.at >= event.at:
+                return True
+            if any(j.pair.record.kind == "tensor" and j.pair.record.part == "input" for j in s.event.own):
+                return False
+        return True
+
+    def differing_parameters(self) -> list[tuple[int, str]]:
+        """Every parameter that differs, with the event at which it is first seen, in execution order."""
+        found: dict[str, int] = {}
+        for s in self._seen:
+            for judged in s.givens if s.event.is_matched else ():
+                target, golden = judged.pair.target, judged.pair.golden
+                if target is None or golden is None or not any(judged is j for j in s.event.own):
+                    continue
+                source = self._sources["target"].of(target, s.event.call.name, s.event.parents)
+                if source.origin != "parameter":
+                    source = self._golden_source(golden, s.event)
+                if source.origin == "parameter":
+                    found.setdefault(source.text, s.event.at)
+        return [(at, name) for name, at in found.items()]
+
+    def _inherited(self, event: Event, judged: Judged, latest: int) -> Cause:
+        """A backward call is given what its forward was given and gave."""
+        finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
+        if finding >= 0:
+            return Cause("received", finding=finding)
+        return Cause("unclear", judged.pair.record.name)
+
+    def _golden_source(self, record: Record, event: Event) -> Source:
+        call = event.call.calls.golden
+        if call is None:
+            return UNKNOWN
+        return self._sources["golden"].of(record, call.name, enclosing(call, self._construct))
+
+    def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> Cause | None:
+        agreeing = ""
+        for side, source in sources.items():
+            at = self._events.get((side, source.call)) if source.origin == "call" else None
+            if at is None:
+                continue
+            s = self._seen[at]
+            finding = self._origin.get(at, latest)
+            if _holds(s.results, side, source):
+                # Nothing begins it where only the sum over all users differs: some user was not recorded.
+                return Cause("received", finding=finding) if finding >= 0 else Cause("code", UNRECORDED)
+            if not s.event.is_matched or _holds(s.unknown_results, side, source):
+                place = ".".join((source.call, source.part, *source.path))
+                return Cause("received", finding=finding) if finding >= 0 else Cause("unclear", place)
+            agreeing = agreeing or source.call
+        if agreeing and (is_told or latest < 0):
+            return Cause("code", agreeing)
+        return None
+
+    def _swapped(self, judged: Judged, event: Event) -> str:
+        """Whether two arguments changed places, in words."""
+        if judged.pair.target is None or judged.pair.golden is None:
+            return ""
+        t, g = fingerprint(judged.pair.target), fingerprint(judged.pair.golden)
+        if t is None or g is None or t == g:
+            return ""
+        for other in event.own:
+            target, golden = other.pair.target, other.pair.golden
+            if other is judged or target is None or golden is None:
+                continue
+            if fingerprint(golden) == t and fingerprint(target) == g:
+                return f"the arguments {path_of(judged.pair.target)} and {path_of(target)} are swapped"
+        return ""
+
+
+def _holds(results: Sequence[Judged], side: str, source: Source) -> bool:
+    for judged in results:
+        record = judged.pair.target if side == "target" else judged.pair.golden
+        if record is not None and record.path == source.path and record.part == source.part:
+            return True
+    return False

@@ -1,0 +1,279 @@
+"""The first wrong call, and the beginnings after it. Definitions: docs/compare.md, "The first wrong call".
+
+One walk along the execution order. Each call agrees, begins a difference, receives one, stands on one side only, or
+cannot be judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from msprobe.base import names
+from msprobe.compare.judge import Grade
+from msprobe.compare.run import Comparison, Judged, JudgedCall, collected
+from msprobe.store.record import Dump
+
+from . import words
+from .agree import Seen, walk
+from .cause import Cause, Causes
+from .events import Event, cell_path, events
+from .line import user_line
+from .source import fingerprint
+
+Role = Literal["begins", "received", ""]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One beginning of a difference. `receivers` counts the later calls that only received it."""
+
+    name: str
+    cell: str
+    kind: str
+    reason: str
+    grade: Grade
+    file: str = ""
+    line: int | None = None
+    receivers: int = 0
+    at: int = 0
+
+
+@dataclass(frozen=True)
+class Located:
+    """All beginnings in execution order, and what every differing row has to do with them, by the pair's key."""
+
+    findings: tuple[Finding, ...] = ()
+    roles: dict[str, Role] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Finding | None:
+        """The first wrong call; None where nothing differs."""
+        return self.findings[0] if self.findings else None
+
+
+def locate(comparison: Comparison) -> Located:
+    """Find every beginning of a difference between two dumps."""
+    if not any(map(_speaks, comparison.calls)):
+        return Located()
+    return _Walk(comparison).located()
+
+
+def _speaks(call: JudgedCall) -> bool:
+    """Whether a call can say anything but that it agrees."""
+    if call.calls.target is None or call.calls.golden is None:
+        return True
+    return any(j.equal is False or j.pair.target is None or j.pair.golden is None for j in call.judged)
+
+
+class _Walk:
+    """The findings so far, and which event belongs to which of them."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self._events = events(comparison)
+        self._seen = walk(comparison, self._events)
+        self._origin: dict[int, int] = {}
+        self._causes = Causes(comparison, self._seen, self._origin)
+        self._uncollected = _Uncollected(comparison)
+        self._findings: list[Finding] = []
+        self._places: dict[str, int] = {}  # a call inside which something begins -> the finding
+        self._lonely: dict[int, int] = {}  # a call that stands on one side only -> the finding
+        self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
+        self._parameters = -1
+        self._last_agreeing = ""
+        self._unjudged: list[str] = []
+        self._roles: dict[str, Role] = {}
+        for seen in self._seen:
+            self._visit(seen)
+
+    def located(self) -> Located:
+        if not self._findings and (seen := next((s for s in self._seen if s.results or s.givens), None)):
+            self._add(seen.event, "cannot tell", words.no_beginning(seen), seen.results or seen.givens)
+        receivers = Counter(self._origin.values())
+        return Located(
+            tuple(replace(f, receivers=receivers[n] - 1, reason=self._tail(f)) for n, f in enumerate(self._findings)),
+            self._roles,
+        )
+
+    def _visit(self, seen: Seen) -> None:
+        event = seen.event
+        if not event.is_matched:
+            self._visit_one_sided(event)
+        elif seen.givens:
+            self._visit_receiving(seen)
+        elif evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]:
+            self._visit_beginning(seen, evidence)
+        elif seen.agrees:
+            self._last_agreeing = event.name
+        if (seen.unknown_givens or seen.unknown_results) and not self._findings:
+            self._unjudged.append(event.name)
+
+    def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
+        event = seen.event
+        inside = self._places.get(event.key)
+        gap = "" if inside is not None else self._uncollected.of(seen)
+        if inside is not None or (gap and self._findings):
+            self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
+            self._mark(evidence, "received")
+        elif gap:
+            self._add(event, "cannot tell", words.unclear(evidence, gap), evidence)
+        else:
+            self._add(event, "computes differently", words.computes(event, evidence), evidence)
+            self._mark(evidence, "begins")
+
+    def _visit_receiving(self, seen: Seen) -> None:
+        event = seen.event
+        causes = [(j, self._cause(j, event)) for j in seen.givens]
+        self._mark(seen.results, "received")
+        for judged, cause in causes:
+            self._mark([judged], "received" if cause.kind in ("received", "unclear") else "begins")
+        received = next((cause for _, cause in causes if cause.kind == "received"), None)
+        inside = self._places.get(event.key)
+        own = [(j, c) for j, c in causes if c.kind not in ("received", "parameter")]
+        if received is None and inside is None and own:
+            leaves = [j.pair.target for j, c in own if c.kind == "leaf" and j.pair.target]
+            self._leaves |= dict.fromkeys(map(fingerprint, leaves), len(self._findings))
+            self._add_given(event, *own[0])
+        parameters = [j for j, c in causes if c.kind == "parameter"]
+        if parameters and self._parameters < 0:
+            self._parameters = len(self._findings)
+            self._add(event, "parameters differ", self._parameter_words(), parameters)
+        if event.at not in self._origin:
+            finding = received.finding if received else self._parameters if inside is None else inside
+            self._origin[event.at] = finding
+
+    def _cause(self, judged: Judged, event: Event) -> Cause:
+        """The cause of a given that differs; a tensor that was given before comes from where it was first given."""
+        cause = self._causes.of(judged, event, len(self._findings) - 1)
+        if cause.kind != "leaf" or judged.pair.target is None:
+            return cause
+        finding = self._leaves.get(fingerprint(judged.pair.target))
+        return cause if finding is None else Cause("received", finding=finding)
+
+    def _add_given(self, event: Event, judged: Judged, cause: Cause) -> None:
+        if cause.kind == "unclear":
+            if not self._findings:
+                self._add(event, "cannot tell", words.unclear_given(judged, cause.text), [judged])
+        elif cause.kind == "code":
+            kind = words.code_kind(event, self._last_agreeing)
+            self._add(event, kind, words.code(event, judged, cause), [judged])
+        elif cause.kind == "leaf" and self._causes.is_first_given(event):
+            self._add(event, "run inputs differ", words.run_inputs(judged), [judged])
+        else:
+            self._add(event, "argument differs", words.argument(judged), [judged])
+
+    def _visit_one_sided(self, event: Event) -> None:
+        if event.kind == "parameters_grad" or self._uncollected.explains(event):
+            if not self._findings:
+                self._unjudged.append(event.name)
+            return
+        finding = self._places.get(event.key)
+        if finding is None and event.direction == "backward":
+            finding = self._lonely.get(event.forward) if event.forward is not None else None
+        if finding is None and event.at and not self._events[event.at - 1].is_matched:
+            finding = self._origin.get(event.at - 1)
+        if finding is None:
+            finding = len(self._findings)
+            self._add(event, "different call", self._different_call_words(event), ())
+            self._mark(event.call.judged, "begins")
+        else:
+            self._mark(event.call.judged, "received")
+        self._lonely[event.at] = finding
+        self._origin[event.at] = finding
+
+    def _different_call_words(self, event: Event) -> str:
+        others = []
+        goes_on = ""
+        for later in self._events[event.at + 1 :]:
+            if later.is_matched:
+                calls = later.call.calls
+                other = calls.golden if event.side == "target" else calls.target
+                goes_on = other.name if other else ""
+                break
+            if later.side != event.side:
+                others.append(later.name)
+        before = self._events[event.at - 1].name if event.at else ""
+        return words.different_call(event, before, others, goes_on)
+
+    def _parameter_words(self) -> str:
+        found = self._causes.differing_parameters()
+        first = next((s.event.at for s in self._seen if s.results), len(self._seen))
+        before = [name for at, name in found if at <= first]
+        return words.parameters(before or [name for _, name in found], len(found), self._comparison.target.step)
+
+    def _add(self, event: Event, kind: str, reason: str, evidence: Iterable[Judged]) -> None:
+        number = len(self._findings)
+        self._origin[event.at] = number
+        for place in (event.key, *event.places):
+            self._places.setdefault(place, number)
+        if not number and self._unjudged:
+            reason += (
+                f"; {len(self._unjudged)} calls before it could not be judged in full: {words.few(self._unjudged)}"
+            )
+        file, line = user_line(self._stack(event)) or ("", None)
+        grades = {j.verdict.grade for j in evidence} or {"error"}
+        grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)
+        self._findings.append(
+            Finding(event.name, cell_path(event.parents), kind, reason, grade, file, line, at=event.at)
+        )
+
+    def _stack(self, event: Event) -> tuple[str, ...]:
+        """The stack of a call; a backward call has its forward's."""
+        if event.call.calls.call.stack:
+            return event.call.calls.call.stack
+        return () if event.forward is None else self._events[event.forward].call.calls.call.stack
+
+    def _tail(self, finding: Finding) -> str:
+        """The reason, and for a difference within tolerance where it grows beyond."""
+        if finding.grade != "pass":
+            return finding.reason
+        for grade in ("error", "warning"):
+            for event in self._events[finding.at :]:
+                if any(j.verdict.grade == grade for j in event.call.judged):
+                    return f"{finding.reason}; within tolerance here, {grade} at {event.name}"
+        return f"{finding.reason}; within tolerance here, and nothing after it is beyond"
+
+    def _mark(self, judged: Iterable[Judged], role: Role) -> None:
+        for j in judged:
+            self._roles.setdefault(j.pair.key, role)
+
+
+class _Uncollected:
+    """What one side did not collect although it ran."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._dumps: dict[str, Dump] = {"target": comparison.target, "golden": comparison.golden}
+        self._parts = {side: collected(dump) for side, dump in self._dumps.items()}
+        self._calls = {side: {call.name for call in dump.calls} for side, dump in self._dumps.items()}
+        self._kinds = {
+            side: {(n := names.parse(call.name)).kind + n.direction for call in dump.calls}
+            for side, dump in self._dumps.items()
+        }
+
+    def of(self, seen: Seen) -> str:
+        """What of a matched call's givens is not known, in words; empty where all are."""
+        event = seen.event
+        if seen.unknown_givens:
+            named = words.few([j.pair.record.name for j in seen.unknown_givens])
+            return f"these givens could not be judged: {named}"
+        is_backward = event.direction == "backward"
+        for side, parts in self._parts.items():
+            if ("input", is_backward) not in parts:
+                what = "incoming gradients" if is_backward else "inputs"
+                return f"the {what} of calls were not collected on the {side} side"
+        if is_backward and event.forward is None:
+            return "its forward call was not collected"
+        for call in (event.call.calls.target, event.call.calls.golden):
+            gaps = [gap for gap in call.missing if gap.startswith("input")] if call else []
+            if gaps:
+                return f"these givens could not be collected: {words.few(gaps)}"
+        return ""
+
+    def explains(self, event: Event) -> bool:
+        """Whether a one-sided call ran on the other side too, or is of a kind that was not collected there."""
+        other = "golden" if event.side == "target" else "target"
+        name = names.parse(event.call.name)
+        if name.kind + name.direction not in self._kinds[other]:
+            return True
+        return event.call.name in self._dumps[other].construct and event.call.name not in self._calls[other]

@@ -1,0 +1,73 @@
+"""Measures between the statistics of two tensors, where the tensors themselves were not saved.
+
+What the standard allows an element bounds what it allows a statistic, so a pair that passes on its elements passes on
+its statistics too. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max),
+abs(min)):
+
+| statistic | allowance | because |
+|---|---|---|
+| max, min | a + r A | the extreme moves no further than the element that moves furthest |
+| mean | a + r norm / sqrt(n) | the mean difference is at most the mean allowance, and mean(abs) <= norm / sqrt(n) |
+| norm | a sqrt(n) + r norm | the triangle inequality |
+"""
+
+import math
+
+from msprobe.store.record import Number, Statistics
+
+from .standard import Standard
+
+NAMES = ("max", "min", "mean", "norm")
+
+
+def excess(target: Statistics, golden: Statistics, size: int, standard: Standard) -> tuple[float, str]:
+    """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
+
+    NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
+    statistic that only one side has, is an infinite excess. Booleans and None are compared for equality. A one-element
+    tensor's norm is compared without its sign, which some writers keep.
+    """
+    worst, which = 0.0, ""
+    allowances: tuple[float, ...] = ()
+    for at, (t, g) in enumerate(zip(_values(target), _values(golden), strict=True)):
+        if t == g or _is_same(t, g, NAMES[at] == "norm" and size == 1):
+            continue
+        if _not_comparable(t) or _not_comparable(g):
+            return math.inf, NAMES[at]
+        allowances = allowances or _allowances(golden, size, standard)
+        difference = abs(t - g)  # type: ignore[operator]  # both are finite numbers here
+        share = difference / allowances[at] if allowances[at] else math.inf
+        if share > worst:
+            worst, which = share, NAMES[at]
+    return worst, which
+
+
+def _is_same(t: Number, g: Number, unsigned: bool) -> bool:
+    if t is None or g is None:
+        return False
+    return (t != t and g != g) or (unsigned and abs(t) == abs(g))
+
+
+def _values(statistics: Statistics) -> tuple[Number, Number, Number, Number]:
+    return statistics.max, statistics.min, statistics.mean, statistics.norm
+
+
+def _not_comparable(value: Number) -> bool:
+    return value is None or value is True or value is False or not math.isfinite(value)
+
+
+def _allowances(golden: Statistics, size: int, standard: Standard) -> tuple[float, float, float, float]:
+    """The table above; the last factor leaves room for the rounding of the statistics themselves."""
+    greatest = max(_magnitude(golden.max), _magnitude(golden.min))
+    norm = _magnitude(golden.norm)
+    root = math.sqrt(max(size, 1))
+    a, r = standard.absolute * min(1.0, greatest), standard.relative
+    extreme = a + r * greatest
+    return extreme, extreme, (a + r * norm / root) * ROUNDING, (a * root + r * norm) * ROUNDING
+
+
+ROUNDING = 1 + 1e-6
+
+
+def _magnitude(value: Number) -> float:
+    return 0.0 if _not_comparable(value) else abs(value)  # type: ignore[arg-type]  # a finite number here

@@ -1,0 +1,58 @@
+"""The text of single cells, the same in every kind of file."""
+
+import math
+import re
+from functools import lru_cache
+
+NOT_APPLICABLE = "N/A"
+
+LONGEST = 32_767  # characters in one cell of a sheet; longer text is cut
+
+# What begins a formula in one spreadsheet or another, also behind the `;` that separates cells in some languages.
+_FORMULA = re.compile(r"(^\s*|;\s*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
+_SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
+_NUMBER = re.compile(r"^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
+_NOT_IN_A_SHEET = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def guard(text: str) -> str:
+    """Text out of a dump, made harmless: what a spreadsheet would run gets a quote before it, so that it stays text.
+
+    Control characters, which no sheet can hold, become question marks.
+    """
+    if text.isprintable() and text[:1] not in _SUSPECT and ";" not in text and len(text) <= LONGEST:
+        return text
+    if _NOT_IN_A_SHEET.search(text):
+        text = _NOT_IN_A_SHEET.sub("?", text)
+    if _FORMULA.search(text) and not _NUMBER.match(text):
+        text = _FORMULA.sub(r"\1'", text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def number(value: object) -> str | int | float | bool:
+    """A number as it is; what a sheet has no number for as text: `Nan`, `inf`, `-inf`, `None`."""
+    if type(value) is float:
+        if value - value == 0:  # finite; quicker than asking for it
+            return value
+        return "Nan" if value != value else "inf" if value > 0 else "-inf"
+    if type(value) is int or type(value) is bool:
+        return value
+    return guard(str(value))
+
+
+def percent(difference: float, golden: float) -> str:
+    """The difference relative to the golden, in percent, as 8.1 prints it; `N/A` where the golden is 0."""
+    if difference != difference:
+        return "Nan"
+    if golden == 0:
+        return NOT_APPLICABLE
+    if not difference and math.isfinite(golden):
+        return "0.0%"
+    share = abs(difference / golden) * 100
+    return f"{share}%" if share == share else "Nan"
+
+
+@lru_cache(maxsize=4096)
+def shape_text(shape: tuple[int, ...] | None) -> str:
+    """`[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
+    return "None" if shape is None else str(list(shape))

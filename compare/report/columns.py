@@ -1,0 +1,96 @@
+"""The columns of the table, in order, with what each one says; `docs/compare.md` prints this table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msprobe.compare.run import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its heading, and its explanation."""
+
+    title: str
+    says: str
+    width: int = 14
+
+
+_NAMES = (
+    Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 48),
+    Column("Bench Name", "the golden record it was matched with; `N/A` without one", 48),
+    Column("NPU Dtype", "dtype of the target's tensor, Python type of any other value", 11),
+    Column("Bench Dtype", "the same of the golden", 11),
+    Column("NPU Tensor Shape", "shape of the target's tensor, `[]` for a single value", 16),
+    Column("Bench Tensor Shape", "the same of the golden", 16),
+)
+
+_TENSOR = (
+    Column("Cosine", "cosine of the angle between the two tensors; `unsupported` for one element or none"),
+    Column("EucDist", "L2 norm of the difference"),
+    Column("MaxAbsErr", "greatest absolute difference"),
+    Column("MaxRelativeErr", "greatest difference relative to the golden element"),
+    Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001"),
+    Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005"),
+)
+
+_STATISTICS = (
+    Column("Max diff", "target's maximum minus golden's"),
+    Column("Min diff", "the same of the minimum"),
+    Column("Mean diff", "the same of the mean"),
+    Column("L2norm diff", "the same of the L2 norm"),
+    Column("MaxRelativeErr", "the difference relative to the golden's maximum, in percent; `N/A` where that is 0"),
+    Column("MinRelativeErr", "the same of the minimum"),
+    Column("MeanRelativeErr", "the same of the mean"),
+    Column("NormRelativeErr", "the same of the L2 norm"),
+)
+
+_VALUES = (
+    Column("NPU max", "the target's maximum; the value itself where it is no tensor"),
+    Column("NPU min", "the target's minimum"),
+    Column("NPU mean", "the target's mean"),
+    Column("NPU l2norm", "the target's L2 norm"),
+    Column("Bench max", "the golden's maximum"),
+    Column("Bench min", "the golden's minimum"),
+    Column("Bench mean", "the golden's mean"),
+    Column("Bench l2norm", "the golden's L2 norm"),
+)
+
+_DIGESTS = (
+    Column("NPU MD5", "the target's digest (a CRC-32, whatever the heading says)"),
+    Column("BENCH MD5", "the golden's digest"),
+)
+
+_ACCURACY = Column(
+    "Accuracy Reached or Not", "msprobe 8.1's rule: `No` for Cosine < 0.99 with MaxAbsErr > 0.001, and beyond"
+)
+_RESULT_STATISTICS = Column("Result", "msprobe 8.1's rule: `Warning` where a statistic differs by more than half", 9)
+_RESULT_DIGESTS = Column("Result", "`pass` for equal digests, `Different`, `N/A` without a golden", 9)
+_MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 30)
+_STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 40)
+_FILES = Column("Data_name", "the two npy files; `-1` for none", 40)
+
+_OURS = (
+    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
+    Column("Reason", "why, in a sentence; empty for a plain pass", 60),
+    Column("Begins", "`begins` where a difference begins, `received` where it was handed on, else empty", 10),
+    Column(
+        "Matched by",
+        "`name`, or `order` where calls were aligned because their numbers had shifted; empty without a partner",
+        10,
+    ),
+)
+
+
+def columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:
+    """The columns of one comparison: those of msprobe 8.1, then ours."""
+    stack = (_STACK,) if with_stack else ()
+    if mode == "tensor":
+        return (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_OURS)
+    if mode == "digest":
+        return (*_NAMES, *_DIGESTS, _RESULT_DIGESTS, *stack, *_OURS)
+    return (*_NAMES, *_STATISTICS, *_VALUES, _RESULT_STATISTICS, _MESSAGE, *stack, *_OURS)
+
+
+def as_markdown(shown: Sequence[Column]) -> str:
+    """The table for the documentation."""
+    return "\n".join(["| column | says |", "|---|---|", *(f"| `{c.title}` | {c.says} |" for c in shown)])

@@ -1,0 +1,37 @@
+"""The answer on the console: counts, the next beginnings, and a last line that never changes its shape."""
+
+from collections.abc import Iterator
+
+from msprobe.compare.judge import count
+from msprobe.compare.locate.find import Finding, Located
+from msprobe.compare.run import Comparison
+
+_RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
+
+
+def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
+    """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
+    yield f"{comparison.mode} compared: {count(comparison.counts)}"
+    later = sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+    for finding in later[: max(top, 0)]:
+        yield f"next: {_said(finding)}{_receivers(finding)}"
+    if len(later) > top:
+        yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
+    yield _answer(comparison, located)
+
+
+def _answer(comparison: Comparison, located: Located) -> str:
+    if located.first is not None:
+        return f"first wrong call: {_said(located.first)}"
+    judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
+    return f"no difference: {judged} pairs judged, {comparison.counts['unjudged']} unjudged"
+
+
+def _said(finding: Finding) -> str:
+    place = f" ({finding.file}:{finding.line})" if finding.file else ""
+    text = f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
+    return " ".join(text.split())
+
+
+def _receivers(finding: Finding) -> str:
+    return f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""

@@ -1,0 +1,50 @@
+"""A comparison becomes a JSON file that a program reads: counts, the first wrong call, all beginnings, rows."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from msprobe.base.files import replacing
+from msprobe.compare.judge import GRADES
+from msprobe.compare.locate.find import Finding, Located
+from msprobe.compare.run import Comparison
+
+from .columns import Column
+from .rows import Row
+
+
+def write_json(
+    path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
+) -> None:
+    """Write one object; each row is an object by heading, written as it comes."""
+    found = [as_object(finding, comparison) for finding in located.findings]
+    head = {
+        "target": comparison.target.where,
+        "golden": comparison.golden.where,
+        "mode": comparison.mode,
+        "counts": {grade: comparison.counts[grade] for grade in GRADES},
+        "first_wrong": found[:1],
+        "next_beginnings": found[1:],
+    }
+    titles = [c.title for c in columns]
+    with replacing(path) as file:
+        file.write(json.dumps(head, ensure_ascii=False, indent=1)[:-2].encode("utf-8", "replace"))
+        file.write(b',\n "rows": [')
+        for at, row in enumerate(rows):
+            text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
+            file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
+        file.write(b"\n ]\n}\n")
+
+
+def as_object(finding: Finding, comparison: Comparison) -> dict[str, object]:
+    """One beginning as the JSON file and other tools see it."""
+    return {
+        "name": finding.name,
+        "cell": finding.cell,
+        "kind": finding.kind,
+        "reason": finding.reason,
+        "file": finding.file or None,
+        "line": finding.line,
+        "step": comparison.target.step,
+        "rank": comparison.target.rank,
+    }

@@ -1,0 +1,76 @@
+"""The thresholds for a verdict, as data: one row per dtype, each number with its source.
+
+A pair of elements is within the standard when |target - golden| <= absolute * s + relative * |golden|, where
+s = min(1, greatest finite |golden| of the tensor). The absolute part of `torch.testing` presumes values of about one;
+s lets it shrink with small tensors (gradients of 1e-7 are common, and one that is wrong by half must not pass for being
+small) and never lets it grow (one masked score of -1e9 must not excuse its neighbours).
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """What a dtype is allowed. Up to `warning` times the allowance is a warning, beyond it an error."""
+
+    relative: float
+    absolute: float
+    warning: float = 10.0  # one decimal place worse than the standard; ours
+
+    def __str__(self) -> str:
+        if self.relative == self.absolute == 0:
+            return "equality"
+        return f"{self.relative:g}*|golden| + {self.absolute:g}"
+
+
+EXACT = Standard(0.0, 0.0)
+"""Integers, booleans and whatever has no row: torch.testing.assert_close allows them nothing either."""
+
+STANDARDS = {
+    # torch.testing.assert_close, table of default tolerances by dtype (rtol, atol).
+    "float16": Standard(1e-3, 1e-5),
+    "bfloat16": Standard(1.6e-2, 1e-5),
+    "float32": Standard(1.3e-6, 1e-5),
+    "float64": Standard(1e-7, 1e-7),
+    "complex32": Standard(1e-3, 1e-5),
+    "complex64": Standard(1.3e-6, 1e-5),
+    "complex128": Standard(1e-7, 1e-7),
+    # No row there; the spacing of the format: 2 ** -mantissa bits.
+    "float8_e4m3fn": Standard(0.125, 1e-5),
+    "float8_e5m2": Standard(0.25, 1e-5),
+    "hifloat8": Standard(0.25, 1e-5),
+}
+
+
+@lru_cache(maxsize=256)
+def canonical(dtype: str) -> str:
+    """A dtype's name without its framework: `Float32`, `torch.float32` and `float32` are one."""
+    bare = dtype.rsplit(".", 1)[-1].lower()
+    return _ALIASES.get(bare, bare)
+
+
+_ALIASES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "bool_": "bool",
+}
+
+
+_FAMILIES = {"uint": "int", "int": "int", "bfloat": "float", "float": "float", "hifloat": "float", "complex": "complex"}
+
+
+@lru_cache(maxsize=256)
+def family(dtype: str) -> str:
+    """int, float, complex or bool; the canonical name itself for anything else."""
+    name = canonical(dtype)
+    return next((kind for prefix, kind in _FAMILIES.items() if name.startswith(prefix)), name)
+
+
+@lru_cache(maxsize=256)
+def standard_of(dtype: str) -> Standard:
+    """The row of a dtype, whatever framework named it."""
+    return STANDARDS.get(canonical(dtype), EXACT)

@@ -1,0 +1,1 @@
+"""Floor 3: collecting where Python does not see the call."""

@@ -1,0 +1,134 @@
+"""The command `msprobe`: a table of verbs. A verb's module is imported when the verb is chosen.
+
+    msprobe [-f FRAMEWORK] VERB ...
+
+Exit code: 0 done and nothing wrong, 1 done and something differs, 2 the command was wrong.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NoReturn
+
+from msprobe.base.errors import MsprobeError, UsageError
+
+
+@dataclass(frozen=True)
+class Verb:
+    """Where a verb is, and its one line in the help."""
+
+    module: str
+    says: str
+
+
+VERBS = {
+    "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
+    "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
+}
+
+FRAMEWORKS = ("mindspore", "pytorch")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} ({self.prog} -h shows the options)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line; gives the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    prog = "msprobe"
+    try:
+        verb, rest = _take_verb(given)
+        if not verb:
+            return 0
+        prog = f"msprobe {verb}"
+        module = import_module(VERBS[verb].module)
+        parser = _Parser(
+            prog=prog,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add(parser)
+        return int(module.run(parser.parse_intermixed_args(rest)))
+    except MsprobeError as err:
+        print(f"{prog}: {' '.join(str(err).split())}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # Whoever read our answer has seen enough; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        print(f"{prog}: stopped", file=sys.stderr)
+        return 130
+
+
+def _take_verb(given: list[str]) -> tuple[str, list[str]]:
+    """Split a command line into its verb and the verb's own arguments; no verb where help was asked for and given."""
+    parser = _parser()
+    head = list(given)
+    for at, word in enumerate(given):
+        before = given[at - 1] if at else ""
+        if not word.startswith("-") and before not in ("-f", "--framework"):
+            head, verb, rest = given[:at], word, given[at + 1 :]
+            break
+    else:
+        parser.parse_args(head)
+        parser.print_help()
+        return "", []
+    parser.parse_args(head)
+    if verb not in VERBS:
+        near = get_close_matches(verb, VERBS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"this version has: {', '.join(VERBS)}"
+        raise UsageError(f"there is no command {verb!r}; {hint}")
+    return verb, _without_framework(parser, rest)
+
+
+def _parser() -> _Parser:
+    table = "\n".join(f"  {name:<10} {verb.says}" for name, verb in VERBS.items())
+    parser = _Parser(
+        prog="msprobe",
+        usage="msprobe [-h] [--version] [-f FRAMEWORK] VERB ...",
+        description="Numerical-precision debugger for training with MindSpore.",
+        epilog=f"verbs:\n{table}\n\n`msprobe VERB -h` shows the options of a verb.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument(
+        "-f", "--framework", choices=FRAMEWORKS, help="accepted from msprobe 8.1; dumps say their framework themselves"
+    )
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("msprobe-ms")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        print(f"msprobe-ms {number}")
+        parser.exit()
+
+
+def _without_framework(parser: _Parser, rest: list[str]) -> list[str]:
+    """`--framework VALUE` may stand anywhere; behind the verb it is checked and taken out."""
+    kept: list[str] = []
+    words = iter(rest)
+    for word in words:
+        if word == "--framework":
+            parser.parse_args([word, *(value for value in (next(words, None),) if value is not None)])
+        elif word.startswith("--framework="):
+            parser.parse_args([word])
+        else:
+            kept.append(word)
+    return kept

@@ -1,0 +1,49 @@
+"""The commands that the examples' READMEs show are run, in their order, in a copy of the example."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mindspore", reason="the examples train; without a framework they cannot")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ANSWER = re.compile(r"^first wrong call: .*$", re.MULTILINE)
+
+
+def without_folders(answer):
+    """An answer with the path of its source file cut down to the file's name."""
+    return re.sub(r"\((?:[^()]*/)?([^/()]+:\d+)\)$", r"(\1)", answer)
+
+
+def answers(text):
+    return [without_folders(answer) for answer in ANSWER.findall(text)]
+
+
+def test_every_example_is_explained():
+    assert all((folder / "README.md").is_file() for folder in EXAMPLES.iterdir() if folder.is_dir())
+
+
+@pytest.mark.parametrize("name", sorted(p.parent.name for p in EXAMPLES.glob("*/README.md")))
+def test_the_commands_of_an_example_run_and_say_what_it_shows(name, tmp_path):
+    shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("out", "__pycache__"))
+    readme = (EXAMPLES / name / "README.md").read_text()
+    commands = "".join(COMMANDS.findall(readme))
+    assert commands
+    # `python` and `msprobe` of a reader's environment are those of ours
+    path = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    shell = ["bash", "-euo", "pipefail", "-c", commands]
+    done = subprocess.run(
+        shell, cwd=tmp_path / name, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    given, shown = answers(done.stdout), answers(readme)
+    assert set(shown) <= set(given), "the README shows what is really said"
+    if name == "demo":
+        assert answers((EXAMPLES.parent / "README.md").read_text())[0] == given[0]

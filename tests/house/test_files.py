@@ -1,0 +1,70 @@
+"""Laws of the files: what they are called, how long they are, what an `__init__` holds, what no text may say."""
+
+import ast
+import re
+
+FORBIDDEN = re.compile(r"(^|_)(utils?|common|helpers?|const(ants)?|misc|manager2|v2)($|_)")
+LONGEST = 400
+"""A file that is longer has a reason: it stands here."""
+LONGER = {}
+
+# The home of whoever wrote it, or a workplace: such a path is right on one machine only.
+PRIVATE = re.compile(r"(?<![\w.])/(?:work|mnt|data|Users|root|home/(?!user/))\w*/")
+IS_TEXT = {".py", ".md", ".toml", ".yaml", ".json", ".txt", ".c", ".h", ".csv", ""}
+
+
+# The root too holds more than its docstring: the look for the neighbour.
+FACES = ("msprobe.mindspore",)
+
+
+def test_no_file_has_a_name_that_says_nothing(modules, root):
+    wrong = [
+        m.file for m in modules if any(FORBIDDEN.search(p) for p in m.file.relative_to(root).with_suffix("").parts)
+    ]
+    assert not wrong, f"name each after its subject: {wrong}"
+
+
+def test_no_file_is_too_long(modules, root):
+    lengths = {str(m.file.relative_to(root)): len(m.file.read_text().splitlines()) for m in modules}
+    long = {name: n for name, n in lengths.items() if n > LONGEST and name not in LONGER}
+    assert not long, f"split by stage or by kind: {long}"
+
+
+def test_an_inner_init_holds_a_docstring_only(modules):
+    inner = [m for m in modules if m.is_package and m.name not in ("msprobe", *FACES)]
+    assert inner
+    for module in inner:
+        body = module.tree.body
+        assert len(body) == 1, f"{module.file}: an inner __init__ is its docstring, nothing else"
+        assert isinstance(body[0], ast.Expr), module.file
+        assert ast.get_docstring(module.tree), module.file
+
+
+def test_a_face_has_a_sorted_all_and_defines_nothing(modules):
+    faces = [m for m in modules if m.name in FACES]
+    assert len(faces) == len(FACES)
+    for face in faces:
+        docstring, *imports, listed = face.tree.body
+        assert isinstance(docstring.value, ast.Constant), f"{face.file}: begins with its docstring"
+        assert all(isinstance(node, ast.ImportFrom) for node in imports), (
+            f"{face.file}: a face imports and defines nothing"
+        )
+        assert listed.targets[0].id == "__all__", f"{face.file}: ends with __all__"
+        names = ast.literal_eval(listed.value)
+        given = [alias.asname or alias.name for node in imports for alias in node.names]
+        assert names == sorted(given), f"{face.file}: __all__ is sorted and lists what is imported"
+
+
+def test_every_module_says_what_it_is_for(modules):
+    assert not [m.file for m in modules if not ast.get_docstring(m.tree)]
+
+
+def test_nothing_speaks_of_private_paths(files, root):
+    wrong = [
+        f"{file.relative_to(root)}:{number}: {line.strip()[:100]}"
+        for file in files
+        if file.suffix in IS_TEXT
+        for number, line in enumerate(file.read_text(errors="replace").splitlines(), 1)
+        if PRIVATE.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)

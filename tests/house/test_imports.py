@@ -1,0 +1,104 @@
+"""The laws of imports: arrows point down, doors are crossed by full name, foreign libraries stay behind their doors."""
+
+import sys
+from importlib.metadata import requires
+
+import pytest
+
+FLOORS = [
+    ["msprobe.base"],
+    ["msprobe.store"],
+    ["msprobe.mapping"],
+    ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
+    ["msprobe.debugger", "msprobe.doctor"],
+    ["msprobe", "msprobe.mindspore", "msprobe.cli"],
+    ["msprobe.__main__"],
+]
+"""Lowest first. A new room is to be written in here, and into the picture in docs/architecture.md."""
+
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprobe.compare")
+
+DOORS = {
+    "mindspore": ("msprobe.cell_dump", "msprobe.graph_save", "msprobe.debugger"),
+    "torch": (),
+    "openpyxl": ("msprobe.compare.report.sheet",),
+    "xlsxwriter": ("msprobe.compare.report.sheet",),
+    "yaml": (),
+}
+"""Library: the modules, with everything below them, that may import it. Loaders will read yaml."""
+
+
+def room_of(name):
+    """The room that a module belongs to: the longest entry of the floors that holds it."""
+    parts = name.split(".")
+    return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in FLOOR), None)
+
+
+def below(name, places):
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+def crossings(modules):
+    """(importing module, import) for everything of ours that is imported."""
+    return [(m, i) for m in modules for i in m.imports if below(i.module, ["msprobe"])]
+
+
+def told(module, imported, what):
+    return f"{module.file}:{imported.line}: {module.name} imports {imported.module}: {what}"
+
+
+def test_every_module_stands_on_a_floor(modules):
+    assert len(modules) > 50, "the house is there"
+    assert len(FLOOR) == sum(map(len, FLOORS)), "a room stands on one floor"
+    homeless = [m.name for m in modules if (room := room_of(m.name)) is None or (room == "msprobe" and m.name != room)]
+    assert not homeless, "write the new room into FLOORS and into docs/architecture.md"
+
+
+def test_arrows_only_point_down(modules):
+    wrong = [
+        told(module, imported, "an import goes to a lower floor, or stays in its room")
+        for module, imported in crossings(modules)
+        if room_of(imported.module) != room_of(module.name)
+        and FLOOR[room_of(imported.module)] >= FLOOR[room_of(module.name)]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_dot_inside_a_room_full_name_between_rooms_never_two_dots(modules):
+    wrong = []
+    for module, imported in crossings(modules):
+        if imported.dots > 1:
+            wrong.append(told(module, imported, "never two dots"))
+        if imported.dots == 1 and room_of(imported.module) != room_of(module.name):
+            wrong.append(told(module, imported, "between rooms the full name"))
+        is_inner = below(imported.module, [module.package]) and module.package != "msprobe"
+        if imported.dots == 0 and is_inner:
+            wrong.append(told(module, imported, "inside a room a single dot"))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_foreign_library_is_imported_behind_its_door_only(library, modules):
+    wrong = [
+        told(module, imported, f"only {', '.join(DOORS[library]) or 'nobody'} may")
+        for module in modules
+        for imported in module.imports
+        if below(imported.module, [library]) and not below(module.name, DOORS[library])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rooms_without_a_framework_have_no_door_to_one():
+    for framework in ("mindspore", "torch"):
+        assert not [door for door in DOORS[framework] if below(door, WITHOUT_FRAMEWORK)]
+
+
+def test_what_is_imported_is_declared(modules):
+    """Every library that the rooms import is Python's own or stands in pyproject.toml."""
+    declared = {r.split(";")[0].strip() for r in requires("msprobe-ms")}
+    names = {"".join(c if c.isalnum() or c in "-_." else " " for c in r).split()[0].lower() for r in declared}
+    names |= {"yaml"} if "pyyaml" in names else set()
+    imported = {i.module.split(".")[0] for m in modules for i in m.imports}
+    assert imported - set(sys.stdlib_module_names) - names == {"msprobe"}

@@ -1,0 +1,58 @@
+"""What is installed: the files that git holds for the rooms, the one extension, nothing beside `msprobe`."""
+
+import os
+import re
+import sysconfig
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import msprobe
+
+EXTENSION = "msprobe/base/_statistic"
+C_SOURCES = (".c", ".h")
+"""The extension is built from them; installed it stands for them."""
+
+WHEEL = os.environ.get("MSPROBE_WHEEL")
+only_with_wheel = pytest.mark.skipif(not WHEEL, reason="`make test` builds a wheel, installs it and names it here")
+
+
+@pytest.fixture
+def held(files, root, rooms):
+    """Path in the wheel of every file that git holds for the rooms."""
+    inside = [f.relative_to(root) for f in files if f.relative_to(root).parts[0] in rooms]
+    places = {PurePosixPath(*rooms[f.parts[0]].split("."), *f.parts[1:]) for f in inside if f.suffix not in C_SOURCES}
+    return {str(place) for place in places}
+
+
+@only_with_wheel
+def test_the_tests_run_against_the_installed_wheel():
+    assert Path(msprobe.__file__).is_relative_to(sysconfig.get_path("purelib")) or Path(
+        msprobe.__file__
+    ).is_relative_to(sysconfig.get_path("platlib"))
+    assert distribution("msprobe-ms").read_text("direct_url.json").count(Path(WHEEL).name) == 1
+
+
+@only_with_wheel
+def test_the_wheel_holds_what_git_holds_and_one_extension(held):
+    names = [n for n in zipfile.ZipFile(WHEEL).namelist() if not n.split("/")[0].endswith(".dist-info")]
+    built = [n for n in names if n.endswith((".so", ".pyd"))]
+    assert sorted(set(names) - set(built)) == sorted(held)
+    # built where there is a compiler
+    assert [re.sub(r"\..*", "", n) for n in built] in ([], [EXTENSION])
+
+
+@only_with_wheel
+def test_only_msprobe_goes_into_site_packages():
+    tops = {file.parts[0] for file in distribution("msprobe-ms").files}
+    beside = {top for top in tops if not re.fullmatch(r"msprobe|msprobe_ms-[\d.]+\.dist-info|\.\.", top)}
+    assert not beside
+    outside = [f.name for f in distribution("msprobe-ms").files if f.parts[0] == ".."]
+    assert outside == ["msprobe"], "the command"
+
+
+def test_the_rooms_are_the_folders_on_top(root, rooms):
+    packages = {p.parent.name for p in root.glob("*/__init__.py")}
+    assert packages == set(rooms)

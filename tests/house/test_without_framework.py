@@ -1,0 +1,30 @@
+"""The rooms that know no framework load where there is none."""
+
+import subprocess
+import sys
+
+LOAD_ALL = """
+import importlib, pkgutil, sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mindspore", "torch"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refuse())
+loaded = 0
+for room in ("base", "store", "mapping", "compare"):
+    package = importlib.import_module(f"msprobe.{room}")
+    for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
+        importlib.import_module(module.name)
+        loaded += 1
+for name in ("cli", "__main__", "doctor"):
+    importlib.import_module(f"msprobe.{name}")
+print(loaded)
+"""
+
+
+def test_the_lower_rooms_and_the_command_load_without_mindspore_and_torch():
+    done = subprocess.run([sys.executable, "-c", LOAD_ALL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 40

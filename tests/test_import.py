@@ -1,0 +1,170 @@
+"""Importing patches nothing, seeds nothing, prints nothing, creates nothing; the command is there at once."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+FACES = ["msprobe", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
+
+# A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
+LOOK = """
+import json, logging, os, random, signal, sys, threading, warnings
+
+def look():
+    import numpy
+    seen = {
+        "random": hash(random.getstate()),
+        "numpy": numpy.random.get_state()[1].tobytes().hex(),
+        "environment": dict(os.environ),
+        "folder": os.listdir("."),
+        "threads": threading.active_count(),
+        "hooks": [id(sys.excepthook), id(signal.getsignal(signal.SIGTERM)), sys.gettrace() is None],
+        "warnings": len(warnings.filters),
+        "logging": [id(h) for h in logging.getLogger().handlers],
+    }
+    if "mindspore" in sys.modules:
+        import mindspore
+        from mindspore import Tensor, Parameter, mint, nn, ops
+        owners = [mindspore, ops, mint, mint.nn.functional, nn, Tensor, Parameter, nn.Cell, ops.Primitive]
+        seen["framework"] = [{k: id(v) for k, v in vars(o).items() if callable(v)} for o in owners]
+        seen["seed"] = [mindspore.get_seed(), mindspore.get_rng_state().asnumpy().tobytes().hex()]
+    return json.dumps(seen, sort_keys=True)
+"""
+
+
+def python(code, folder, **environment):
+    """Run code in a process of its own, in a folder of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_importing_a_face_changes_nothing_and_says_nothing(face, tmp_path):
+    first = "import mindspore" if face == "msprobe.mindspore" else "import numpy"
+    mark = "-- from here on it is ours --"
+    code = f"""{LOOK}
+{first}
+before = look()
+for stream in (sys.stdout, sys.stderr):
+    print({mark!r}, file=stream, flush=True)
+import {face}
+sys.stdout.flush(), sys.stderr.flush()
+assert "msprobe" in sys.modules
+after = look()
+before, after = json.loads(before), json.loads(after)
+changed = [key for key in after if before[key] != after[key]]
+assert not changed, changed
+"""
+    done = python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(mark)[1].strip() == ""
+    assert done.stderr.split(mark)[1].strip() == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_msprobe_alone_imports_no_framework_and_no_numpy(tmp_path):
+    done = python(
+        "import sys, msprobe; print([m for m in ('mindspore', 'torch', 'numpy') if m in sys.modules])", tmp_path
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_help_is_there_within_three_tenths_of_a_second(tmp_path):
+    command = Path(sysconfig.get_path("scripts")) / "msprobe"
+    assert command.is_file()
+    fastest = 10.0
+    for _ in range(10):  # the machine may be busy; the promise is about the command
+        begin = time.perf_counter()
+        done = subprocess.run([command, "-h"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        fastest = min(fastest, time.perf_counter() - begin)
+        if fastest < 0.3:
+            break
+    assert "usage: msprobe" in done.stdout
+    assert fastest < 0.3
+
+
+def test_help_imports_no_framework(tmp_path):
+    code = """
+import sys
+from msprobe.cli import main
+try:
+    main(["-h"])
+except SystemExit as end:
+    assert end.code == 0
+heavy = ("mindspore", "torch", "numpy", "openpyxl", "xlsxwriter", "yaml", "msprobe.compare", "msprobe.cell_dump")
+print([m for m in heavy if m in sys.modules])
+"""
+    assert python(code, tmp_path).stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["mindstudio_probe-8.1.1.dist-info", "mindstudio-probe-26.0.0-py3.11.egg-info", "Mindstudio.Probe-8.1.1.dist-info"],
+)
+def test_the_neighbour_of_the_same_name_is_announced_once_with_the_remedy(folder, tmp_path):
+    site, work = tmp_path / "site", tmp_path / "work"
+    (site / folder).mkdir(parents=True)
+    work.mkdir()
+    done = python("import msprobe, msprobe.base.errors, msprobe.cli", work, PYTHONPATH=str(site))
+    assert (done.returncode, done.stdout) == (0, "")
+    (line,) = done.stderr.splitlines()
+    version = "26.0.0" if "26" in folder else "8.1.1"
+    assert line.startswith(f"msprobe WARNING: mindstudio-probe {version} is installed beside msprobe-ms")
+    assert "pip uninstall mindstudio-probe" in line
+
+
+@pytest.mark.parametrize(
+    "folder", ["mindstudio_probe_extras-1.0.dist-info", "mindstudio_probe.dist-info", "probe-1.0.dist-info"]
+)
+def test_other_distributions_are_no_neighbours(folder, tmp_path):
+    (tmp_path / folder).mkdir()
+    assert python("import msprobe", tmp_path, PYTHONPATH=str(tmp_path)).stderr == ""
+
+
+def test_looking_for_the_neighbour_survives_places_that_cannot_be_listed(tmp_path):
+    from msprobe.base.neighbour import found
+
+    (tmp_path / "archive.zip").write_bytes(b"")
+    assert found([str(tmp_path / "missing"), str(tmp_path / "archive.zip"), str(tmp_path)]) == ""
+    (tmp_path / "mindstudio_probe-8.1.1.dist-info").mkdir()
+    assert found([str(tmp_path / "missing"), str(tmp_path)]) == "8.1.1"
+
+
+def test_the_doctor_reports_the_neighbour_as_an_error(tmp_path):
+    info = tmp_path / "mindstudio_probe-8.1.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mindstudio-probe\nVersion: 8.1.1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "msprobe", "doctor"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "mindstudio-probe 8.1.1" in done.stdout
+
+
+def test_the_snapshot_of_these_tests_sees_a_change(tmp_path):
+    """The control: a patch, a seed and a file are seen."""
+    code = f"""{LOOK}
+import numpy
+before = json.loads(look())
+random.seed(3); numpy.random.seed(3); open("left", "w").close(); os.environ["X"] = "1"
+after = json.loads(look())
+print(json.dumps(sorted(k for k in after if before[k] != after[k])))
+"""
+    assert json.loads(python(code, tmp_path).stdout) == ["environment", "folder", "numpy", "random"]
