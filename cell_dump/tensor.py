@@ -35,11 +35,17 @@ DEPTH = 50
 """Values nested deeper than this are cut, as in the format."""
 
 _PLAIN = (bool, int, float, str)
+_PLAIN_TYPES = frozenset((*_PLAIN, type(None)))
 _DTYPE = type(ms.float32)
 
 
 def children(value: Any) -> Iterator[tuple[Any, Any]] | None:
     """The members of a container with their keys or positions; None where `value` is not one."""
+    kind = type(value)
+    if kind is tuple or kind is list:  # nearly always; the questions below are slow
+        return iter(enumerate(value))
+    if kind in _PLAIN_TYPES:
+        return None
     if isinstance(value, Mapping):
         return iter(value.items())
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -84,3 +84,31 @@ def test_training_is_bit_identical_with_the_debugger(net, level, task, bare, tmp
 def test_training_is_bit_identical_in_the_asynchronous_pipeline(net, bare, tmp_path):
     assert run(net, "--asynchronous", "--collect", str(tmp_path), "--level", "mix") == bare(net, "--asynchronous")
     assert counts(tmp_path / "step9") == EXPECTED[net]
+
+
+def test_a_full_disk_changes_nothing_but_the_dump(bare, tmp_path):
+    """No file may grow beyond 12 kB: the journal of every step is refused half-way, and the training does not feel it."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, "branching", "--steps", str(STEPS), "--collect", str(tmp_path)],
+        cwd=TRAINING,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MSPROBE_LOG_LEVEL": "2"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split()[-1] == bare("branching")
+    said = [line for line in done.stderr.splitlines() if line.startswith("msprobe")]
+    assert said
+    assert len(said) < 5, "once per cause"
+    assert all("Traceback" not in line for line in said)
+
+
+FULL_DISK = """
+import resource, runpy, sys
+import mindspore
+resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000))
+sys.argv[0] = "train.py"
+sys.path.insert(0, ".")
+runpy.run_path("train.py", run_name="__main__")
+"""
