@@ -140,8 +140,8 @@ class _Walk:
             self._parameters = len(self._findings)
             self._add(event, "parameters differ", self._parameter_words(), parameters)
         if event.at not in self._origin:
-            finding = received.finding if received else self._parameters if inside is None else inside
-            self._origin[event.at] = finding
+            known = self._parameters if parameters else len(self._findings) - 1
+            self._origin[event.at] = received.finding if received else known if inside is None else inside
 
     def _cause(self, judged: Judged, event: Event) -> Cause:
         """The cause of a given that differs; a tensor that was given before comes from where it was first given."""

@@ -39,6 +39,8 @@ def told(record: Record) -> Source:
     """What the dump itself says."""
     if record.part == "parameters":
         return Source("parameter", text=record.path[-1] if record.path else record.name)
+    if not record.source:
+        return UNKNOWN
     if record.source in ("leaf", "code"):
         return Source(record.source)  # type: ignore[arg-type]  # the two words above
     if record.source.startswith("parameter "):

@@ -43,7 +43,9 @@ def library(request, monkeypatch):
         monkeypatch.setitem(sys.modules, "xlsxwriter", None)
         monkeypatch.setattr(sheet.importlib.util, "find_spec", lambda name: None)
     else:
-        pytest.importorskip("xlsxwriter", reason="XlsxWriter is an extra; without it openpyxl writes, which is tested too")
+        pytest.importorskip(
+            "xlsxwriter", reason="XlsxWriter is an extra; without it openpyxl writes, which is tested too"
+        )
     return request.param
 
 
