@@ -81,7 +81,7 @@ class Causes:
             return Cause("leaf")
         if latest >= 0:
             return Cause("received", finding=latest)
-        if "code" in origins:
+        if "code" in origins and not self.is_first_given(event):
             return Cause("code", UNRECORDED)
         if is_backward:
             return Cause("code")

@@ -47,7 +47,9 @@ def argument(judged: Judged) -> str:
 
 def run_inputs(judged: Judged) -> str:
     """The first tensors given to the run differ."""
-    return f"{_evidence([judged])}; it is among the first tensors that were given, and no recorded call produced it"
+    text = f"{_evidence([judged])}; it is among the first tensors that were given, and no recorded call produced it"
+    before = judged.pair.target is not None and judged.pair.target.source == "code"
+    return f"{text} (operations that were not recorded did)" if before else text
 
 
 def code(event: Event, judged: Judged, cause: Cause) -> str:
