@@ -7,7 +7,7 @@ from typing import Literal
 
 from msprobe.store.record import Record
 
-from .measure import Measures
+from .measured import Measures
 from .standard import Standard, canonical, family
 
 Grade = Literal["pass", "warning", "error", "unjudged"]

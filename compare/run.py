@@ -13,7 +13,7 @@ from msprobe.store.record import Dump, Record
 from . import judge, measure_statistics
 from .judge import PASS, Grade, Verdict, unjudged
 from .match import CallPair, Pair, match
-from .measure import Measures, measure
+from .measured import Measures
 from .standard import standard_of
 
 Mode = Literal["tensor", "statistics", "digest"]
@@ -143,6 +143,8 @@ class _Judge:
 
     def _by_elements(self, pair: Pair, target: Record, golden: Record, found: Verdict | None) -> Judged:
         """Judge by the two files; `found` is what shape and dtype already decided."""
+        from .measure import measure  # here: statistics alone are compared without numpy, whose import takes 0.2 s
+
         for side, record in (("target", target), ("golden", golden)):
             if not record.file:
                 if 0 in (record.shape or ()):

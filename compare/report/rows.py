@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 
 from msprobe.compare.locate.find import Located
-from msprobe.compare.measure import Measures
+from msprobe.compare.measured import Measures
 from msprobe.compare.run import Comparison, Judged, JudgedCall
 from msprobe.store.record import Number, Record
 

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
@@ -22,8 +20,10 @@ from .beside import enclosing, stacks
 from .document import json_object, json_object_or_empty
 from .find import find
 from .leaves import records
-from .npy import load_npy
 from .record import Call, Dump, Record
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def read(path: str | Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
@@ -96,8 +96,10 @@ def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
     )
 
 
-def load_tensor(dump: Dump, record: Record) -> np.ndarray[Any, Any]:
+def load_tensor(dump: Dump, record: Record) -> "np.ndarray[Any, Any]":
     """The tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or elsewhere."""
+    from .npy import load_npy  # here: statistics are read without numpy, whose import takes 0.2 s
+
     return load_npy(tensor_path(dump, record))
 
 
