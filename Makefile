@@ -24,7 +24,7 @@ TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested so.
 BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/hostile) tests/test_cli.py tests/test_import.py
-PYTEST = MSPROBE_WHEEL=$(firstword $(wildcard $(VENV)/wheel/*.whl)) $(BIN)/pytest --timeout 900
+PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

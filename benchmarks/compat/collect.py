@@ -1,7 +1,7 @@
 """Collect one step of a small training: `python collect.py NET LEVEL TASK FAULT DIR`.
 
-NET `transformer` is the one of the tests, FAULT one of its faults or `clean`. NET `values` computes nothing sensible: it
-gives the dump one of every kind of value that `docs/format.md` knows; any FAULT scales its numbers.
+NET `transformer` is the one of the tests, FAULT one of its faults or `clean`. NET `values` computes nothing sensible:
+it gives the dump one of every kind of value that `docs/format.md` knows; any FAULT scales its numbers.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ class Parts(nn.Cell):
     """Takes and gives nested parts, also texts and None."""
 
     def construct(self, x, scale=1.0, parts=None, note=""):
-        y = ops.tanh(x) * scale
+        y = ops.tanh(x) * float(scale)
         return {"main": y, "aux": (ops.exp(y), {"deep": ops.relu(y)}), "note": note, "none": None, "parts": parts}
 
 
@@ -55,7 +55,7 @@ class Values(nn.Cell):
         with suppress(RuntimeError):
             ops.matmul(y, y)  # raises: its output is missing
         numbers = [np.int64(3), np.bool_(True), float("inf"), float("nan"), 10**30, np.arange(3)]
-        nested = [[[[[[[[y]]]]]]], {"a/b": ops.exp(y), "k" * 250: ops.neg(y)}, {"type": y, "dtype": "text"}, [], {}]
+        nested = [[[[y]]], {"a/b": ops.exp(y), "k" * 250: ops.neg(y)}, {"type": y, "dtype": "text"}, [], {}]
         out = self.parts(self.dense(y), scale=np.float32(0.5), parts=[numbers, nested], note='tëxt, "quoted"\nand more')
         return ops.sum(out["main"]) + ops.mean(out["aux"][1]["deep"])
 

@@ -84,10 +84,12 @@ def _module_name(file):
 
 def _tracked():
     """What git holds, with what it would take if asked; without git, what is there."""
-    if shutil.which("git") and (ROOT / ".git").exists():
-        command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        files = [ROOT / name for name in listed.split("\0") if name]
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = (
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False) if shutil.which("git") else None
+    )
+    if listed is not None and listed.returncode == 0:
+        files = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:
         folders = [*ROOMS, "tests", "docs", "examples", "benchmarks", ".ci"]
         files = [f for folder in folders for f in (ROOT / folder).rglob("*") if "__pycache__" not in f.parts]
