@@ -17,7 +17,7 @@ import openpyxl
 HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".venv-other"
 VERSIONS = ("26.2.0", "8.1.1")
-NEEDS = ("mindspore", "openpyxl")
+NEEDS = ("mindspore",)
 _INSTALLED = "from importlib.metadata import version; print(version('mindstudio-probe'), version('mindspore'))"
 
 Row = dict[str, object]
