@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor
+from mindspore.common.dtype import Type
 
 from msprobe.base.log import once
 from msprobe.base.statistic import statistic
@@ -36,7 +36,6 @@ DEPTH = 50
 
 _PLAIN = (bool, int, float, str)
 _PLAIN_TYPES = frozenset((*_PLAIN, type(None)))
-_DTYPE = type(ms.float32)
 
 
 def children(value: Any) -> Iterator[tuple[Any, Any]] | None:
@@ -137,7 +136,7 @@ class Describer:
             return {"type": "slice", "value": ends}
         if value is Ellipsis:
             return {"type": "ellipsis", "value": "..."}
-        if isinstance(value, _DTYPE):
+        if isinstance(value, Type):
             return {"type": "mindspore.dtype", "value": str(value)}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             return self.array(value, call, part, "numpy.ndarray", str(value.dtype))

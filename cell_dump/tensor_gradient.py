@@ -49,8 +49,16 @@ class TensorGradients:
         while self._handles:
             self._handles.pop().remove()
 
-    def _hook(self, tensor: Tensor, told: Callable[..., None], backward: Backward, place: str) -> None:
-        self._handles.append(tensor.register_hook(self._make(told, backward, place)))
+    def _hook(self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str) -> None:
+        """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
+        waiting = [True]
+
+        def first(gradient: Any) -> None:
+            if waiting and not backward.done:
+                waiting.clear()
+                tell(backward, place, gradient)
+
+        self._handles.append(tensor.register_hook(self._make(first)))
 
     @staticmethod
     def _incoming(backward: Backward, place: str, gradient: Any) -> None:

@@ -108,7 +108,7 @@ def test_values_of_every_kind_become_records(collecting, dumped):
 
         def construct(self, x):
             return self.kinds(
-                x, [x, (1, True)], {"k": None}, slice(1, None, 2), ..., ms.float16, np.float32(1.5), text="t"
+                x, [x, (1, True)], {"k": None}, slice(1, None, 2), ..., ms.bfloat16, np.float32(1.5), text="t"
             )
 
     debugger = collecting(level="L0")
@@ -120,7 +120,7 @@ def test_values_of_every_kind_become_records(collecting, dumped):
     assert keyed == {"k": None}
     assert cut == {"type": "slice", "value": [1, None, 2]}
     assert dots == {"type": "ellipsis", "value": "..."}
-    assert dtype == {"type": "mindspore.dtype", "value": "Float16"}
+    assert dtype == {"type": "mindspore.dtype", "value": "BFloat16"}
     assert scalar == {"type": "float32", "value": 1.5}
     assert entry["input_kwargs"] == {"text": {"type": "str", "value": "t"}}
 
