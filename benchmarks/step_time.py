@@ -67,11 +67,11 @@ class Transformer(nn.Cell):
 
 
 class Conv(nn.Cell):
-    """Six convolutions with batch norm on 16 pictures of 32 x 32."""
+    """Four convolutions with batch norm on 8 pictures of 16 x 16."""
 
     def __init__(self):
         super().__init__()
-        widths = [3, 32, 32, 64, 64, 64, 64]
+        widths = [3, 16, 32, 32, 64]
         layers = [
             nn.SequentialCell([nn.Conv2d(a, b, 3, has_bias=False), nn.BatchNorm2d(b), nn.ReLU()])
             for a, b in itertools.pairwise(widths)
@@ -106,7 +106,7 @@ class Tiny(nn.Cell):
         return ops.sum(x)
 
 
-NETS = {"transformer": (Transformer, (4, 256, 512)), "conv": (Conv, (16, 3, 32, 32)), "tiny": (Tiny, (4, 8))}
+NETS = {"transformer": (Transformer, (4, 256, 512)), "conv": (Conv, (8, 3, 16, 16)), "tiny": (Tiny, (4, 8))}
 
 
 def measure(name, rounds, root):

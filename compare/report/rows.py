@@ -102,6 +102,10 @@ def _values(record: Record | None) -> tuple[Number | str, Number | str, Number |
 def _statistics_cells(judged: Judged) -> tuple[Cell, ...]:
     pair = judged.pair
     target, golden = _values(pair.target), _values(pair.golden)
+    if target == golden and all(type(v) in _NUMBERS and v - v == 0 for v in target):  # type: ignore[operator]  # numbers
+        # Equal and finite, as most rows are: what the lines below would give, at half their price.
+        zeros = tuple(v - v for v in target)  # type: ignore[operator,misc]  # as above
+        return (*zeros, *("0.0%" if v else NOT_APPLICABLE for v in target), *target, *target, "", "")
     differences: list[Cell] = []
     shares: list[Cell] = []
     warning = False

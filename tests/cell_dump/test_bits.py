@@ -87,7 +87,7 @@ def test_training_is_bit_identical_in_the_asynchronous_pipeline(net, bare, tmp_p
 
 
 def test_a_full_disk_changes_nothing_but_the_dump(bare, tmp_path):
-    """No file may grow beyond 12 kB: the journal of every step is refused half-way, and the training does not feel it."""
+    """No file may grow beyond 12 kB: every step's journal is refused half-way, and the training does not feel it."""
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, "branching", "--steps", str(STEPS), "--collect", str(tmp_path)],
         cwd=TRAINING,
