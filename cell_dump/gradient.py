@@ -13,17 +13,34 @@ innermost first, so that calls begin and end like brackets.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mindspore import Parameter, Tensor
-from mindspore.common.api import _pynative_executor as _executor
+from mindspore import Parameter, Tensor, _c_expression
 
 from .backward import Backward, Memo
+from .executors import executor
 from .tensor import leaves
 
 HAS_NODES = hasattr(Tensor, "_grad_node")
-"""MindSpore 2.8 and later; before that `tensor_gradient.py` serves."""
+"""MindSpore 2.7.1 and later; before that `tensor_gradient.py` serves."""
 
-Key = tuple[int, int]
+Identity = int | str
+"""What tells a node from every other that lives: see `_identity`."""
+
+Key = tuple[Identity, int]
 """Which result of which node a tensor is: (identity of the node, index of the output)."""
+
+
+def _identity(node: Any) -> Identity:
+    """Nodes are wrapped anew at each look. MindSpore 2.9 and later tell an identity; before that an operation is known
+    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be told
+    apart).
+    """
+    return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
+
+
+if HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id"):
+
+    def _identity(node: Any) -> Identity:  # the better way, where there is one
+        return node._unique_id()  # type: ignore[no-any-return]  # as above
 
 
 class Watch:
@@ -48,7 +65,7 @@ class NodeGradients:
     def __init__(self, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
         self._hook = hook
         self._flush = flush
-        self._watches: dict[int, Watch] = {}
+        self._watches: dict[Identity, Watch] = {}
         self._running = False
         self._begun: list[Backward] = []
 
@@ -59,7 +76,7 @@ class NodeGradients:
         node = tensor._grad_node
         if node is None:
             return ""
-        watch = self._watches.get(node._unique_id())
+        watch = self._watches.get(_identity(node))
         if watch is not None:
             return watch.producers.get(tensor._output_index, "code")
         return "leaf" if node.is_leaf() else "code"
@@ -71,7 +88,7 @@ class NodeGradients:
         for place, tensor in leaves(arguments):
             node = tensor._grad_node
             if node is not None:
-                wanted.setdefault((node._unique_id(), tensor._output_index), []).append(place)
+                wanted.setdefault((_identity(node), tensor._output_index), []).append(place)
                 if not node.is_leaf():
                     floor = max(floor, node._sequence_nr())
         return wanted, floor
@@ -102,7 +119,7 @@ class NodeGradients:
             node = tensor._grad_node
             if node is None:
                 continue
-            key = node._unique_id()
+            key = _identity(node)
             watch = self._watch(key, node)
             passing = wanted.get((key, tensor._output_index), [])
             if not passing:
@@ -129,16 +146,16 @@ class NodeGradients:
         self._begun.clear()
         self._running = False
 
-    def _watch(self, key: int, node: Any) -> Watch:
+    def _watch(self, key: Identity, node: Any) -> Watch:
         watch = self._watches.get(key)
         if watch is None:
             watch = self._watches[key] = Watch(node)
         return watch
 
-    def _incoming(self, key: int, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
+    def _incoming(self, key: Identity, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
         if not self._running:
             self._running = True
-            _executor.queue_backward_final_callback(self._hook(self._ended))
+            executor.queue_backward_final_callback(self._hook(self._ended))
         self._finish_above(watch.node._sequence_nr())
         if not watch.after:
             self._watches.pop(key, None)
@@ -163,7 +180,7 @@ class NodeGradients:
                 backward.finish_all()
         self._begun = [b for b in waiting if not b.done]
 
-    def _contributed(self, key: int, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
+    def _contributed(self, key: Identity, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
         self._watches.pop(key, None)
         memo: Memo = {}
         for backward, slot, places, shared in watch.after:
@@ -176,10 +193,10 @@ class NodeGradients:
         self._flush()
 
 
-Edge = tuple[int, Any, int, list[str], bool]
+Edge = tuple[Identity, Any, int, list[str], bool]
 
 
-def _edges(roots: list[tuple[int, Any]], wanted: dict[Key, list[str]], floor: int) -> tuple[list[Edge], int]:
+def _edges(roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int) -> tuple[list[Edge], int]:
     """Where the gradient of an argument leaves the call: (node's key, node, slot of `grad_inputs`, places, shared).
 
     Also the lowest sequence number among the call's nodes.
@@ -189,8 +206,8 @@ def _edges(roots: list[tuple[int, Any]], wanted: dict[Key, list[str]], floor: in
     shared.
     """
     lowest = 2**64
-    found: dict[Key, list[tuple[int, Any, int]]] = {}
-    seen: set[int] = set()
+    found: dict[Key, list[tuple[Identity, Any, int]]] = {}
+    seen: set[Identity] = set()
     todo = list(roots)
     while todo:
         key, node = todo.pop()
@@ -202,7 +219,7 @@ def _edges(roots: list[tuple[int, Any]], wanted: dict[Key, list[str]], floor: in
         for slot, (below, index) in enumerate(node.next_functions):
             if below is None:
                 continue
-            under = below._unique_id()
+            under = _identity(below)
             if (under, index) in wanted:
                 found.setdefault((under, index), []).append((key, node, slot))
             else:

@@ -1,4 +1,4 @@
-"""Gradients where the framework has no autograd nodes (MindSpore 2.7): hooks on the tensors themselves.
+"""Gradients where the framework has no autograd nodes (MindSpore 2.7.0): hooks on the tensors themselves.
 
 The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be
 had; it is marked `accumulated`.
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mindspore import Parameter, Tensor
-from mindspore.common.api import _pynative_executor as _executor
 
 from .backward import Backward
+from .executors import executor
 from .tensor import Leaf, leaves
 
 
@@ -27,7 +27,7 @@ class TensorGradients:
 
     def inputs(self, arguments: Any) -> tuple[list[Leaf], int]:
         """The tensors among a call's arguments; none outside a differentiated function."""
-        return (leaves(arguments) if _executor.requires_grad() else []), -1
+        return (leaves(arguments) if executor.requires_grad() else []), -1
 
     def probe(self, arguments: Any) -> int:
         """Without nodes there are no sequence numbers."""
@@ -35,7 +35,7 @@ class TensorGradients:
 
     def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: Iterable[Leaf], floor: int) -> None:
         """Hook the results of a finished forward call and its arguments `wanted`."""
-        if not _executor.requires_grad():
+        if not executor.requires_grad():
             return
         for place, tensor in outputs:
             backward.expect([])

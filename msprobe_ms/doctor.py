@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.visible import visible
 from msprobe.store import layout
 from msprobe.store.assemble import assemble
 from msprobe.store.claim import claim
@@ -29,9 +30,6 @@ from msprobe.store.record import Dump, Record
 OTHER_TOOL = "mindstudio-probe"
 
 _SHOWN = 3  # examples in a line
-
-# A dump may hold any text; a line of the answer stays a line and does not steer the terminal.
-_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{root}: holds no dump, nor does any folder below; give the dump_path of a run")
         for folder in folders:
             finding = examine_folder(folder)
-            print(f"{folder}: {finding}".translate(_VISIBLE))
+            print(visible(f"{folder}: {finding}"))
             wrong = wrong or bool(finding.lost)
     return 1 if wrong else 0
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from msprobe.base.visible import visible
 from msprobe.compare.judge import count
 from msprobe.compare.locate.find import Finding, Located
 from msprobe.compare.run import Comparison
@@ -30,7 +31,7 @@ def _answer(comparison: Comparison, located: Located) -> str:
 def _said(finding: Finding) -> str:
     place = f" ({finding.file}:{finding.line})" if finding.file else ""
     text = f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))
 
 
 def _receivers(finding: Finding) -> str:
