@@ -11,9 +11,7 @@ ROOMS = {
 }
 
 packages = [
-    name
-    for folder, root in ROOMS.items()
-    for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
+    name for folder, root in ROOMS.items() for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
 ]
 
 setup(
