@@ -104,8 +104,8 @@ def _statistics_cells(judged: Judged) -> tuple[Cell, ...]:
     target, golden = _values(pair.target), _values(pair.golden)
     if target == golden and all(type(v) in _NUMBERS and v - v == 0 for v in target):  # type: ignore[operator]  # numbers
         # Equal and finite, as most rows are: what the lines below would give, at half their price.
-        zeros = tuple(v - v for v in target)  # type: ignore[operator,misc]  # as above
-        return (*zeros, *("0.0%" if v else NOT_APPLICABLE for v in target), *target, *target, "", "")
+        same: tuple[float, ...] = target  # type: ignore[assignment]  # as above
+        return (*(v - v for v in same), *("0.0%" if v else NOT_APPLICABLE for v in same), *same, *same, "", "")
     differences: list[Cell] = []
     shares: list[Cell] = []
     warning = False
