@@ -30,9 +30,10 @@ class Ledger(Protocol):
 class Contribution:
     """What arrived so far for one argument: the sum of the parts, in their order of arrival."""
 
-    __slots__ = ("_sum", "dtype", "record", "shared")
+    __slots__ = ("_sum", "dtype", "parts", "record", "shared")
 
     def __init__(self) -> None:
+        self.parts = 0
         self.shared = False
         self.dtype = ""
         self.record: JSON = None
@@ -64,6 +65,7 @@ class Backward:
         "_ledger",
         "_outgoing",
         "_results",
+        "_to_leaves",
         "_waiting",
         "begun",
         "done",
@@ -84,6 +86,7 @@ class Backward:
         self._incoming: dict[str, JSON] = {}
         self._outgoing: dict[str, Contribution] = {}
         self._expected: dict[str, int] = {}
+        self._to_leaves: set[str] = set()
         self._arguments: Skeleton = None
         self._results: Skeleton = None
 
@@ -94,9 +97,14 @@ class Backward:
             self._above._waiting += 1
             self._above._inner.append(self)
 
-    def expect(self, places: list[str]) -> None:
-        """One more arrival is to come; `places` are the arguments that it will contribute to."""
+    def expect(self, places: list[str], to_leaf: bool = False) -> None:
+        """One more arrival is to come; `places` are the arguments that it will contribute to.
+
+        Of a leaf nothing tells whether its gradient is wanted at all (`to_leaf`).
+        """
         self._waiting += 1
+        if to_leaf:
+            self._to_leaves.update(places)
         for place in places:
             self._expected[place] = self._expected.get(place, 0) + 1
 
@@ -112,7 +120,8 @@ class Backward:
 
     def incoming(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
         """The gradient with respect to a result arrived; `shared` if the result is an argument passed through."""
-        self._refuse_late(f"input.{place}")
+        if self._is_late(f"input.{place}"):
+            return
         if not self.begun:
             self.begun = True
             self.kept = self._ledger.begin_backward(self)
@@ -122,10 +131,14 @@ class Backward:
 
     def contribute(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
         """A part of the gradient with respect to an argument arrived."""
-        self._refuse_late(f"output.{place}")
+        if self._is_late(f"output.{place}"):
+            return
         part = self._outgoing.setdefault(place, Contribution())
         part.shared = part.shared or shared
-        if not (self.kept and self._ledger.takes_backward_output) or gradient is None:
+        if gradient is None:
+            return
+        part.parts += 1
+        if not (self.kept and self._ledger.takes_backward_output):
             return
         if self._expected.get(place, 1) == 1:
             part.record = self._record(gradient, f"output.{place}", index, memo)
@@ -133,9 +146,11 @@ class Backward:
             part.dtype = self._ledger.describer.dtype(gradient)
             part.add(array_of(gradient))
 
-    def _refuse_late(self, part: str) -> None:
+    def _is_late(self, part: str) -> bool:
         if self.done:
-            self._ledger.describer.lost(self.name, part, "the gradient came after the call's backward had ended")
+            cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
+            self._ledger.describer.lost(self.name, part, cause)
+        return self.done
 
     def _record(self, gradient: Any, part: str, index: int, memo: Memo) -> JSON:
         describer = self._ledger.describer
@@ -148,7 +163,7 @@ class Backward:
     def arrived(self) -> None:
         """One of the expected arrivals is complete."""
         self._waiting -= 1
-        if self._waiting == 0:
+        if self._waiting == 0 and not self.done:
             self.finish()
 
     def finish(self) -> None:
@@ -174,6 +189,8 @@ class Backward:
         self.finish()
 
     def _gradient(self, place: str, part: Contribution) -> JSON:
+        if place in self._to_leaves and part.parts < self._expected[place]:
+            return None  # nobody wants this gradient: what came is what some node computed besides
         record = part.record
         if part.total is not None:
             describer = self._ledger.describer

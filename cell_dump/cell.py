@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
+from weakref import finalize, ref
 
 from mindspore import nn
 
@@ -21,9 +22,9 @@ from .session import Session, own_parameters
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A cell to collect: its stem, and the class whose `__call__` runs when it is called."""
+    """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called."""
 
-    cell: Any
+    cell: "ref[Any]"
     stem: str
     owner: type
 
@@ -43,7 +44,7 @@ def named_cells(model: Any) -> list[Named]:
                 continue
             seen.add(id(cell))
             owner = next(c for c in type(cell).__mro__ if "__call__" in vars(c))
-            found.append(Named(cell, f"{prefix}.{name}.{type(cell).__name__}", owner))
+            found.append(Named(ref(cell), f"{prefix}.{name}.{type(cell).__name__}", owner))
     return found
 
 
@@ -74,18 +75,24 @@ class CellCalls:
     def add(self, cells: list[Named], patches: Patches) -> None:
         """Take cells in; a class that is new here gets its patch."""
         for named in cells:
-            self._stems.setdefault(id(named.cell), named)
+            key = id(named.cell())
+            if key not in self._stems:
+                self._stems[key] = named
+                finalize(named.cell(), self._stems.pop, key, None).atexit = False
             if named.owner not in self._owners:
                 self._owners.add(named.owner)
                 patches.add(named.owner, "__call__", partial(self._wrap, named.owner))
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
-        for key, named in self._stems.items():
+        for key, named in list(self._stems.items()):
             if key in self._hooked:
                 continue
             self._hooked.add(key)
-            for name, parameter in own_parameters(named.cell):
+            cell = named.cell()
+            if isinstance(cell, nn.Optimizer):
+                continue  # it holds the parameters of others
+            for name, parameter in own_parameters(cell):
                 if parameter.requires_grad:
                     tell = session.hook(session.parameter_gradient, named.stem, name)
                     self._handles.append(parameter.register_hook(tell))

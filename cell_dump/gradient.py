@@ -10,6 +10,7 @@ Order of several hooks at one node: incoming gradients are told to the outermost
 innermost first, so that calls begin and end like brackets.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,11 +47,12 @@ if HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id"):
 class Watch:
     """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
 
-    __slots__ = ("after", "before", "node", "producers")
+    __slots__ = ("after", "before", "node", "producers", "sequence")
 
     def __init__(self, node: Any) -> None:
-        self.node = node
-        self.before: list[tuple[Backward, str, int, list[str]]] = []
+        self.node: Any = node  # let go as soon as it is not needed: the node's hooks hold this watch
+        self.sequence: int = node._sequence_nr()
+        self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
 
@@ -67,6 +69,7 @@ class NodeGradients:
         self._flush = flush
         self._watches: dict[Identity, Watch] = {}
         self._running = False
+        self._final = hook(self._ended)  # kept: the framework may drop its last reference without holding the GIL
         self._begun: list[Backward] = []
 
     def source(self, tensor: Tensor) -> str:
@@ -114,36 +117,45 @@ class NodeGradients:
         floor: int,
     ) -> None:
         """Hook the nodes of a finished forward call `call`, whose arguments were `wanted`."""
-        roots = []
+        results: list[tuple[str, Key, Any]] = []
         for place, tensor in outputs:
             node = tensor._grad_node
-            if node is None:
-                continue
-            key = _identity(node)
-            watch = self._watch(key, node)
-            passing = wanted.get((key, tensor._output_index), [])
-            if not passing:
-                watch.producers.setdefault(tensor._output_index, f"call {call}.output.{place}")
-                roots.append((key, node))
+            if node is not None:
+                results.append((place, (_identity(node), tensor._output_index), node))
+        roots = [(key[0], node) for _, key, node in results if key not in wanted]
+        edges, inside, backward.lowest = _walk(roots, wanted, floor)
+        returned = Counter(key for _, key, _ in results)
+        for place, key, node in results:
+            watch = self._watch(key[0], node)
+            passing = wanted.get(key, [])
+            if passing:
+                backward.lowest = -1 if node.is_leaf() else min(backward.lowest, watch.sequence)
+            else:
+                watch.producers.setdefault(key[1], f"call {call}.output.{place}")
             if not watch.before:
-                node.register_prehook(self._hook(self._incoming, key, watch))
-            watch.before.append((backward, place, tensor._output_index, passing))
+                node.register_prehook(self._hook(self._incoming, key[0], watch))
+            shared = bool(passing) or key in inside or returned[key] > 1
+            watch.before.append((backward, place, key[1], passing, shared))
             backward.expect(passing)
-        edges, backward.lowest = _edges(roots, wanted, floor)
-        for key, node, slot, places, shared in edges:
-            watch = self._watch(key, node)
+        for identity, node, slot, places, shared, to_leaf in edges:
+            watch = self._watch(identity, node)
             if not watch.after:
-                node.register_hook(self._hook(self._contributed, key, watch))
+                node.register_hook(self._hook(self._contributed, identity, watch))
             watch.after.append((backward, slot, places, shared))
-            backward.expect(places)
+            backward.expect(places, to_leaf)
 
     def forget(self) -> None:
         """Let go of every node; hooks that still fire find nobody to tell."""
         for watch in self._watches.values():
+            watch.node = None
             watch.before.clear()
             watch.after.clear()
         self._watches.clear()
         self._begun.clear()
+        self._running = False
+
+    def rest(self) -> None:
+        """No backward runs any more, also none that an exception ended."""
         self._running = False
 
     def _watch(self, key: Identity, node: Any) -> Watch:
@@ -155,19 +167,24 @@ class NodeGradients:
     def _incoming(self, key: Identity, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
         if not self._running:
             self._running = True
-            executor.queue_backward_final_callback(self._hook(self._ended))
-        self._finish_above(watch.node._sequence_nr())
+            executor.queue_backward_final_callback(self._final)
+        self._finish_above(watch.sequence)
         if not watch.after:
-            self._watches.pop(key, None)
+            self._let_go(key, watch)
         memo: Memo = {}
-        for backward, place, index, passing in reversed(watch.before):
+        for backward, place, index, passing, shared in reversed(watch.before):
             gradient = grad_outputs[index]
             if not backward.begun:
                 self._begun.append(backward)
-            backward.incoming(place, gradient, index, memo, shared=bool(passing))
+            backward.incoming(place, gradient, index, memo, shared)
             for through in passing:
                 backward.contribute(through, gradient, index, memo, shared=True)
             backward.arrived()
+
+    def _let_go(self, key: Identity, watch: Watch) -> None:
+        watch.node = None
+        if self._watches.get(key) is watch:
+            del self._watches[key]
 
     def _finish_above(self, sequence: int) -> None:
         """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.
@@ -181,7 +198,7 @@ class NodeGradients:
         self._begun = [b for b in waiting if not b.done]
 
     def _contributed(self, key: Identity, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
-        self._watches.pop(key, None)
+        self._let_go(key, watch)
         memo: Memo = {}
         for backward, slot, places, shared in watch.after:
             for place in places:
@@ -193,20 +210,21 @@ class NodeGradients:
         self._flush()
 
 
-Edge = tuple[Identity, Any, int, list[str], bool]
+Edge = tuple[Identity, Any, int, list[str], bool, bool]
+"""Where the gradient of an argument leaves a call: node, slot of its `grad_inputs`, places, shared, to a leaf."""
 
 
-def _edges(roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int) -> tuple[list[Edge], int]:
-    """Where the gradient of an argument leaves the call: (node's key, node, slot of `grad_inputs`, places, shared).
-
-    Also the lowest sequence number among the call's nodes.
+def _walk(
+    roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int
+) -> tuple[list[Edge], set[Key], int]:
+    """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
     A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
-    slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as
-    shared.
+    slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
     """
+    found: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
+    inside: set[Key] = set()
     lowest = 2**64
-    found: dict[Key, list[tuple[Identity, Any, int]]] = {}
     seen: set[Identity] = set()
     todo = list(roots)
     while todo:
@@ -221,15 +239,15 @@ def _edges(roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floo
                 continue
             under = _identity(below)
             if (under, index) in wanted:
-                found.setdefault((under, index), []).append((key, node, slot))
+                found.setdefault((under, index), []).append((key, node, slot, below.is_leaf()))
             else:
+                inside.add((under, index))
                 todo.append((under, below))
     edges: list[Edge] = []
     for target, consumers in found.items():
         places = wanted[target]
-        one_node = len({key for key, _, _ in consumers}) == 1
-        if len(places) > 1 and one_node and len(consumers) == len(places):
-            edges.extend((k, n, s, [p], False) for (k, n, s), p in zip(consumers, places, strict=True))
+        if 1 < len(places) == len(consumers) and len({key for key, *_ in consumers}) == 1:
+            edges.extend((k, n, s, [p], False, leaf) for (k, n, s, leaf), p in zip(consumers, places, strict=True))
         else:
-            edges.extend((k, n, s, places, len(places) > 1) for k, n, s in consumers)
-    return edges, lowest
+            edges.extend((k, n, s, places, len(places) > 1, leaf) for k, n, s, leaf in consumers)
+    return edges, inside, lowest

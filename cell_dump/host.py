@@ -4,6 +4,7 @@
 costs fifty times what reading it costs. DLPack gives such a view with its strides.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import mindspore as ms
@@ -41,3 +42,14 @@ def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     if to_dlpack is None or tensor.is_contiguous() or tensor.dtype not in _SHARED or tensor.device != "CPU":
         return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
     return np.from_dlpack(_Capsule(to_dlpack(tensor)))
+
+
+def settle(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Wait until the tensors are computed, and let the training's own errors out.
+
+    In the asynchronous pipeline the framework raises what went wrong at the first look at a result, once. Where that
+    look is ours, the error must still reach the training: so this stands outside everything that keeps our own errors
+    from it.
+    """
+    for _, tensor in tensors:
+        tensor.wait_pipeline()

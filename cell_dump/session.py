@@ -16,6 +16,7 @@ from msprobe.store.write import Writer
 
 from .backward import Backward
 from .gradient import HAS_NODES, NodeGradients
+from .host import settle
 from .stack import Stacks
 from .tensor import JSON, Describer, leaves, reason, skeleton
 from .tensor_gradient import TensorGradients
@@ -64,6 +65,7 @@ class Session:
         """Stop recording calls; the three files say what is known by now."""
         self.on = False
         self.guard(self._flush)
+        self._gradients.rest()
         self.guard(self._writer.assemble)
 
     def close(self) -> None:
@@ -91,6 +93,7 @@ class Session:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
 
         def told(*given: Any) -> None:
+            settle(leaves(given))
             self.guard(work, *args, *given)
 
         return told
@@ -117,8 +120,10 @@ class Session:
     ) -> Any:
         """Run a cell and record it, and what is called inside. What it gives or raises is passed on untouched."""
         self.busy = True
-        call = self._begin(stem, cell_call, args, kwargs, cell)
-        self.busy = False
+        try:
+            call = self._begin(stem, cell_call, args, kwargs, cell)
+        finally:
+            self.busy = False
         if call is not None:
             self._open.append(call)
         try:
@@ -129,18 +134,22 @@ class Session:
             raise
         self._leave(call)
         self.busy = True
-        self._end(call, result)
-        self.busy = False
+        try:
+            self._end(call, result)
+        finally:
+            self.busy = False
         return result
 
     def _begin(self, stem: str, naming: Callable[..., str], args: Any, kwargs: Any, cell: Any = None) -> Forward | None:
+        arguments = [*args, *kwargs.values()] if kwargs else args
+        settle(leaves(arguments))
         try:
             number = self._numbers.get(stem, 0)
             self._numbers[stem] = number + 1
             above = self._open[-1] if self._open else None
             call = Forward(stem, naming(stem, number, "forward"), above, cell)
             call.kept = self._keeps(call.name, cell is not None)
-            call.arguments = [*args, *kwargs.values()] if kwargs else args
+            call.arguments = arguments
             if self._mode.backward:
                 call.wanted, call.floor = self._gradients.inputs(call.arguments)
                 if cell is not None and call.wanted:
@@ -192,9 +201,10 @@ class Session:
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
+        results = result if type(result) is tuple else (result,)
+        tensors = leaves(results)
+        settle(tensors)
         try:
-            results = result if type(result) is tuple else (result,)
-            tensors = leaves(results)
             if not tensors and call.cell is None:
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 return
@@ -249,8 +259,8 @@ class Session:
 
 
 def own_parameters(cell: Any) -> list[tuple[str, Any]]:
-    """A cell's own parameters with the last segment of their names; not those of the cells inside."""
-    return [(key.rpartition(".")[2], p) for key, p in cell._params.items() if p is not None]
+    """A cell's own parameters, not those of the cells inside, with their names in the cell."""
+    return [(key, p) for key, p in cell._params.items() if p is not None]
 
 
 def _outcome(args: tuple[Any, ...], result: Any) -> Any:

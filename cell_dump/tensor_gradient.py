@@ -38,18 +38,21 @@ class TensorGradients:
         if not executor.requires_grad():
             return
         for place, tensor in outputs:
-            backward.expect([])
-            self._hook(tensor, self._incoming, backward, place)
+            self._hook(tensor, self._incoming, backward, place, [])
         for place, tensor in wanted:
-            backward.expect([place])
-            self._hook(tensor, self._accumulated, backward, place)
+            self._hook(tensor, self._accumulated, backward, place, [place])
 
     def forget(self) -> None:
         """Take every hook off again: data and parameters live longer than a step."""
         while self._handles:
             self._handles.pop().remove()
 
-    def _hook(self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str) -> None:
+    def rest(self) -> None:
+        """Nothing here knows of a backward that runs."""
+
+    def _hook(
+        self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str, expected: list[str]
+    ) -> None:
         """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
         waiting = [True]
 
@@ -58,7 +61,11 @@ class TensorGradients:
                 waiting.clear()
                 tell(backward, place, gradient)
 
-        self._handles.append(tensor.register_hook(self._make(first)))
+        try:
+            self._handles.append(tensor.register_hook(self._make(first)))
+        except RuntimeError:
+            return  # "requires grad is false": no gradient will come here
+        backward.expect(expected)
 
     @staticmethod
     def _incoming(backward: Backward, place: str, gradient: Any) -> None:

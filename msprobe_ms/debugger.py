@@ -86,19 +86,21 @@ class PrecisionDebugger:
         `model` is the network, or a list or tuple of networks; levels L0 and mix need it. The root itself is not
         collected.
         """
+        if self._over:
+            return
         self._collector.check(model)
         for other in self._known.values():
             if other._collector.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
+        rank = get_rank() if GlobalComm.INITED else None
+        if not self._settings.takes_step(self._step) or not self._settings.takes_rank(rank or 0):
+            return
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             raise UsageError(
                 "start(): graph mode (GRAPH_MODE) is not collected by this version; "
                 "use mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
             )
-        rank = get_rank() if GlobalComm.INITED else None
-        if self._over or not self._settings.takes_step(self._step) or not self._settings.takes_rank(rank or 0):
-            return
         folder = rank_folder(self._settings.dump_path, self._step, rank)
         try:
             self._collector.open(model, folder, self._header(rank, str(folder / TENSORS)))

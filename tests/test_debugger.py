@@ -161,3 +161,11 @@ def test_the_header_says_what_ran(tmp_path):
     assert dump["run"]["framework"] == f"mindspore {ms.__version__}"
     assert dump["run"]["settings"]["level"] == "L1"
     assert (dump["run"]["step"], dump["run"]["rank"]) == (0, 0)
+
+
+def test_behind_the_last_step_nothing_is_asked_any_more(tmp_path):
+    debugger = PrecisionDebugger(dump_path=str(tmp_path), level="L0", step=[0])
+    debugger.step()
+    debugger.start()
+    debugger.stop()
+    debugger.step()

@@ -201,3 +201,96 @@ def test_parameter_gradients_are_what_value_and_grad_gives(collecting, dumped):
     dump = dumped(debugger)
     np.testing.assert_array_equal(load(dump.folder, "Cell.norm.Norm.parameters_grad.g"), grads[0].asnumpy())
     assert [len(v) for v in dump.data["Cell.norm.Norm.parameters_grad"].values()] == [1]
+
+
+class FusedResidual(nn.Cell):
+    """Gives a function of its input, and the input itself."""
+
+    def construct(self, x):
+        return ops.tanh(x), x
+
+
+class UsesFused(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.fused = FusedResidual()
+
+    def construct(self, x):
+        y, rest = self.fused(x * 1.5)
+        return ops.sum(y + rest * 10.0)
+
+
+def test_an_input_passed_beside_a_result_keeps_both_gradients(collecting, dumped):
+    debugger = collecting(level="L0", task="tensor")
+    collect(debugger, UsesFused(), Tensor(X), wrt=0)
+    dump = dumped(debugger)
+    entry = dump.data["Cell.fused.FusedResidual.backward.0"]
+    assert [r.get("gradient", "own") for r in entry["input"]] == ["own", "accumulated"]
+    assert [r.get("gradient", "own") for r in entry["output"]] == ["accumulated"]
+    assert "missing" not in dump.dump
+    total = 10 + (1 - np.tanh(1.5 * X.astype(np.float64)) ** 2)
+    np.testing.assert_allclose(load(dump.folder, "Cell.fused.FusedResidual.backward.0.input.1"), total, rtol=1e-4)
+
+
+class Two(nn.Cell):
+    """The second result is made of the first, as a pooled sequence is."""
+
+    def construct(self, x):
+        y = x * 2.0
+        return y, y * 100.0
+
+
+class UsesTwo(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.two = Two()
+
+    def construct(self, x):
+        a, b = self.two(x * 1.5)
+        return ops.sum(a + b)
+
+
+def test_a_result_that_the_call_uses_itself_has_its_gradient_marked(collecting, dumped):
+    debugger = collecting(level="L0")
+    collect(debugger, UsesTwo(), Tensor(X), wrt=0)
+    entry = dumped(debugger).data["Cell.two.Two.backward.0"]
+    seen = [(r["Max"], r.get("gradient", "own")) for r in (*entry["input"], *entry["output"])]
+    assert seen == [(101.0, "accumulated"), (1.0, "own"), (202.0, "own")]
+
+
+class NormBeside(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm((6,))
+
+    def construct(self, x):
+        return x * 10.0 + self.norm(x)
+
+
+def test_a_gradient_that_nobody_wants_is_not_shown_in_part(collecting, dumped):
+    """Only the weights' gradients are asked for; the norm's kernel computes its input's all the same."""
+    debugger, net = collecting(level="L0"), nn.SequentialCell(NormBeside())
+    debugger.start(net)
+    ms.value_and_grad(lambda x: ops.sum(net(x)), None, net.trainable_params())(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    assert dumped(debugger).data["Cell.0.NormBeside.backward.0"]["output"] == [None]
+
+
+def test_a_second_backward_over_a_call_leaves_its_record_and_file_alone(collecting, dumped):
+    class Root(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Tanh()
+
+        def construct(self, x):
+            return ops.sum(self.inner(x))
+
+    debugger, net = collecting(level="L0", task="tensor"), Root()
+    debugger.start(net)
+    ms.grad(lambda x: ops.sum(ms.grad(net)(x) ** 2))(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    record = dump.data["Cell.inner.Tanh.backward.0"]["input"][0]
+    assert record["Max"] == float(np.load(dump.folder / "dump_tensor_data" / record["data_name"]).max())

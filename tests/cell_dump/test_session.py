@@ -286,3 +286,81 @@ def test_an_l1_scope_runs_from_one_call_to_another_across_backward(tmp_path, dum
     debugger.step()
     expected = ["Functional.exp.0.forward", "Functional.sum.0.forward", "Functional.sum.0.backward"]
     assert list(dumped(debugger).data) == expected
+
+
+def test_the_trainings_own_error_reaches_it_in_the_asynchronous_pipeline(collecting):
+    ms.set_context(pynative_synchronize=False)
+    debugger = collecting(level="L1")
+    debugger.start()
+    with pytest.raises((RuntimeError, IndexError)):
+        ops.gather(X, Tensor([0, 9]), 0)
+    debugger.stop()
+    debugger.step()
+
+
+def test_a_users_gradient_hook_that_raises_is_an_ordinary_exception(collecting):
+    def refuse(gradient):
+        raise ValueError("not a number")
+
+    def root(x):
+        y = ops.tanh(x)
+        y.register_hook(refuse)
+        return ops.sum(ops.exp(y))
+
+    debugger = collecting(level="L1")
+    for _ in range(3):
+        debugger.start()
+        with pytest.raises(ValueError, match="not a number"):
+            ms.grad(root)(X)
+        debugger.stop()
+        debugger.step()
+
+
+def test_a_model_is_not_kept_alive(collecting):
+    import gc
+    import weakref
+
+    debugger, net = collecting(level="L0"), Net()
+    step(debugger, net, X)
+    watched = weakref.ref(net)
+    del net
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_ctrl_c_while_a_tensor_is_read_silences_nothing_later(collecting, dumped, monkeypatch):
+    from msprobe.cell_dump import tensor
+
+    debugger, net = collecting(level="L0"), Net()
+    real = tensor.statistic
+
+    def interrupted(array):
+        monkeypatch.setattr(tensor, "statistic", real)
+        raise KeyboardInterrupt
+
+    debugger.start(net)
+    monkeypatch.setattr(tensor, "statistic", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        net(X)
+    net(X)
+    debugger.stop()
+    debugger.step()
+    assert "Cell.a.Inner.forward.1" in dumped(debugger).data
+
+
+def test_own_parameters_with_names_that_end_alike_are_told_apart(collecting, dumped):
+    class Pair(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            names = ("up.weight", "down.weight")
+            self.both = ms.ParameterTuple(
+                [Parameter(Tensor(np.full(4, i + 1.0, np.float32)), n) for i, n in enumerate(names)]
+            )
+
+        def construct(self, x):
+            return x * self.both[0] * self.both[1]
+
+    debugger, net = collecting(level="L0"), nn.SequentialCell(Pair())
+    step(debugger, net, X)
+    parameters = dumped(debugger).data["Cell.0.Pair.forward.0"]["parameters"]
+    assert {name: record["Max"] for name, record in parameters.items()} == {"up.weight": 1.0, "down.weight": 2.0}
