@@ -29,7 +29,7 @@ PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --ti
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test suite smoke bare run-smoke run-bare test-matrix lint format install clean
+.PHONY: help demo test suite smoke bare run-smoke run-bare test-matrix verify lint format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -61,6 +61,11 @@ run-bare: $(TOOLS) install
 test-matrix:
 	@for version in $(MATRIX); do \
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
+
+#   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/bit-identity.md
+#                 (an hour on two cores; interrupted, it goes on where it was)
+verify: install
+	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/bit-identity.md
 
 #   make lint     format, lint and types
 lint: $(TOOLS) install

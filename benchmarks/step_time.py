@@ -1,165 +1,168 @@
-"""What collecting costs: the time of a training step with the debugger, as a ratio to the same step without it.
+"""What collecting costs: the time of a training step with the debugger, beside the other tool's, level by level.
 
-    python benchmarks/step_time.py [--rounds N] [--nets transformer conv tiny] [--asynchronous]
+    python benchmarks/step_time.py [--nets transformer conv tiny] [--levels L0 L1 mix debug]
+        [--tasks statistics md5 tensor structure] [--rounds N] [--only-ours] [--asynchronous]
+    python benchmarks/step_time.py --profile --nets tiny --levels mix --tasks statistics
 
-Every round runs one step of each kind in turn, in one process, so that a slow moment of the machine strikes all alike;
-the ratio is taken round by round and its median printed, with a bootstrap 95 % interval. Ratios are judged with
-`pynative_synchronize=True`. Kinds: `none` no debugger at all; `idle` start, stop and step are called, but the step is
-not collected; `L0`, `L1`, `mix` task statistics, forward and backward. A step is forward and backward of one batch.
+Each kind (level and task) of each tool has a process of its own. Every round runs, in turn and never two at once, for
+each kind a step that is not collected and one that is, in ours and in the other tool's process: a slow moment of the
+machine strikes all alike. A step is forward and backward of one batch; a collected one is start, the step, stop and
+step, with everything that is written. See `benchmarks/against/README.md` for the columns and the other tool.
 """
 
 import argparse
-import itertools
 import shutil
+import sys
 import tempfile
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
-import mindspore as ms
 import numpy as np
-from mindspore import Parameter, Tensor, nn, ops
+from against import table
+from against.process import Failed, Kind, Process
+from against.samples import profile
+from against.written import arrays, written
+from compat.other_tool import ENVIRONMENTS, install
 
-from msprobe.mindspore import PrecisionDebugger
+from msprobe.base.statistic import statistic
 
-KINDS = ("none", "idle", "L0", "L1", "mix")
-
-
-class Attention(nn.Cell):
-    def __init__(self, hidden, heads):
-        super().__init__()
-        self.heads, self.size = heads, hidden // heads
-        self.qkv, self.out = nn.Dense(hidden, 3 * hidden), nn.Dense(hidden, hidden)
-
-    def construct(self, x):
-        batch, length, hidden = x.shape
-        q, k, v = ops.split(self.qkv(x), hidden, axis=2)
-        q, k, v = (
-            ops.transpose(ops.reshape(t, (batch, length, self.heads, self.size)), (0, 2, 1, 3)) for t in (q, k, v)
-        )
-        weights = ops.softmax(ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) / self.size**0.5, -1)
-        return self.out(ops.reshape(ops.transpose(ops.matmul(weights, v), (0, 2, 1, 3)), (batch, length, hidden)))
+NETS = ("transformer", "conv", "tiny")
+LEVELS = ("L0", "L1", "mix", "debug")
+TASKS = ("statistics", "md5", "tensor", "structure")
+WARM_UP = 2
+VERSION = "26.2.0"
+NEEDS = ("mindspore", "numpy<2")  # MindSpore 2.10 trains with numpy 1 only
 
 
-class Block(nn.Cell):
-    def __init__(self, hidden, heads):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm((hidden,)), nn.LayerNorm((hidden,))
-        self.attention = Attention(hidden, heads)
-        self.up, self.down = nn.Dense(hidden, 4 * hidden), nn.Dense(4 * hidden, hidden)
-
-    def construct(self, x):
-        x = x + self.attention(self.norm1(x))
-        return x + self.down(ops.gelu(self.up(self.norm2(x))))
-
-
-class Transformer(nn.Cell):
-    """Two pre-norm blocks, hidden 512, sequence 256, batch 4."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Dense(512, 512)
-        self.blocks = nn.CellList([Block(512, 8), Block(512, 8)])
-
-    def construct(self, x):
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        return ops.mean(ops.square(x))
+def bandwidth():
+    """Bytes per second that one thread reads here: the faster of our kernel and numpy's maximum, over 200 MB."""
+    data = np.random.default_rng(0).standard_normal(50_000_000, np.float32)
+    best = np.inf
+    for read in (statistic, np.max) * 5:
+        begin = time.perf_counter()
+        read(data)
+        best = min(best, time.perf_counter() - begin)
+    return data.nbytes / best
 
 
-class Conv(nn.Cell):
-    """Four convolutions with batch norm on 8 pictures of 16 x 16."""
-
-    def __init__(self):
-        super().__init__()
-        widths = [3, 16, 32, 32, 64]
-        layers = [
-            nn.SequentialCell([nn.Conv2d(a, b, 3, has_bias=False), nn.BatchNorm2d(b), nn.ReLU()])
-            for a, b in itertools.pairwise(widths)
-        ]
-        self.layers, self.head = nn.CellList(layers), nn.Dense(64, 10)
-
-    def construct(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return ops.mean(ops.square(self.head(ops.mean(x, (2, 3)))))
+def plain_save(found, folder):
+    """Seconds of `np.save` of arrays into a fresh folder."""
+    begin = time.perf_counter()
+    folder.mkdir()
+    for name, array in found.items():
+        np.save(folder / name, array)
+    seconds = time.perf_counter() - begin
+    shutil.rmtree(folder)
+    return seconds
 
 
-class Scale(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.g = Parameter(Tensor(np.ones(8, np.float32)))
+class Contest:
+    """Some kinds of one net, and the processes that run them."""
 
-    def construct(self, x):
-        return ops.tanh(x * self.g + 0.1)
+    def __init__(self, net, kinds, pythons, scratch, asynchronous, stack):
+        self.scratch, self.rows, self.sides, self.arrays = scratch, [], [], {}
+        self.alone = {}
+        make = {"net": net, "scratch": scratch, "asynchronous": asynchronous}
+        for kind in kinds:
+            row = table.Row(net, kind.level, kind.task, table.Side(), table.Side())
+            self.rows.append(row)
+            for tool, python in pythons.items():
+                side = getattr(row, tool)
+                try:
+                    process = Process(python, tool, kind=kind, **make)
+                except Failed as why:
+                    side.refused = str(why)
+                    break  # what ours refuses is not measured
+                stack.callback(process.end)
+                self.sides.append((row, side, tool, process))
+        for tool in dict.fromkeys(tool for _row, _side, tool, _process in self.sides):
+            self.alone[tool] = Process(pythons[tool], tool, kind=None, **make)
+            stack.callback(self.alone[tool].end)
+
+    def run(self, rounds):
+        """All rounds; what every side told stands in the rows then."""
+        for _row, side, _tool, process in self.sides:
+            for _ in range(3):
+                process.ask("bare")
+            side.growth = -process.ask("peak")["MB"]
+        for turn in range(-WARM_UP, rounds):
+            alone = {tool: process.ask("bare")["seconds"] for tool, process in self.alone.items()}
+            for row, side, tool, process in self.sides if turn % 2 else self.sides[::-1]:
+                if not side.refused:
+                    self.turn(row, side, tool, process, turn, turn == rounds - 1)
+                    side.alone += [alone[tool]] * (turn >= 0)
+        for _row, side, _tool, process in self.sides:
+            if not side.refused:
+                side.growth += process.ask("peak")["MB"]
+
+    def turn(self, row, side, tool, process, turn, is_last):
+        """One step without and one with collecting."""
+        try:
+            bare, step = process.ask("bare"), process.ask("collect")
+        except Failed as why:
+            side.refused = str(why)
+            return
+        if turn >= 0:
+            side.bare.append(bare["seconds"])
+            side.bare_cpu.append(bare["cpu"])
+            side.step.append(step["seconds"])
+            side.step_cpu.append(step["cpu"])
+            side.stand_in.append(step["stand_in"])
+        if is_last:
+            side.written = written(process.folder)
+        if tool == "ours" and row.task == "tensor":
+            if turn == -WARM_UP:
+                self.arrays[process] = arrays(process.folder)
+            process.ask("empty")
+            seconds = plain_save(self.arrays[process], self.scratch / "plain")
+            row.plain += [seconds] * (turn >= 0)
+        process.ask("empty")
 
 
-class Tiny(nn.Cell):
-    """Forty cells of three operations on 4 x 8 numbers: nothing but overhead."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.CellList([Scale() for _ in range(40)])
-
-    def construct(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        return ops.sum(x)
-
-
-NETS = {"transformer": (Transformer, (4, 256, 512)), "conv": (Conv, (8, 3, 16, 16)), "tiny": (Tiny, (4, 8))}
-
-
-def measure(name, rounds, root):
-    """Seconds of one step, by kind: arrays of one value a round."""
-    ms.set_seed(1)
-    make, shape = NETS[name]
-    net, x = make(), Tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
-    gradient = ms.value_and_grad(net, None, net.trainable_params())
-    debuggers = {kind: PrecisionDebugger(dump_path=f"{root}/{name}/{kind}", level=kind) for kind in KINDS[2:]}
-    debuggers["idle"] = PrecisionDebugger(dump_path=f"{root}/{name}/idle", level="mix", step=[1_000_000])
-    seconds = {kind: [] for kind in KINDS}
-    for turn in range(rounds + 2):
-        order = KINDS if turn % 2 else KINDS[::-1]
-        for kind in order:
-            debugger = debuggers.get(kind)
-            begin = time.perf_counter()
-            if debugger:
-                debugger.start(net)
-            loss, grads = gradient(x)
-            for g in (loss, *grads):
-                g.asnumpy()
-            if debugger:
-                debugger.stop()
-                debugger.step()
-            if turn > 1:
-                seconds[kind].append(time.perf_counter() - begin)
-        shutil.rmtree(f"{root}/{name}", ignore_errors=True)
-    return {kind: np.array(values) for kind, values in seconds.items()}
-
-
-def interval(ratios):
-    """Bootstrap 95 % interval of the median."""
-    rng = np.random.default_rng(0)
-    medians = np.median(rng.choice(ratios, (2000, len(ratios))), axis=1)
-    return np.percentile(medians, [2.5, 97.5])
+def kinds_of(levels, tasks):
+    """The combinations that make sense: structure knows cells, and nothing of level debug."""
+    kinds = [Kind(level, task) for level in levels for task in tasks]
+    return [kind for kind in kinds if kind.task != "structure" or kind.level in ("L0", "mix")]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--nets", nargs="+", default=list(NETS), choices=list(NETS))
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--nets", nargs="+", default=NETS, choices=NETS)
+    parser.add_argument("--levels", nargs="+", default=LEVELS, choices=LEVELS)
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
+    parser.add_argument("--only-ours", action="store_true")
     parser.add_argument("--asynchronous", action="store_true")
+    parser.add_argument("--together", type=int, default=1, help="kinds that take turns; each has two processes of 1 GB")
+    parser.add_argument("--profile", action="store_true", help="only say where the time of one kind goes")
+    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where the other tool is installed")
+    parser.add_argument(
+        "--folder", type=Path, help="write dumps below this one, not below the system's temporary folder"
+    )
     args = parser.parse_args()
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=not args.asynchronous)
-    print("| net | kind | ms, median | ratio to none | 95 % interval |\n|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as root:
-        for name in args.nets:
-            seconds = measure(name, args.rounds, root)
-            for kind in KINDS:
-                ratios = seconds[kind] / seconds["none"]
-                low, high = interval(ratios)
-                row = f"| {name} | {kind} | {np.median(seconds[kind]) * 1e3:.2f} | {np.median(ratios):.3f} |"
-                print(f"{row} {low:.3f} to {high:.3f} |", flush=True)
+    kinds = kinds_of(args.levels, args.tasks)
+    pythons = {"ours": sys.executable}
+    if not (args.only_ours or args.profile):
+        pythons["other"] = str(install(VERSION, args.environments / "training", NEEDS).folder / "bin" / "python")
+    rows = []
+    speed = bandwidth()
+    for net in args.nets:
+        for at in range(0, len(kinds), args.together):
+            with tempfile.TemporaryDirectory(dir=args.folder) as scratch, ExitStack() as stack:
+                some, scratch = kinds[at : at + args.together], Path(scratch)
+                if args.profile:
+                    process = Process(sys.executable, "ours", net, some[0], scratch, args.asynchronous)
+                    stack.callback(process.end)
+                    print(profile(process, scratch))
+                    return
+                contest = Contest(net, some, pythons, scratch, args.asynchronous, stack)
+                contest.run(args.rounds)
+                rows += contest.rows
+                print(*list(table.times(contest.rows))[2:], sep="\n", file=sys.stderr)
+    for lines in (table.times(rows), table.work(rows), table.floors(rows, speed)):
+        print(*lines, sep="\n", end="\n\n")
+    print(f"The floor: {speed / 1e9:.1f} GB/s of reading, and {table.PER_TENSOR * 1e6:.0f} µs a tensor.")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Functional APIs: which functions of the installed framework are collected, and how their calls are seen.
 
 The list is made from the framework itself: every public function of the namespaces below and the methods and
-operators of Tensor that take or give tensors. Only the outermost call is recorded.
+operators of Tensor that take or give tensors. Only the outermost call is recorded. References to these functions that
+a user made before are reached by `references.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 from typing import Any
 
 from mindspore import Tensor, mint, ops
+from mindspore.communication import comm_func
+from mindspore.mint import distributed
 
-from .patches import Patches
+from .patches import Patch, Patches
 from .session import Session
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
@@ -20,8 +23,46 @@ NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
     ("MintFunctional", mint.nn.functional),
     ("Mint", mint.linalg),
     ("Mint", mint.special),
+    ("MintDistributed", distributed),
+    ("Distributed", comm_func),
 )
 """Prefix of the names and the module whose public functions they are."""
+
+COLLECTIVE = (distributed, comm_func)
+"""Modules whose functions exchange tensors between ranks; a session may record their calls in a way of its own."""
+
+GROUPS = frozenset(
+    [
+        "destroy_process_group",
+        "get_backend",
+        "get_global_rank",
+        "get_group_rank",
+        "get_process_group_ranks",
+        "get_rank",
+        "get_world_size",
+        "init_process_group",
+        "is_available",
+        "is_initialized",
+        "new_group",
+        "set_comm_ops_inplace",
+    ]
+)
+"""Functions that manage groups of ranks. `barrier` is none of them: it has no tensors, so its calls drop out alone."""
+
+DEFINERS = frozenset(
+    [
+        "add_flags",
+        "constexpr",
+        "custom_info_register",
+        "get_vm_impl_fn",
+        "kernel",
+        "ms_kernel",
+        "op_info_register",
+        "prim_arg_register",
+        "prim_attr_register",
+    ]
+)
+"""Decorators and registers: they define operations, and run none."""
 
 CALLERS = frozenset(
     [
@@ -173,35 +214,64 @@ OPERATORS = tuple(
 _METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
 
 
+LEFT_OUT = CALLERS | NO_TENSORS | GROUPS | DEFINERS
+
+Stems = frozenset[str] | None
+"""The stems that are wanted; None where all are."""
+
+Current = Callable[[], Session | None]
+"""Gives the session that records."""
+
+
 def functions() -> Iterator[tuple[Any, str, str]]:
     """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
     for prefix, module in NAMESPACES:
         public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for name in sorted(set(public)):
-            value = vars(module).get(name)
-            if _is_function(value) and name not in CALLERS and name not in NO_TENSORS:
+            if _is_function(vars(module).get(name)) and name not in LEFT_OUT:
                 yield module, name, f"{prefix}.{name}"
     for name in sorted(set(dir(Tensor))):
-        public = not name.startswith("_") and name not in CALLERS and name not in NO_TENSORS
+        public = not name.startswith("_") and name not in LEFT_OUT
         if (public or name in OPERATORS) and isinstance(_static(Tensor, name), _METHODS):
             yield Tensor, name, f"Tensor.{name}"
 
 
-def plan(current: Callable[[], Session | None], patches: Patches) -> None:
-    """Plan a patch for every function of the list; `current` gives the session that records."""
+def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch]:
+    """Plan a patch for every function of the list whose stem is `wanted`; gives those of modules, not of Tensor."""
+    planned = []
     for owner, name, stem in functions():
-        patches.add(owner, name, partial(_recorded, stem, current))
+        if wanted is None or stem in wanted:
+            make = collective if owner in COLLECTIVE else recorded
+            patch = patches.add(owner, name, partial(make, stem, current))
+            if owner is not Tensor:
+                planned.append(patch)
+    return planned
 
 
-def _recorded(stem: str, current: Callable[[], Session | None], original: Callable[..., Any]) -> Callable[..., Any]:
+def recorded(stem: str, current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, whose outermost calls are recorded while a session listens."""
+
     @wraps(original)
-    def recorded(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None or not session.listens():
             return original(*args, **kwargs)
         return session.call_api(stem, original, args, kwargs)
 
-    return recorded
+    return call
+
+
+def collective(stem: str, current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a function that exchanges tensors between ranks, as the session wants such calls recorded."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or not session.listens():
+            return original(*args, **kwargs)
+        return getattr(session, "call_collective", session.call_api)(stem, original, args, kwargs)
+
+    return call
 
 
 def _is_function(value: Any) -> bool:

@@ -7,23 +7,23 @@ import numpy as np
 from msprobe.base.statistic import widen
 
 from .host import array_of
-from .tensor import JSON, Describer, Skeleton, fill
+from .nested import Skeleton, fill
+from .tensor import Describer
 
-Memo = dict[int, JSON]
+Memo = dict[int, str]
 """Records already made of the gradients of one node, by index: several calls may share a node."""
 
 
 class Ledger(Protocol):
     """What a backward asks of the collection that it belongs to."""
 
-    describer: Describer
     takes_backward_input: bool
     takes_backward_output: bool
 
     def begin_backward(self, backward: "Backward") -> bool:
         """The first gradient of a call arrived; tells whether its records are wanted."""
 
-    def end_backward(self, backward: "Backward", incoming: JSON, outgoing: JSON) -> None:
+    def end_backward(self, backward: "Backward", incoming: str, outgoing: str) -> None:
         """Everything of a call arrived."""
 
 
@@ -36,7 +36,7 @@ class Contribution:
         self.parts = 0
         self.shared = False
         self.dtype = ""
-        self.record: JSON = None
+        self.record = ""
         self._sum: np.ndarray[Any, Any] | None = None
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
@@ -59,6 +59,7 @@ class Backward:
     __slots__ = (
         "_above",
         "_arguments",
+        "_describer",
         "_expected",
         "_incoming",
         "_inner",
@@ -67,6 +68,7 @@ class Backward:
         "_results",
         "_to_leaves",
         "_waiting",
+        "at",
         "begun",
         "done",
         "kept",
@@ -74,8 +76,11 @@ class Backward:
         "name",
     )
 
-    def __init__(self, name: str, above: "Backward | None", ledger: Ledger) -> None:
+    def __init__(self, name: str, above: "Backward | None", ledger: Ledger, describer: Describer, at: str = "") -> None:
         self.name = name
+        self.at = at
+        """Where in the step the call stands, as members of its entry; empty at the usual place."""
+        self._describer = describer
         self.begun = self.done = self.kept = False
         self.lowest = -1
         """The lowest sequence number among the call's own nodes, where the framework has such."""
@@ -83,7 +88,7 @@ class Backward:
         self._ledger = ledger
         self._waiting = 0
         self._inner: list[Backward] = []
-        self._incoming: dict[str, JSON] = {}
+        self._incoming: dict[str, str] = {}
         self._outgoing: dict[str, Contribution] = {}
         self._expected: dict[str, int] = {}
         self._to_leaves: set[str] = set()
@@ -127,7 +132,7 @@ class Backward:
             self.kept = self._ledger.begin_backward(self)
         if self.kept and self._ledger.takes_backward_input and gradient is not None:
             record = self._record(gradient, f"input.{place}", index, memo)
-            self._incoming[place] = dict(record, gradient="accumulated") if shared and record else record
+            self._incoming[place] = _accumulated(record) if shared else record
 
     def contribute(self, place: str, gradient: Any, index: int, memo: Memo, shared: bool) -> None:
         """A part of the gradient with respect to an argument arrived."""
@@ -143,17 +148,17 @@ class Backward:
         if self._expected.get(place, 1) == 1:
             part.record = self._record(gradient, f"output.{place}", index, memo)
         else:
-            part.dtype = self._ledger.describer.dtype(gradient)
+            part.dtype = self._describer.dtype(gradient)
             part.add(array_of(gradient))
 
     def _is_late(self, part: str) -> bool:
         if self.done:
             cause = "a gradient came after the call's backward had ended, as when a second backward runs over the call"
-            self._ledger.describer.lost(self.name, part, cause)
+            self._describer.lost(self.name, part, cause)
         return self.done
 
-    def _record(self, gradient: Any, part: str, index: int, memo: Memo) -> JSON:
-        describer = self._ledger.describer
+    def _record(self, gradient: Any, part: str, index: int, memo: Memo) -> str:
+        describer = self._describer
         if describer.saves:
             return describer.tensor(gradient, self.name, part)
         if index not in memo:
@@ -171,10 +176,12 @@ class Backward:
         if self.done:
             return
         self.done = True
-        if self.begun:
+        if self.begun and self.kept:
             records = {place: self._gradient(place, part) for place, part in self._outgoing.items()}
             incoming, outgoing = fill(self._results, self._incoming), fill(self._arguments, records)
             self._ledger.end_backward(self, incoming, outgoing)
+        elif self.begun:
+            self._ledger.end_backward(self, "", "")
         self._incoming.clear()
         self._outgoing.clear()
         self._inner.clear()
@@ -188,11 +195,17 @@ class Backward:
                 inner.finish_all()
         self.finish()
 
-    def _gradient(self, place: str, part: Contribution) -> JSON:
+    def _gradient(self, place: str, part: Contribution) -> str:
         if place in self._to_leaves and part.parts < self._expected[place]:
-            return None  # nobody wants this gradient: what came is what some node computed besides
-        record = part.record
+            return "null"  # nobody wants this gradient: what came is what some node computed besides
+        record = part.record or "null"
         if part.total is not None:
-            describer = self._ledger.describer
-            record = describer.array(part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype)
-        return dict(record, gradient="accumulated") if part.shared and record else record
+            record = self._describer.array(
+                part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype
+            )
+        return _accumulated(record) if part.shared else record
+
+
+def _accumulated(record: str) -> str:
+    """A record marked as the sum over every user of the tensor; null stays null."""
+    return record if record == "null" else f'{record[:-1]},"gradient":"accumulated"}}'

@@ -6,7 +6,7 @@ nothing on the cells. The caller's view is recorded: arguments before the user's
 user's own forward hooks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
@@ -16,54 +16,68 @@ from mindspore import nn
 
 from msprobe.base.errors import UsageError
 
+from .forward import own_parameters
 from .patches import Patches
-from .session import Session, own_parameters
+from .session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called."""
+    """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called.
+
+    A root has no stem: it is not collected, but its runs are counted. `model` tells in which order roots were met.
+    """
 
     cell: "ref[Any]"
     stem: str
     owner: type
+    model: int = 0
 
 
-def named_cells(model: Any) -> list[Named]:
-    """The descendants of a model (the root itself is not collected), each under the first name found.
+def roots_of(model: Any) -> list[tuple[str, Any]]:
+    """The roots of a model with the prefix of their cells' names: `Cell`, or `Cell.0`, `Cell.actor` of several."""
+    if isinstance(model, nn.Cell):
+        return [("Cell", model)]
+    pairs = model.items() if isinstance(model, dict) else enumerate(model)
+    return [(f"Cell.{key}", root) for key, root in pairs]
 
-    `model` is a cell, or a list or tuple of cells, whose index then stands in the names: `Cell.0.fc.Dense`.
-    """
-    roots = [("Cell", model)] if isinstance(model, nn.Cell) else [(f"Cell.{i}", m) for i, m in enumerate(model)]
-    seen: set[int] = set()
-    found = []
-    for prefix, root in roots:
-        for name, cell in root.cells_and_names():
-            # a recomputed cell is wrapped by the framework in cells of its own
-            if not name or "_recompute_cell" in name or id(cell) in seen:
-                continue
-            seen.add(id(cell))
-            owner = next(c for c in type(cell).__mro__ if "__call__" in vars(c))
-            found.append(Named(ref(cell), f"{prefix}.{name}.{type(cell).__name__}", owner))
+
+def named_cells(prefix: str, root: Any) -> list[tuple[str, Any]]:
+    """The descendants of a root (the root itself is not collected) by their stems, each under the first name found."""
+    found: list[tuple[str, Any]] = []
+    _descend(prefix, root, {id(root)}, found)
     return found
 
 
-def check_model(model: Any, level: str) -> None:
-    """Refuse, before anything runs, what cannot be collected at `level`."""
-    if model is None:
-        if level in ("L0", "mix"):
-            raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
-        return
-    for member in model if isinstance(model, (list, tuple)) else [model]:
+def _descend(prefix: str, cell: Any, seen: set[int], found: list[tuple[str, Any]]) -> None:
+    """What the framework's `cells_and_names` gives, in the same order, at a tenth of its cost: it is asked every step."""
+    for name, child in cell._cells.items():
+        # a recomputed cell is wrapped by the framework in cells of its own
+        if child is None or id(child) in seen or name == "_recompute_cell":
+            continue
+        seen.add(id(child))
+        found.append((f"{prefix}.{name}.{type(child).__name__}", child))
+        if child._cells:
+            _descend(f"{prefix}.{name}", child, seen, found)
+
+
+def check_model(model: Any) -> None:
+    """Refuse, before anything runs, what is no model."""
+    if isinstance(model, dict) and (wrong := next((k for k in model if not isinstance(k, str) or not k), None)) is not None:
+        raise UsageError(f"start(): models of a dict are named by its keys, and {wrong!r} is not a text; use texts")
+    members = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
+    for member in members:
         if not isinstance(member, nn.Cell):
             raise UsageError(
-                "start(): the model must be a mindspore.nn.Cell, or a list or tuple of them, "
+                "start(): the model must be a mindspore.nn.Cell, or a list, tuple or dict of them, "
                 f"not {type(member).__name__}; pass the network itself"
             )
+    if not members:
+        raise UsageError("start(): the model is an empty list, tuple or dict; pass the network")
 
 
 class CellCalls:
-    """Sees the calls of the given cells while its patches are installed."""
+    """Sees the calls of the given models' cells while its patches are installed."""
 
     def __init__(self, current: Callable[[], Session | None]) -> None:
         self._current = current
@@ -71,17 +85,43 @@ class CellCalls:
         self._owners: set[type] = set()
         self._hooked: set[int] = set()
         self._handles: list[Any] = []
+        self._models = 0
 
-    def add(self, cells: list[Named], patches: Patches) -> None:
-        """Take cells in; a class that is new here gets its patch."""
-        for named in cells:
-            key = id(named.cell())
-            if key not in self._stems:
-                self._stems[key] = named
-                finalize(named.cell(), self._stems.pop, key, None).atexit = False
-            if named.owner not in self._owners:
-                self._owners.add(named.owner)
-                patches.add(named.owner, "__call__", partial(self._wrap, named.owner))
+    @property
+    def any(self) -> bool:
+        """Whether a model is known."""
+        return self._models > 0
+
+    def add(self, model: Any, patches: Patches, *, roots_only: bool = False) -> None:
+        """Take a model in, or with `roots_only` its roots alone; what is known already stays as it is."""
+        for prefix, root in roots_of(model):
+            if id(root) not in self._stems:
+                self._take(root, "", self._models, patches)
+                self._models += 1
+            known = self._stems[id(root)]
+            for stem, cell in [] if roots_only else named_cells(prefix, root):
+                if id(cell) not in self._stems:
+                    self._take(cell, stem, known.model, patches)
+
+    def cells(self) -> Iterator[Any]:
+        """The cells that are collected, roots and optimizers apart."""
+        for named in list(self._stems.values()):
+            cell = named.cell()
+            if named.stem and not isinstance(cell, nn.Optimizer):
+                yield cell
+
+    def number_of(self, root: Any) -> int:
+        """In which order a known root was met."""
+        return self._stems[id(root)].model
+
+    def _take(self, cell: Any, stem: str, model: int, patches: Patches) -> None:
+        owner = next(c for c in type(cell).__mro__ if "__call__" in vars(c))
+        key = id(cell)
+        self._stems[key] = Named(ref(cell), stem, owner, model)
+        finalize(cell, self._stems.pop, key, None).atexit = False
+        if owner not in self._owners:
+            self._owners.add(owner)
+            patches.add(owner, "__call__", partial(self._wrap, owner))
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
@@ -90,7 +130,7 @@ class CellCalls:
                 continue
             self._hooked.add(key)
             cell = named.cell()
-            if isinstance(cell, nn.Optimizer):
+            if not named.stem or isinstance(cell, nn.Optimizer):
                 continue  # it holds the parameters of others
             for name, parameter in own_parameters(cell):
                 if parameter.requires_grad:
@@ -110,7 +150,12 @@ class CellCalls:
         def __call__(cell: Any, *args: Any, **kwargs: Any) -> Any:
             named = stems.get(id(cell))
             # a class may call its base's __call__: only the outermost is the call
-            if named is None or named.owner is not owner or (session := current()) is None or not session.listens():
+            if named is None or named.owner is not owner or (session := current()) is None:
+                return original(cell, *args, **kwargs)
+            if not named.stem:
+                with session.run_of(named.model):
+                    return original(cell, *args, **kwargs)
+            if not session.listens():
                 return original(cell, *args, **kwargs)
             return session.call_cell(named.stem, original, cell, args, kwargs)
 

@@ -3,69 +3,107 @@
 `open` and `shut` may alternate within a step; the records go on in the same dump. `end_step` ends the step's dump.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.log import once
 from msprobe.base.scope import Scope
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.write import Writer
 
-from . import api, jit
-from .cell import CellCalls, check_model, named_cells
+from . import jit, recompute
+from .cell import CellCalls, check_model, roots_of
 from .patches import Patches
 from .session import Session
+from .sources import Sources
+from .tokens import Tokens
+from .wishes import wishes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a step's dump goes, and what it says above its data."""
+
+    folder: Path
+    header: dict[str, Any]
 
 
 class Collector:
     """Collects the calls of cells (L0), of APIs (L1), or of both (mix)."""
 
     def __init__(self, settings: Settings) -> None:
-        if not isinstance(settings.section, CollectSettings):
-            raise UsageError(f'task "{settings.task}" is not collected by hooks')
+        section = settings.section
+        bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
         self._settings = settings
-        self._section = settings.section
+        self._wishes = wishes_of(settings)
         self._session: Session | None = None
-        self._scope = Scope(settings.level, self._section.scope, self._section.patterns)
+        self._scope = Scope(settings.level, bounds, patterns)
         self._patches = Patches()
         self._guards = Patches()
         self._cells = CellCalls(self._current)
+        self._sources = Sources(self._current, self._patches)
         self._planned = False
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are being recorded."""
-        return self._session is not None and self._session.on
+        """Whether calls are being recorded, or will be when the tokens' turn comes."""
+        return self._session is not None and self._session.open
 
-    def check(self, model: Any) -> None:
-        """Refuse a model that cannot be collected at this level."""
-        check_model(model, self._settings.level)
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected at this level."""
+        level = self._settings.level
+        if model is not None:
+            check_model(model)
+        elif level in ("L0", "mix") and not self._cells.any:
+            raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
+        elif token_range is not None:
+            raise UsageError(
+                "start(): the 'model' parameter must be provided when token_range is not None; pass the network"
+            )
+        if token_range is not None:
+            check_tokens(token_range)
 
-    def open(self, model: Any, folder: Path, header: dict[str, Any]) -> None:
-        """Start recording; `folder` and `header` are used when this begins a step."""
+    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+        """Start recording; `home` is used when this begins a step."""
         if not self._planned:
             self._planned = True
-            if self._settings.level in ("L1", "mix"):
-                api.plan(self._current, self._patches)
             jit.plan(self._guards, self._patches)
-        if model is not None and self._settings.level in ("L0", "mix"):
-            self._cells.add(named_cells(model), self._patches)
+            recompute.plan(self._current, self._guards)
+        level = self._settings.level
+        if level in ("L1", "mix"):
+            self._sources.plan(_members(model), self._settings.names_from, home.folder.name)
+        if model is not None:
+            self._cells.add(model, self._patches, roots_only=level == "L1")
         if self._session is None:
-            writer = Writer(folder, header, extra_info=self._settings.extra_info)
-            self._session = Session(self._settings, self._section, writer, self._scope)
-        if self._section.data_mode.parameters_grad:
+            writer = Writer(home.folder, home.header, extra_info=self._settings.extra_info)
+            self._session = Session(self._settings, self._wishes, writer, self._scope)
+        if self._wishes.data_mode.parameters_grad:
             self._cells.hook_parameters(self._session)
+        if self._session.cell_hooks is not None and level != "L1":
+            self._session.cell_hooks.attach(self._cells.cells())
         self._patches.install()
         self._guards.install()
-        self._session.on = True
+        self._session.resume(None if token_range is None else self._tokens(model, token_range))
+
+    def _tokens(self, model: Any, token_range: Any) -> Tokens:
+        roots = roots_of(model)
+        if len(roots) > 1:
+            once("tokens", f"start(): tokens are counted by the runs of the first of {len(roots)} models")
+        return Tokens(self._cells.number_of(roots[0][1]), *token_range)
 
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
         self._guards.remove()
         self._patches.remove()
         if self._session is not None:
+            if self._session.cell_hooks is not None:
+                self._session.cell_hooks.detach()
             self._session.pause()
+            for pattern in self._scope.unmatched_patterns():
+                once(f"unmatched {pattern}", f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json')
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
@@ -73,9 +111,25 @@ class Collector:
         self._patches.remove()
         self._cells.unhook_parameters()
         if self._session is not None:
+            if self._session.cell_hooks is not None:
+                self._session.cell_hooks.detach()
             self._session.close()
             self._session = None
         self._scope.reset()
 
     def _current(self) -> Session | None:
         return self._session
+
+
+def check_tokens(token_range: Any) -> None:
+    """Refuse what is no range of tokens."""
+    fits = isinstance(token_range, (list, tuple)) and len(token_range) == 2
+    if not fits or any(isinstance(n, bool) or not isinstance(n, int) for n in token_range):
+        raise UsageError(f"start(): token_range is {token_range!r}; write two whole numbers, [first, last]")
+    first, last = token_range
+    if not 0 <= first <= last:
+        raise UsageError(f"start(): token_range is {token_range!r}; write 0 <= first <= last")
+
+
+def _members(model: Any) -> Any:
+    return list(model.values()) if isinstance(model, dict) else model

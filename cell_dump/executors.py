@@ -27,3 +27,6 @@ api = _find()
 
 executor = api._pynative_executor
 """Runs PyNative operations and their backward."""
+
+tracer = import_module(api._jit_trace.__module__)
+"""The module of what captures code by tracing it."""

@@ -18,7 +18,8 @@ from mindspore import Parameter, Tensor, _c_expression
 
 from .backward import Backward, Memo
 from .executors import executor
-from .tensor import leaves
+from .nested import Leaf
+from .tensor import Sources
 
 HAS_NODES = hasattr(Tensor, "_grad_node")
 """MindSpore 2.7.1 and later; before that `tensor_gradient.py` serves."""
@@ -47,11 +48,12 @@ if HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id"):
 class Watch:
     """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
 
-    __slots__ = ("after", "before", "node", "producers", "sequence")
+    __slots__ = ("after", "before", "is_leaf", "node", "producers", "sequence")
 
     def __init__(self, node: Any) -> None:
         self.node: Any = node  # let go as soon as it is not needed: the node's hooks hold this watch
         self.sequence: int = node._sequence_nr()
+        self.is_leaf: bool = node.is_leaf()
         self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
@@ -72,37 +74,39 @@ class NodeGradients:
         self._final = hook(self._ended)  # kept: the framework may drop its last reference without holding the GIL
         self._begun: list[Backward] = []
 
-    def source(self, tensor: Tensor) -> str:
-        """Who produced a tensor, in the words of the format's `from`."""
-        if isinstance(tensor, Parameter):
-            return f"parameter {tensor.name}"
-        node = tensor._grad_node
-        if node is None:
-            return ""
-        watch = self._watches.get(_identity(node))
-        if watch is not None:
-            return watch.producers.get(tensor._output_index, "code")
-        return "leaf" if node.is_leaf() else "code"
-
-    def inputs(self, arguments: list[Any]) -> tuple[dict[Key, list[str]], int]:
-        """The tensors among a call's arguments that can have a gradient, and the highest sequence number among them."""
+    def inputs(self, tensors: list[Leaf]) -> tuple[dict[Key, list[str]], int, Sources]:
+        """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
+        their nodes, and who produced each.
+        """
         wanted: dict[Key, list[str]] = {}
         floor = -1
-        for place, tensor in leaves(arguments):
+        sources: Sources = {}
+        for place, tensor in tensors:
             node = tensor._grad_node
             if node is not None:
-                wanted.setdefault((_identity(node), tensor._output_index), []).append(place)
-                if not node.is_leaf():
-                    floor = max(floor, node._sequence_nr())
-        return wanted, floor
+                identity, index = _identity(node), tensor._output_index
+                wanted.setdefault((identity, index), []).append(place)
+                watch = self._watches.get(identity)
+                if watch is not None:
+                    sources[id(tensor)] = watch.producers.get(index, "code")
+                    is_leaf, sequence = watch.is_leaf, watch.sequence
+                else:
+                    is_leaf = node.is_leaf()
+                    sources[id(tensor)] = "leaf" if is_leaf else "code"
+                    sequence = -1 if is_leaf else node._sequence_nr()
+                if not is_leaf and sequence > floor:
+                    floor = sequence
+            if isinstance(tensor, Parameter):
+                sources[id(tensor)] = f"parameter {tensor.name}"
+        return wanted, floor, sources
 
-    def probe(self, arguments: list[Any]) -> int:
+    def probe(self, tensors: list[Leaf]) -> int:
         """The last sequence number given so far; -1 where no argument has a gradient.
 
         A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss,
         changes nothing there.
         """
-        for _, tensor in leaves(arguments):
+        for _, tensor in tensors:
             if tensor._grad_node is not None:
                 view = tensor.unsqueeze(0)._grad_node
                 return int(view._sequence_nr()) if view is not None else -1

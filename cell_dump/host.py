@@ -16,6 +16,9 @@ try:
 except ImportError:  # before 2.8: views are copied by the framework
     to_dlpack = None
 
+HAS_ADDRESSES = tuple(map(int, ms.__version__.split(".")[:2])) >= (2, 8)
+"""Whether a contiguous tensor's address is where its elements lie; MindSpore 2.7 leaves a view's offset out."""
+
 _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
 """What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
 

@@ -5,8 +5,8 @@ While a collection is closed nothing of ours is left in the framework: `remove` 
 found anew each time.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 Make = Callable[[Any], Any]
 """Makes a replacement of an original."""
@@ -14,49 +14,80 @@ Make = Callable[[Any], Any]
 _INHERITED = object()
 
 
+class Replaced(Protocol):
+    """Something that takes a place and gives it back; both may be repeated safely."""
+
+    def install(self) -> None:
+        """Take the place."""
+
+    def remove(self) -> None:
+        """Give it back."""
+
+
 class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 
     def __init__(self) -> None:
-        self._planned: list[_Patch] = []
+        self._planned: list[Patch] = []
+        self._joined: list[Replaced] = []
         self.installed = False
 
-    def add(self, owner: Any, name: str, make: Make) -> None:
+    def add(self, owner: Any, name: str, make: Make) -> "Patch":
         """Plan to replace `owner.name` by what `make` makes of it."""
-        self._planned.append(_Patch(owner, name, make))
+        patch = Patch(owner, name, make)
+        self._planned.append(patch)
+        return patch
+
+    def join(self, other: Replaced) -> None:
+        """Have something else come after every attribute was replaced, and go before."""
+        self._joined.append(other)
+
+    def discard(self, patch: "Patch") -> None:
+        """Forget a plan."""
+        patch.remove()
+        self._planned.remove(patch)
 
     def install(self) -> None:
         """Put every replacement in place."""
         if not self.installed:
             self.installed = True
-            for patch in self._planned:
+            for patch in (*self._planned, *self._joined):
                 patch.install()
 
     def remove(self) -> None:
         """Put every original back."""
         if self.installed:
             self.installed = False
-            for patch in reversed(self._planned):
+            for patch in reversed((*self._planned, *self._joined)):
                 patch.remove()
 
+    def __iter__(self) -> Iterator["Patch"]:
+        return iter(self._planned)
 
-class _Patch:
-    __slots__ = ("make", "name", "original", "owner", "replacement")
+
+class Patch:
+    """One attribute: `original` and `replacement` are what the last `install` found and put in its place."""
+
+    __slots__ = ("_make", "name", "original", "owner", "replacement")
 
     def __init__(self, owner: Any, name: str, make: Make) -> None:
-        self.owner, self.name, self.make = owner, name, make
+        self.owner, self.name, self._make = owner, name, make
         self.original: Any = None
         self.replacement: Any = None
 
     def install(self) -> None:
+        """Put the replacement in place; it is made anew only of another original than last time."""
         found = vars(self.owner).get(self.name, _INHERITED)
+        if found is self.replacement is not None:
+            return
         if found is not self.original:
             self.original = found
-            self.replacement = self.make(_inherited(self.owner, self.name) if found is _INHERITED else found)
+            self.replacement = self._make(_inherited(self.owner, self.name) if found is _INHERITED else found)
         setattr(self.owner, self.name, self.replacement)
 
     def remove(self) -> None:
-        if vars(self.owner).get(self.name) is not self.replacement:
+        """Put the original back."""
+        if self.replacement is None or vars(self.owner).get(self.name) is not self.replacement:
             return  # somebody else stands here by now, perhaps around ours, which passes through while nothing is open
         if self.original is _INHERITED:
             delattr(self.owner, self.name)

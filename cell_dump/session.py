@@ -5,72 +5,76 @@ hooks may still fire while it is off. Whatever goes wrong in here is noted in th
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.scope import Scope
-from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.write import Writer
 
 from .backward import Backward
+from .cell_hooks import CellHooks
+from .forward import Begin, Forward, outcome, results_of
 from .gradient import HAS_NODES, NodeGradients
 from .host import settle
+from .nested import Leaf, leaves, skeletons
+from .recompute import is_early_stop
 from .stack import Stacks
-from .tensor import JSON, Describer, leaves, reason, skeleton
+from .tensor import Describer, reason
 from .tensor_gradient import TensorGradients
-
-
-class Forward:
-    """A forward call between its begin and its end."""
-
-    __slots__ = ("arguments", "backward", "cell", "entry", "floor", "kept", "name", "parent", "stack", "stem", "wanted")
-
-    def __init__(self, stem: str, name: str, parent: "Forward | None", cell: Any) -> None:
-        self.stem, self.name, self.parent, self.cell = stem, name, parent, cell
-        self.kept = True
-        self.stack: int | None = None
-        self.entry: dict[str, JSON] = {}
-        self.arguments: Any = ()
-        self.wanted: Any = None
-        self.floor = -1
-        self.backward: Backward | None = None
+from .tokens import Tokens
+from .wishes import Wishes
 
 
 class Session:
     """Collects one step of one rank."""
 
-    def __init__(self, settings: Settings, section: CollectSettings, writer: Writer, scope: Scope) -> None:
-        mode = section.data_mode
-        self.on = self.busy = self.closed = False
-        self.describer = Describer(writer, settings.task == "tensor")
+    def __init__(self, settings: Settings, wishes: Wishes, writer: Writer, scope: Scope) -> None:
+        mode = wishes.data_mode
+        self.on = self.open = self.busy = self.closed = False
+        self.describer = Describer(writer, saves=wishes.saves, digests=wishes.digests)
         self.takes_backward_input = mode.backward and mode.input
         self.takes_backward_output = mode.backward and mode.output
         self._mode = mode
+        self._wishes = wishes
+        self._saving = Describer(writer, saves=True, digests=wishes.digests)
         self._writer = writer
         self._scope = scope
-        self._stacks = Stacks(writer) if settings.extra_info else None
+        self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
         self._open: list[Forward] = []
+        self._tail = ""
+        self._recomputed = 0
+        self._runs: dict[int, int] = {}
+        self._tokens: Tokens | None = None
+        self.first_runs: dict[int, list[Forward | None]] = {}
         self._backwards: list[Backward] = []
         self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
+        self.cell_hooks = CellHooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
 
+    def resume(self, tokens: Tokens | None = None) -> None:
+        """Record from here on; with `tokens` only certain runs of a model."""
+        self._tokens = tokens
+        self.open, self.on = True, tokens is None
+
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
-        self.on = False
+        self.on = self.open = False
+        self._tokens = None
         self.guard(self._flush)
         self._gradients.rest()
         self.guard(self._writer.assemble)
 
     def close(self) -> None:
         """End the step: what is incomplete is written as it is, and hooks that still fire find nobody."""
-        self.on = False
+        self.on = self.open = False
         self.guard(self._flush)
         self.guard(self._writer.close)
         self._gradients.forget()
@@ -98,6 +102,45 @@ class Session:
 
         return told
 
+    # ---- where in the step a call stands ---------------------------------------------------------------------------
+
+    @contextmanager
+    def run_of(self, model: int) -> Iterator[None]:
+        """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
+        if not self.listens() and self._tokens is None:
+            yield
+            return
+        run = self._runs.get(model, 0)
+        self._runs[model] = run + 1
+        if self._tokens is not None and model == self._tokens.model:
+            self.on = self._tokens.takes_next()
+        said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
+        before, self._tail = self._tail, f',"at":{{{",".join(said)}}}' if said else ""
+        try:
+            yield
+        finally:
+            self._tail = before
+
+    @property
+    def innermost(self) -> Forward | None:
+        """The cell's call that runs now."""
+        return self._open[-1] if self._open else None
+
+    @contextmanager
+    def recomputing(self, owner: Any) -> Iterator[None]:
+        """Calls made meanwhile are the second run of a recomputation, inside the call that enclosed the first."""
+        runs = self.first_runs.get(id(owner))
+        base = runs.pop() if runs else None
+        before = self._open, self._tail
+        self._open = [] if base is None else [base]
+        self._tail = "" if base is None else base.tail
+        self._recomputed += 1
+        try:
+            yield
+        finally:
+            self._recomputed -= 1
+            self._open, self._tail = before
+
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
     def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -110,7 +153,7 @@ class Session:
             except BaseException as cause:
                 self._fail(call, cause)
                 raise
-            self._end(call, _outcome(args, result))
+            self._end(call, outcome(args, result))
             return result
         finally:
             self.busy = False
@@ -140,47 +183,44 @@ class Session:
             self.busy = False
         return result
 
-    def _begin(self, stem: str, naming: Callable[..., str], args: Any, kwargs: Any, cell: Any = None) -> Forward | None:
+    def _begin(
+        self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
+    ) -> Forward | None:
         arguments = [*args, *kwargs.values()] if kwargs else args
-        settle(leaves(arguments))
+        tensors = leaves(arguments)
+        settle(tensors)
         try:
             number = self._numbers.get(stem, 0)
             self._numbers[stem] = number + 1
             above = self._open[-1] if self._open else None
-            call = Forward(stem, naming(stem, number, "forward"), above, cell)
-            call.kept = self._keeps(call.name, cell is not None)
+            name = naming(stem, number, "forward")
+            tail = f',"is_recompute":true{self._tail}' if self._recomputed else self._tail
+            call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
+            call.kept = self._keeps(name, cell is not None)
             call.arguments = arguments
+            call.wanted, call.floor, sources = self._gradients.inputs(tensors)
             if self._mode.backward:
-                call.wanted, call.floor = self._gradients.inputs(call.arguments)
                 if cell is not None and call.wanted:
-                    call.floor = self._gradients.probe(call.arguments)
-                call.backward = Backward(naming(stem, number, "backward"), above.backward if above else None, self)
+                    call.floor = self._gradients.probe(tensors)
+                name = naming(stem, number, "backward")
+                call.backward = Backward(name, above.backward if above else None, self, self._describer_of(name), tail)
             if call.kept:
-                call.stack = self._stacks.here() if self._stacks is not None else None
-                if self._mode.forward:
-                    self._describe_inputs(call, args, kwargs)
+                if self._stacks is not None:
+                    call.stack = self._stacks.here(above.stack if above else None)
+                if self._mode.forward and self._wishes.values:
+                    call.describe_inputs(args, kwargs, sources)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
             return None
 
+    def _describer_of(self, name: str) -> Describer:
+        return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self.describer
+
     def _keeps(self, name: str, is_cell: bool) -> bool:
         if self._scope.trivial:
             return True
         return self._scope.enter(name) if is_cell else self._scope.wants(name)
-
-    def _describe_inputs(self, call: Forward, args: Any, kwargs: Any) -> None:
-        describe, sources = self.describer.value, self._gradients.source
-        if self._mode.input:
-            call.entry["input_args"] = [describe(v, call.name, f"input.{i}", 1, sources) for i, v in enumerate(args)]
-            call.entry["input_kwargs"] = {
-                k: describe(v, call.name, f"kwargs.{k}", 1, sources) for k, v in kwargs.items()
-            }
-        if call.cell is not None and call.cell._params:
-            call.entry["parameters"] = {
-                key: self.describer.tensor(parameter, call.name, f"parameters.{key}")
-                for key, parameter in own_parameters(call.cell)
-            }
 
     def _leave(self, call: Forward | None) -> None:
         """Take a cell off the open calls, with whatever an exception left open above it."""
@@ -193,62 +233,74 @@ class Session:
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
-        if call is not None and self.on and call.kept and call.entry:
-            call.entry["missing"] = ["output"]
+        if call is None or not self.on:
+            return
+        entry = call.entry(',"missing":["output"]')
+        if entry is None:
+            return
+        if not is_early_stop(cause):  # by which a recomputation ends when it has what it needs
             self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
-            self.guard(self._writer.call, call.name, call.parent.name if call.parent else None, call.stack, call.entry)
+        self.guard(self._writer.call, call.name, call.parent_name, call.stack, entry)
 
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
-        results = result if type(result) is tuple else (result,)
+        results = results_of(result)
         tensors = leaves(results)
         settle(tensors)
         try:
             if not tensors and call.cell is None:
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 return
-            if call.kept and self._mode.forward and self._mode.output:
-                describe = self.describer.value
-                call.entry["output"] = [describe(v, call.name, f"output.{i}", 1) for i, v in enumerate(results)]
-            entry = call.entry if call.kept and call.entry else None
-            self._writer.call(call.name, call.parent.name if call.parent else None, call.stack, entry)
+            if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
+                call.describe_outputs(results)
+            self._writer.call(call.name, call.parent_name, call.stack, call.entry())
             if call.backward is not None:
-                self._gradients.place(call.backward, call.name, call.wanted, tensors, call.floor)
+                self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
-                    call.backward.describe(skeleton(list(call.arguments)), skeleton(list(results)))
+                    call.backward.describe(skeletons(call.arguments), skeletons(results))
                     self._backwards.append(call.backward)
+            call.arguments = ()  # a recomputation may remember the call, but not what it was given
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
+
+    def _expect_gradients(self, call: Forward, backward: Backward, tensors: list[Leaf]) -> None:
+        if call.cell is not None:
+            if self.cell_hooks is not None:
+                self.cell_hooks.expect(call, backward)
+                return
+            if not call.wanted:  # the outermost cell of a graph makes its leaves itself
+                call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
+        self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
 
     # ---- backward --------------------------------------------------------------------------------------------------
 
     def begin_backward(self, backward: Backward) -> bool:
         """The first gradient of a call arrived; tells whether its records are wanted."""
-        return self._keeps(backward.name, parse(backward.name).kind == "cell")
+        return self._keeps(backward.name, parse(backward.name).kind == "cell") and self._wishes.values
 
-    def end_backward(self, backward: Backward, incoming: JSON, outgoing: JSON) -> None:
+    def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:
         """Write a backward call."""
-        entry: dict[str, JSON] | None = None
+        entry = None
         if backward.kept:
-            entry = {}
-            if self.takes_backward_input:
-                entry["input"] = incoming
+            parts = [f'"input":{incoming}'] if self.takes_backward_input else []
             if self.takes_backward_output:
-                entry["output"] = outgoing
+                parts.append(f'"output":{outgoing}')
+            entry = f"{{{','.join(parts)}{backward.at}}}"
         self._writer.call(backward.name, backward.parent, None, entry)
         if not self._scope.trivial:
             self._scope.leave(backward.name)
 
     def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
         """Write the gradient of a cell's parameter; later ones of the same step are numbered."""
-        if not self._keeps(f"{stem}.parameters_grad", False):
+        if not self._wishes.values or not self._keeps(f"{stem}.parameters_grad", False):
             return
         counter = f"{stem}.parameters_grad.{parameter}"
         number = self._numbers.get(counter, 0)
         self._numbers[counter] = number + 1
         name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
-        self._writer.call(name, None, None, {parameter: [self.describer.tensor(gradient, name, parameter)]})
+        record = self._describer_of(name).tensor(gradient, name, parameter)
+        self._writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
 
     def _flush(self) -> None:
         """A whole backward has run: nothing more will come for the calls that it reached; inner ones end first."""
@@ -256,13 +308,3 @@ class Session:
             if backward.begun:
                 backward.finish_all()
         self._backwards = [b for b in self._backwards if not b.done]
-
-
-def own_parameters(cell: Any) -> list[tuple[str, Any]]:
-    """A cell's own parameters, not those of the cells inside, with their names in the cell."""
-    return [(key, p) for key, p in cell._params.items() if p is not None]
-
-
-def _outcome(args: tuple[Any, ...], result: Any) -> Any:
-    """What a call did: its result, or the tensor that it changed in place when it gives nothing (`x[0] = 1`)."""
-    return args[0] if result is None and args else result

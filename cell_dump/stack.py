@@ -6,6 +6,9 @@ from types import CodeType, FrameType
 
 from msprobe.store.write import Writer
 
+_OURS = 3
+"""At least so many frames of msprobe are between the training and `Stacks.here`."""
+
 UNAVAILABLE = ("The call stack retrieval failed.",)
 
 
@@ -14,24 +17,31 @@ class Stacks:
 
     A stack is known by the identity of its code objects and the instruction in each; line numbers and source texts are
     looked up at the first sight only. The code objects are kept, so that an identity is never given to another one.
+    Above the function `enclosing`, which runs a cell whose own stack is known, nothing is looked at again.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, enclosing: CodeType) -> None:
         self._writer = writer
+        self._enclosing = enclosing
         self._known: dict[tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
 
-    def here(self) -> int:
-        """The id of the caller's stack, without the frames of msprobe."""
+    def here(self, above: int | None = None) -> int:
+        """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
         key: list[int] = []
-        frame: FrameType | None = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(_OURS)
         top = None
         while frame is not None:
-            if top is None and frame.f_globals.get("__name__", "").startswith("msprobe."):
-                frame = frame.f_back
-                continue
-            top = top or frame
-            key.append(id(frame.f_code))
+            code = frame.f_code
+            if top is None:
+                if frame.f_globals.get("__name__", "").startswith("msprobe."):
+                    frame = frame.f_back
+                    continue
+                top = frame
+            elif above is not None and code is self._enclosing:
+                key.append(above)
+                break
+            key.append(id(code))
             key.append(frame.f_lasti)
             frame = frame.f_back
         known = self._known.get(tuple(key))

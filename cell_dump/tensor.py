@@ -1,190 +1,139 @@
-"""A value becomes a record: what `docs/format.md` 2.2 and 2.3 say of it.
+"""A value becomes a record, as JSON text: what `docs/format.md` 2.2 and 2.3 say of it.
 
 The other implementation of this page's interface would read tensors of another framework.
 """
 
-import dataclasses
+import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from json.encoder import encode_basestring_ascii as quote
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
 
+import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 from mindspore.common.dtype import Type
 
+from msprobe.base.digest import digest
 from msprobe.base.log import once
-from msprobe.base.statistic import statistic
+from msprobe.base.statistic import kernel, statistic
 from msprobe.store.write import Writer
 
-from .host import array_of
+from .host import HAS_ADDRESSES, array_of
+from .nested import PLAIN, children, is_listed
 
-
-class Place(str):
-    """Where a tensor stands in a call's arguments or results: `1.mask`."""
-
-    __slots__ = ()
-
-
-JSON: TypeAlias = Any
-"""Nested lists, objects, texts, numbers and None, as the json module takes them."""
-
-Sources: TypeAlias = Callable[[Tensor], str]
-"""Answers who produced a tensor, in the words of the format's `from`; empty where that is not known."""
+Sources: TypeAlias = dict[int, str]
+"""Who produced a tensor, by its id, in the words of the format's `from`."""
 
 DEPTH = 50
 """Values nested deeper than this are cut, as in the format."""
 
-_PLAIN = (bool, int, float, str)
-_PLAIN_TYPES = frozenset((*_PLAIN, type(None)))
+_LETTERS: dict[Any, str] = {
+    **{ms.float32: "f", ms.float16: "e", ms.bfloat16: "E", ms.float64: "d", ms.bool_: "?"},
+    **{ms.int8: "b", ms.uint8: "B", ms.int16: "h", ms.uint16: "H", ms.int32: "i", ms.uint32: "I", ms.int64: "q"},
+}
+"""The dtypes whose elements the kernel reads where they lie."""
 
 
-def children(value: Any) -> Iterator[tuple[Any, Any]] | None:
-    """The members of a container with their keys or positions; None where `value` is not one."""
-    kind = type(value)
-    if kind is tuple or kind is list:  # nearly always; the questions below are slow
-        return iter(enumerate(value))
-    if kind in _PLAIN_TYPES:
-        return None
-    if isinstance(value, Mapping):
-        return iter(value.items())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return zip(value._fields, value, strict=True)
-    if isinstance(value, (list, tuple)):
-        return iter(enumerate(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
-    return None
+class _Head(NamedTuple):
+    """What all tensors of one dtype and shape have in common: the record's beginning, and how to read them."""
 
-
-def is_listed(value: Any) -> bool:
-    """Whether a container becomes a JSON list (by position) and not an object (by key)."""
-    return isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
-
-
-Leaf: TypeAlias = tuple[str, Tensor]
-"""A tensor inside a call's arguments or results, after its place: ("1.mask", tensor)."""
-
-Skeleton: TypeAlias = Any
-"""A nested value with its tensors replaced by their places, everything else by None."""
-
-
-def leaves(value: Any, place: str = "", found: list[Leaf] | None = None) -> list[Leaf]:
-    """Every tensor inside a nested value, depth first, with its place."""
-    found = [] if found is None else found
-    if isinstance(value, Tensor):
-        found.append((place, value))
-    elif (inner := children(value)) is not None:
-        for k, v in inner:
-            leaves(v, f"{place}.{k}" if place else str(k), found)
-    return found
-
-
-def skeleton(value: Any, place: str = "") -> Skeleton:
-    """The shape of a nested value, without holding its tensors."""
-    if isinstance(value, Tensor):
-        return Place(place)
-    inner = children(value)
-    if inner is None:
-        return None
-    members = {str(k): skeleton(v, f"{place}.{k}" if place else str(k)) for k, v in inner}
-    return list(members.values()) if is_listed(value) else members
-
-
-def fill(shape: Skeleton, records: dict[str, JSON]) -> JSON:
-    """The JSON of a skeleton: its places replaced by `records`, null where there is none."""
-    if isinstance(shape, Place):
-        return records.get(shape)
-    if isinstance(shape, list):
-        return [fill(inner, records) for inner in shape]
-    if isinstance(shape, dict):
-        return {key: fill(inner, records) for key, inner in shape.items()}
-    return None
+    text: str
+    size: int
+    letter: str
+    dtype: Any
 
 
 class Describer:
-    """Makes records, and writes the npy files of a run that saves tensors."""
+    """Makes records, and writes the npy files where tensors are saved.
 
-    def __init__(self, writer: Writer, saves: bool) -> None:
+    `saves`: each tensor goes to an npy file too. `digests`: records have the CRC-32 of the tensor's bytes.
+    """
+
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         self._writer = writer
-        self.saves = saves
-        self._dtypes: dict[Any, str] = {}
+        self.saves, self.digests = saves, digests
+        self._direct = kernel is not None and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        # By the dtype's id, since hashing a dtype costs more than reading a small tensor; the head keeps it alive.
+        self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
 
-    def value(self, value: Any, call: str, part: str, depth: int = 0, sources: Sources | None = None) -> JSON:
-        """The record of any value. `part` is its place in the call, `input.1`; `sources` tells who made a tensor."""
+    def value(self, value: Any, call: str, part: str, depth: int = 0, sources: Sources | None = None) -> str:
+        """The record of any value. `part` is its place in the call, `input.1`."""
         if isinstance(value, Tensor):
             record = self.tensor(value, call, part)
-            if sources is not None and record is not None and (source := sources(value)):
-                record["from"] = source
+            if sources and record != "null" and (source := sources.get(id(value))):
+                return f'{record[:-1]},"from":{quote(source)}}}'
             return record
         if value is None:
-            return None
-        if isinstance(value, _PLAIN):
-            return {"type": type(value).__name__, "value": value}
+            return "null"
+        if isinstance(value, PLAIN):
+            return f'{{"type":"{type(value).__name__}","value":{json.dumps(value)}}}'
         inner = children(value)
         if inner is None:
             return self._rare(value, call, part)
         if depth >= DEPTH:
             self.lost(call, part, f"nested deeper than {DEPTH}")
-            return None
+            return "null"
+        members = ((k, self.value(v, call, f"{part}.{k}" if part else str(k), depth + 1, sources)) for k, v in inner)
         if is_listed(value):
-            return [self.value(v, call, f"{part}.{k}", depth + 1, sources) for k, v in inner]
-        return {str(k): self.value(v, call, f"{part}.{k}", depth + 1, sources) for k, v in inner}
+            return f"[{','.join([v for _, v in members])}]"
+        return f"{{{','.join([f'{quote(str(k))}:{v}' for k, v in members])}}}"
 
-    def _rare(self, value: Any, call: str, part: str) -> JSON:
+    def _rare(self, value: Any, call: str, part: str) -> str:
         if isinstance(value, slice):
             ends = [e if isinstance(e, int) else None for e in (value.start, value.stop, value.step)]
-            return {"type": "slice", "value": ends}
+            return json.dumps({"type": "slice", "value": ends})
         if value is Ellipsis:
-            return {"type": "ellipsis", "value": "..."}
+            return '{"type":"ellipsis","value":"..."}'
         if isinstance(value, Type):
-            return {"type": "mindspore.dtype", "value": str(value)}
+            return json.dumps({"type": "mindspore.dtype", "value": str(value)})
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             return self.array(value, call, part, "numpy.ndarray", str(value.dtype))
         if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-            return {"type": type(value).__name__, "value": value.item()}
-        return None
+            return json.dumps({"type": type(value).__name__, "value": value.item()})
+        return "null"
 
-    def tensor(self, tensor: Tensor, call: str, part: str) -> JSON:
-        """The record of a tensor; None, with a line in `missing`, where it could not be read."""
+    def tensor(self, tensor: Tensor, call: str, part: str) -> str:
+        """The record of a tensor; null, with a line in `missing`, where it could not be read."""
         try:
-            array = array_of(tensor)
+            dtype, shape = tensor.dtype, tensor.shape
+            head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
+            text = None
+            if self._direct and head.letter and tensor.is_contiguous():
+                text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
+                if text is not None and not self.saves and not self.digests:
+                    return f"{text}}}"
+            return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
         except Exception as cause:  # a debugger never stops the training because of itself
             self.lost(call, part, reason(cause))
-            return None
-        return self.array(array, call, part, "mindspore.Tensor", self.dtype(tensor))
+            return "null"
+
+    def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
+        """The record of an array that is read now; the array is neither kept nor changed."""
+        return self._finished(_beginning(kind, dtype, array.shape), array, call, part, described=False)
 
     def dtype(self, tensor: Tensor) -> str:
         """The dtype's name as the dump spells it: `Float32`."""
-        dtype = tensor.dtype
-        text = self._dtypes.get(dtype)
-        if text is None:
-            text = self._dtypes[dtype] = str(dtype)
-        return text
+        return str(tensor.dtype)
 
-    def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> JSON:
-        """The record of an array that is read now; the array is neither kept nor changed."""
-        s = statistic(array)
-        record: dict[str, JSON] = {
-            "type": kind,
-            "dtype": dtype,
-            "shape": list(array.shape),
-            "Max": s.max,
-            "Min": s.min,
-            "Mean": s.mean,
-            "Norm": s.norm,
-        }
-        if s.nan_count:
-            record["nan_count"] = s.nan_count
-        if s.positive_inf_count:
-            record["positive_inf_count"] = s.positive_inf_count
-        if s.negative_inf_count:
-            record["negative_inf_count"] = s.negative_inf_count
+    def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
+        text = _beginning("mindspore.Tensor", str(dtype), shape)
+        head = _Head(text, int(np.prod(shape, dtype=np.int64)), _LETTERS.get(dtype, ""), dtype)
+        self._heads[id(dtype), shape] = head
+        return head
+
+    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str, described: bool) -> str:
+        if not described:
+            text += _statistics(array)
+        if self.digests:
+            text += f',"md5":"{digest(array)}"'
         if self.saves:
             try:
-                record["data_name"] = self._writer.tensor(f"{call}.{part}.npy", array)
+                name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)
+                text += f',"data_name":{quote(name)}' if name else ""
             except OSError as cause:
                 self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
-        return record
+        return f"{text}}}"
 
     def lost(self, call: str, part: str, cause: str) -> None:
         """Note once in the log, and each time in the dump, that a value could not be collected."""
@@ -199,3 +148,21 @@ def reason(cause: BaseException) -> str:
     """An exception as one line: its class and the first line of what it says."""
     said = str(cause).strip().splitlines()
     return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
+
+
+def _beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
+    return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
+
+
+def _statistics(array: np.ndarray[Any, Any]) -> str:
+    """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
+    s = statistic(array)
+    text = f'"Max":{_number(s.max)},"Min":{_number(s.min)},"Mean":{_number(s.mean)},"Norm":{_number(s.norm)}'
+    if array.dtype.kind == "b" and array.size:
+        return f'{text},"true_count":{s.true_count}'
+    counts = (("nan", s.nan_count), ("positive_inf", s.positive_inf_count), ("negative_inf", s.negative_inf_count))
+    return text + "".join([f',"{name}_count":{count}' for name, count in counts if count])
+
+
+def _number(value: Any) -> str:
+    return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)

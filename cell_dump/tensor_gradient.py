@@ -11,7 +11,8 @@ from mindspore import Parameter, Tensor
 
 from .backward import Backward
 from .executors import executor
-from .tensor import Leaf, leaves
+from .nested import Leaf
+from .tensor import Sources
 
 
 class TensorGradients:
@@ -21,15 +22,14 @@ class TensorGradients:
         self._make = hook
         self._handles: list[Any] = []
 
-    def source(self, tensor: Tensor) -> str:
-        """A parameter knows its name; who produced another tensor is not known here."""
-        return f"parameter {tensor.name}" if isinstance(tensor, Parameter) else ""
+    def inputs(self, tensors: list[Leaf]) -> tuple[list[Leaf], int, Sources]:
+        """The tensors among a call's arguments; none outside a differentiated function. A parameter knows its name; who
+        produced another tensor is not known here.
+        """
+        sources = {id(t): f"parameter {t.name}" for _, t in tensors if isinstance(t, Parameter)}
+        return (tensors if executor.requires_grad() else []), -1, sources
 
-    def inputs(self, arguments: Any) -> tuple[list[Leaf], int]:
-        """The tensors among a call's arguments; none outside a differentiated function."""
-        return (leaves(arguments) if executor.requires_grad() else []), -1
-
-    def probe(self, arguments: Any) -> int:
+    def probe(self, tensors: list[Leaf]) -> int:
         """Without nodes there are no sequence numbers."""
         return -1
 

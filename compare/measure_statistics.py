@@ -24,8 +24,9 @@ def excess(target: Statistics, golden: Statistics, size: int, standard: Standard
     """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
-    statistic that only one side has, is an infinite excess. Booleans and None are compared for equality. A one-element
-    tensor's norm is compared without its sign, which some writers keep.
+    statistic that only one side has, is an infinite excess. So is another count of true elements where both sides tell
+    one. Booleans and None are compared for equality. A one-element tensor's norm is compared without its sign, which
+    some writers keep.
     """
     worst, which = 0.0, ""
     allowances: tuple[float, ...] = ()
@@ -39,7 +40,13 @@ def excess(target: Statistics, golden: Statistics, size: int, standard: Standard
         share = difference / allowances[at] if allowances[at] else math.inf
         if share > worst:
             worst, which = share, NAMES[at]
+    if not worst and _counts_differ(target.true_count, golden.true_count):
+        return math.inf, "true_count"
     return worst, which
+
+
+def _counts_differ(target: Number, golden: Number) -> bool:
+    return target is not None and golden is not None and target != golden
 
 
 def _is_same(t: Number, g: Number, unsigned: bool) -> bool:

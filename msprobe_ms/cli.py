@@ -19,15 +19,19 @@ from msprobe.base.errors import MsprobeError, UsageError
 
 @dataclass(frozen=True)
 class Verb:
-    """Where a verb is, and its one line in the help."""
+    """Where a verb is, and its one line in the help; with `hands_on` what follows its first argument is another's."""
 
     module: str
     says: str
+    hands_on: bool = False
 
 
 VERBS = {
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
+    "verify-collection": Verb(
+        "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", hands_on=True
+    ),
 }
 
 FRAMEWORKS = ("mindspore", "pytorch")
@@ -57,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             allow_abbrev=False,
         )
         module.add(parser)
-        return int(module.run(parser.parse_intermixed_args(rest)))
+        parse = parser.parse_args if VERBS[verb].hands_on else parser.parse_intermixed_args
+        return int(module.run(parse(rest)))
     except MsprobeError as err:
         print(f"{prog}: {' '.join(str(err).split())}", file=sys.stderr)
         return 2
@@ -88,11 +93,11 @@ def _take_verb(given: list[str]) -> tuple[str, list[str]]:
         near = get_close_matches(verb, VERBS, 1)
         hint = f"did you mean {near[0]}?" if near else f"this version has: {', '.join(VERBS)}"
         raise UsageError(f"there is no command {verb!r}; {hint}")
-    return verb, _without_framework(parser, rest)
+    return verb, rest if VERBS[verb].hands_on else _without_framework(parser, rest)
 
 
 def _parser() -> _Parser:
-    table = "\n".join(f"  {name:<10} {verb.says}" for name, verb in VERBS.items())
+    table = "\n".join(f"  {name:<{max(map(len, VERBS))}}  {verb.says}" for name, verb in VERBS.items())
     parser = _Parser(
         prog="msprobe",
         usage="msprobe [-h] [--version] [-f FRAMEWORK] VERB ...",

@@ -18,8 +18,12 @@ from mindspore.communication import GlobalComm, get_rank
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
-from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump import custom
+from msprobe.cell_dump.collector import Collector, Home
+from msprobe.cell_dump.saves import Saves, in_graph
+from msprobe.cell_dump.wishes import wishes_of
 from msprobe.store.layout import TENSORS, rank_folder
+from msprobe.store.write import Writer
 
 
 class _OnEither:
@@ -68,6 +72,7 @@ class PrecisionDebugger:
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
             debugger._collector = Collector(settings)
+            debugger._saves = Saves(settings)
             debugger._step = 0
             debugger._over = debugger._has_collected = False
         cls._latest = debugger
@@ -75,45 +80,48 @@ class PrecisionDebugger:
 
     _settings: Settings
     _collector: Collector
+    _saves: Saves
     _step: int
     _over: bool
     _has_collected: bool
 
     @_OnEither
-    def start(self, model: Any = None) -> None:
+    def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
-        `model` is the network, or a list or tuple of networks; levels L0 and mix need it. The root itself is not
-        collected.
+        `model` is the network, or a list, tuple or dict of networks; levels L0 and mix need it, at the first start at
+        least. The root itself is not collected. `token_range`, two numbers, collects only these runs of the model since
+        `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
+        level debug this does nothing: `save` needs no start.
         """
-        if self._over:
+        if self._over or self._settings.level == "debug":
             return
-        self._collector.check(model)
+        self._collector.check(model, token_range)
+        if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
+            raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
         for other in self._known.values():
             if other._collector.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
-        rank = get_rank() if GlobalComm.INITED else None
-        if not self._settings.takes_step(self._step) or not self._settings.takes_rank(rank or 0):
+        rank = _rank() if rank_id is None else rank_id
+        if not self._takes(rank):
             return
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             raise UsageError(
                 "start(): graph mode (GRAPH_MODE) is not collected by this version; "
                 "use mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
             )
-        folder = rank_folder(self._settings.dump_path, self._step, rank)
+        home = self._home(rank)
         try:
-            self._collector.open(model, folder, self._header(rank, str(folder / TENSORS)))
+            self._collector.open(model, home, token_range)
         except OSError as cause:
             why = cause.strerror or cause
-            message = f"start(): {folder} cannot be written: {why}; free some space, or choose another dump_path"
+            message = f"start(): {home.folder} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
             once(message, f"{message}; the training goes on without the dump of this step")
             return
-        if not self._has_collected:
-            logger.info("dump data will be saved in %s", self._settings.dump_path)
-        self._has_collected = True
+        self._announce()
 
     @_OnEither
     def stop(self) -> None:
@@ -124,6 +132,7 @@ class PrecisionDebugger:
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step."""
         self._collector.end_step()
+        self._saves.end_step()
         self._step += 1
         last = self._settings.last_step
         if last is not None and self._step > last and not self._over:
@@ -133,32 +142,91 @@ class PrecisionDebugger:
             )
 
     @_OnEither
+    def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
+
+        Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
+        tuples and dicts of them. See `docs/saving.md`.
+        """
+        if in_graph():  # the graph compiler reads no further
+            return
+        rank = _rank()
+        if self._settings.level == "debug" and not self._over and self._takes(rank):
+            self._saves.save(variable, name, save_backward, lambda: self._open_saves(rank))
+
+    @_OnEither
+    def set_init_step(self, step: int) -> None:
+        """Number steps from `step` on; to be called between two steps, before the loop for instance."""
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
+        if self._collector.is_open:
+            raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
+        self._step = step
+
+    @_OnEither
+    def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Collect `module.api` too, as `{api_prefix}.{api}.{n}`; the prefix is the module's name where none is given.
+
+        Levels L1 and mix. UsageError where there is no such function.
+        """
+        custom.register_custom_api(module, api, api_prefix)
+
+    @_OnEither
+    def restore_custom_api(self, module: Any, api: str) -> None:
+        """Collect `module.api` no longer."""
+        custom.restore_custom_api(module, api)
+
+    @_OnEither
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
         self._collector.shut()
 
-    def _header(self, rank: int | None, tensors: str) -> dict[str, Any]:
-        return {
-            "task": self._settings.task,
-            "level": self._settings.level,
-            "framework": "mindspore",
-            "dump_data_dir": tensors if self._settings.task == "tensor" else None,
-            "run": {
-                "tool": f"msprobe-ms {version('msprobe-ms')}",
-                "framework": f"mindspore {mindspore.__version__}",
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "step": self._step,
-                "rank": rank or 0,
-                "settings": self._settings.described(),
+    def _takes(self, rank: int | None) -> bool:
+        return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
+
+    def _open_saves(self, rank: int | None) -> Writer:
+        home = self._home(rank)
+        writer = Writer(home.folder, home.header, extra_info=False)
+        self._announce()
+        return writer
+
+    def _announce(self) -> None:
+        if not self._has_collected:
+            logger.info("dump data will be saved in %s", self._settings.dump_path)
+        self._has_collected = True
+
+    def _home(self, rank: int | None) -> Home:
+        folder = rank_folder(self._settings.dump_path, self._step, rank)
+        return Home(
+            folder,
+            {
+                "task": self._settings.task,
+                "level": self._settings.level,
+                "framework": "mindspore",
+                "dump_data_dir": str(folder / TENSORS) if wishes_of(self._settings).any_file else None,
+                "run": {
+                    "tool": f"msprobe-ms {version('msprobe-ms')}",
+                    "framework": f"mindspore {mindspore.__version__}",
+                    "python": platform.python_version(),
+                    "numpy": np.__version__,
+                    "step": self._step,
+                    "rank": rank or 0,
+                    "settings": self._settings.described(),
+                },
             },
-        }
+        )
+
+
+def _rank() -> int | None:
+    """The framework's rank of this process; None where no communication is initialised."""
+    return get_rank() if GlobalComm.INITED else None
 
 
 def _end_all() -> None:
     """At the end of the process: what a debugger still holds open is finished."""
     for debugger in list(PrecisionDebugger._known.values()):
         debugger._collector.end_step()
+        debugger._saves.end_step()
 
 
 atexit.register(_end_all)

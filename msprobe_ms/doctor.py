@@ -22,8 +22,9 @@ from msprobe.store import layout
 from msprobe.store.assemble import assemble
 from msprobe.store.claim import claim
 from msprobe.store.journal import Journal, read_journal
+from msprobe.store.lost import leave_out
 from msprobe.store.npy import examine
-from msprobe.store.read import read_file, tensor_path
+from msprobe.store.read import read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
 
 # Both tools install themselves as `msprobe`; whichever came last has overwritten files of the other.
@@ -114,6 +115,7 @@ def _rebuild(folder: Path) -> Finding:
         journal = read_journal(journal_file, verify=True)
         if not journal.header:
             return _without_header(folder, journal)
+        leave_out(journal, lambda file: _not_whole(folder, file))
         assemble(folder, journal, rebuilt=True)
         found = _check(folder, "rebuilt", journal.cut)
         # Only what can be read again counts as rebuilt.
@@ -122,6 +124,18 @@ def _rebuild(folder: Path) -> Finding:
     except (OSError, DumpError, RecursionError) as err:  # the last: a damaged journal may nest without end
         return Finding("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
     return found
+
+
+def _not_whole(folder: Path, file: str) -> str:
+    """Why a tensor that the journal names cannot be read; "" where it can."""
+    try:
+        path = tensor_file(folder, file)
+        if not path.exists():
+            return "its process died before the tensor was written"
+        examine(path)
+    except DumpError as err:
+        return str(err)
+    return ""
 
 
 def _without_header(folder: Path, journal: Journal) -> Finding:

@@ -43,14 +43,14 @@ FAULTS = [
             "mix": ("Functional.mul.0.forward", OTHER_CALL),
         },
     ),
-    # of a bool tensor statistics hold only any and all: they do not see which elements a mask hides
+    # of a bool tensor statistics hold how many elements are true: another mask of another count is seen
     (
         "transformer",
         "mask",
         {
             "L0": (ATTENTION, COMPUTES),
-            "L1": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
-            "mix": ("Functional.masked_fill.0.forward", (COMPUTES, ARGUMENT)),
+            "L1": ("Functional.masked_fill.0.forward", ARGUMENT),
+            "mix": ("Functional.masked_fill.0.forward", ARGUMENT),
         },
     ),
     # `.T` calls permute
@@ -87,8 +87,8 @@ FAULTS = [
         "dropout",
         {
             "L0": ("Cell.drop.Dropout.forward.0", COMPUTES),
-            "L1": ("Tensor.__add__.1.forward", CODE),
-            "mix": ("Cell.drop.Dropout.forward.0", COMPUTES),
+            "L1": ("Primitive.dropout.Dropout.0.forward", OTHER_CALL),
+            "mix": ("Primitive.dropout.Dropout.0.forward", OTHER_CALL),
         },
     ),
     (
@@ -124,9 +124,8 @@ FAULTS = [
         "initial weight",
         {
             "L0": ("Cell.second.Dense.forward.0", PARAMETERS),
-            # the framework's dense layer calls primitives: at L1 the weights are not seen
-            "L1": ("Functional.square.0.forward", CODE),
-            "mix": ("Cell.second.Dense.forward.0", PARAMETERS),
+            "L1": ("Primitive.matmul.MatMul.1.forward", PARAMETERS),
+            "mix": ("Primitive.matmul.MatMul.1.forward", PARAMETERS),
         },
     ),
     (

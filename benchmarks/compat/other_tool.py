@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,15 +61,15 @@ class OtherTool:
         return (read_table(tables[0]) if tables else []), done.stdout + done.stderr
 
 
-def install(version: str, environments: Path = ENVIRONMENTS) -> OtherTool:
-    """Make its environment, or take the one that is there."""
+def install(version: str, environments: Path = ENVIRONMENTS, needs: Sequence[str] = NEEDS) -> OtherTool:
+    """Make its environment, with what else is to be in it, or take the one that is there."""
     tool = OtherTool(version, environments.absolute() / version)
     python = str(tool.folder / "bin" / "python")
     if not Path(python).exists():
         _run([sys.executable, "-m", "venv", str(tool.folder)])
     found = subprocess.run([python, "-c", _INSTALLED], env=clean_environment(), capture_output=True, text=True)
     if found.returncode or found.stdout.split()[0] != version:
-        wanted = [f"mindstudio-probe=={version}", *NEEDS, "-c", str(HERE / "constraints.txt")]
+        wanted = [f"mindstudio-probe=={version}", *needs, "-c", str(HERE / "constraints.txt")]
         _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
     return tool
 

@@ -15,7 +15,9 @@
 
 #include <float.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #if !defined(__GNUC__) || !defined(__SIZEOF_INT128__)
@@ -245,11 +247,20 @@ static void take_back(PyThreadState *thread)
         PyEval_RestoreThread(thread);
 }
 
+/* How many of n bools are true; a bool is one byte that is 0 or 1. */
+static int64_t count_true(const uint8_t *p, size_t n)
+{
+    int64_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += p[i] != 0;
+    return total;
+}
+
 static PyObject *of_bools(const uint8_t *p, size_t n)
 {
-    int every = memchr(p, 0, n) == NULL;
-    int any = p[0] != 0 || memcmp(p, p + 1, n - 1) != 0; /* or some element differs from the first, which is 0 */
-    return Py_BuildValue("NNOOiii", PyBool_FromLong(any), PyBool_FromLong(every), Py_None, Py_None, 0, 0, 0);
+    int64_t count = count_true(p, n);
+    return Py_BuildValue("NNOOiiiL", PyBool_FromLong(count > 0), PyBool_FromLong((size_t)count == n), Py_None, Py_None, 0,
+                         0, 0, (long long)count);
 }
 
 static PyObject *of_int64s(const struct array *a, size_t n)
@@ -262,36 +273,51 @@ static PyObject *of_int64s(const struct array *a, size_t n)
                          sqrt(all.squares + all.squares_low), 0, 0, 0);
 }
 
-static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, PyObject *array, PyObject *exact_mean)
+/* What is said of floats and of the integers that fit into double. */
+struct summary {
+    double top, bottom, mean, norm;
+    int64_t nan, up, down;
+};
+
+/* Whether the mean is certain; where a sum cancels too far it is not. */
+static int summarise(const struct array *a, size_t n, floats_pass pass, struct summary *found)
 {
     struct floats all = {.top = -INFINITY, .bottom = INFINITY};
     PyThreadState *thread = release(a, n);
     pass(a->data, n, &all);
     double peak = fmax(all.top, -all.bottom), norm = sqrt(all.squares + all.squares_low);
-    int finite = !all.nan && !all.up && !all.down;
-    if (finite && peak != 0 && !(peak > 0x1p-450 && peak < 0x1p480)) /* only float64 gets there */
+    int finite = !all.nan && !all.up && !all.down, is_float = a->kind != 'i' && a->kind != 'u';
+    if (is_float && finite && peak != 0 && !(peak > 0x1p-450 && peak < 0x1p480)) /* only float64 gets there */
         norm = scaled_norm(a->data, n, peak);
     take_back(thread);
 
     double sum = all.sum + all.sum_low, mean = sum / (double)n;
     all.top += 0.0, all.bottom += 0.0; /* takes the sign from a zero */
-    if (a->kind == 'i' || a->kind == 'u')
-        return Py_BuildValue("NNddiii", PyLong_FromDouble(all.top), PyLong_FromDouble(all.bottom), mean, norm, 0, 0, 0);
-    if (finite && !(all.slack <= 0x1p-42 * fabs(sum)))
-        return Py_BuildValue("ddNdiii", all.top, all.bottom, PyObject_CallFunctionObjArgs(exact_mean, array, NULL), norm,
-                             0, 0, 0);
     if (all.nan)
         all.top = all.bottom = mean = norm = NAN;
     else if (!finite)
         mean = all.up && all.down ? NAN : all.up ? INFINITY : -INFINITY, norm = INFINITY;
-    return Py_BuildValue("ddddLLL", all.top, all.bottom, mean, norm, (long long)all.nan, (long long)all.up,
-                         (long long)all.down);
+    *found = (struct summary){all.top, all.bottom, mean, norm, all.nan, all.up, all.down};
+    return !is_float || !finite || all.slack <= 0x1p-42 * fabs(sum);
+}
+
+static PyObject *of_floats(const struct array *a, size_t n, floats_pass pass, PyObject *array, PyObject *exact_mean)
+{
+    struct summary s;
+    int certain = summarise(a, n, pass, &s);
+    if (a->kind == 'i' || a->kind == 'u')
+        return Py_BuildValue("NNddiii", PyLong_FromDouble(s.top), PyLong_FromDouble(s.bottom), s.mean, s.norm, 0, 0, 0);
+    if (!certain)
+        return Py_BuildValue("ddNdiii", s.top, s.bottom, PyObject_CallFunctionObjArgs(exact_mean, array, NULL), s.norm,
+                             0, 0, 0);
+    return Py_BuildValue("ddddLLL", s.top, s.bottom, s.mean, s.norm, (long long)s.nan, (long long)s.up,
+                         (long long)s.down);
 }
 
 static PyObject *array_struct; /* the name of the attribute */
 
 PyDoc_STRVAR(scan_doc, "scan(array, exact_mean)\n--\n\n"
-                       "The seven values of a Statistic; None for an array that the passes cannot run over as it lies.\n\n"
+                       "The values of a Statistic; None for an array that the passes cannot run over as it lies.\n\n"
                        "`exact_mean(array)` is called where a sum cancels so far that its error could matter.");
 
 static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
@@ -319,6 +345,126 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return found;
 }
 
+/* A text that grows, on the stack: a record's statistics are never longer. */
+struct text {
+    char letters[512];
+    size_t length;
+};
+
+static void put(struct text *to, const char *key, const char *value)
+{
+    size_t before = strlen(key), behind = strlen(value);
+    if (to->length + before + behind >= sizeof to->letters)
+        return;
+    memcpy(to->letters + to->length, key, before);
+    memcpy(to->letters + to->length + before, value, behind + 1);
+    to->length += before + behind;
+}
+
+/* A double as Python's own json module writes it: the shortest text that reads back as the same number. */
+static void put_double(struct text *to, const char *key, double value)
+{
+    char *shortest = isfinite(value) ? PyOS_double_to_string(value, 'r', 0, Py_DTSF_ADD_DOT_0, NULL) : NULL;
+    put(to, key, shortest ? shortest : isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+    PyMem_Free(shortest);
+}
+
+static void put_whole(struct text *to, const char *key, long long value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%lld", value);
+    put(to, key, digits);
+}
+
+static void put_summary(struct text *to, const struct array *a, const struct summary *s)
+{
+    if (a->kind == 'i' || a->kind == 'u') {
+        put_whole(to, "\"Max\":", (long long)s->top);
+        put_whole(to, ",\"Min\":", (long long)s->bottom);
+    } else {
+        put_double(to, "\"Max\":", s->top);
+        put_double(to, ",\"Min\":", s->bottom);
+    }
+    put_double(to, ",\"Mean\":", s->mean);
+    put_double(to, ",\"Norm\":", s->norm);
+    if (s->nan)
+        put_whole(to, ",\"nan_count\":", s->nan);
+    if (s->up)
+        put_whole(to, ",\"positive_inf_count\":", s->up);
+    if (s->down)
+        put_whole(to, ",\"negative_inf_count\":", s->down);
+}
+
+/* Elements at an address: what numpy would say of them, from one letter of numpy's, or 'E' for bfloat16. */
+static floats_pass pass_for_letter(int letter, struct array *a)
+{
+    static const struct {
+        char letter, kind;
+        int itemsize;
+        size_t pass;
+    } KNOWN[] = {
+        {'f', 'f', 4, offsetof(struct passes, float32)}, {'e', 'f', 2, offsetof(struct passes, float16)},
+        {'E', 'f', 2, offsetof(struct passes, bfloat16)}, {'d', 'f', 8, offsetof(struct passes, float64)},
+        {'i', 'i', 4, offsetof(struct passes, int32)},   {'I', 'u', 4, offsetof(struct passes, uint32)},
+        {'h', 'i', 2, offsetof(struct passes, int16)},   {'H', 'u', 2, offsetof(struct passes, uint16)},
+        {'b', 'i', 1, offsetof(struct passes, int8)},    {'B', 'u', 1, offsetof(struct passes, uint8)},
+    };
+    for (size_t i = 0; i < sizeof KNOWN / sizeof *KNOWN; i++)
+        if (KNOWN[i].letter == letter) {
+            a->kind = KNOWN[i].kind, a->itemsize = KNOWN[i].itemsize;
+            return *(const floats_pass *)((const char *)chosen + KNOWN[i].pass);
+        }
+    return NULL;
+}
+
+PyDoc_STRVAR(text_doc, "text(head, address, size, letter)\n--\n\n"
+                       "`head`, then the statistics of `size` contiguous elements at `address` as members of a JSON object.\n\n"
+                       "`letter` is numpy's for the dtype, 'E' for bfloat16; the caller holds the memory. None where the\n"
+                       "passes do not know the dtype, or a sum cancels so far that its error could matter.");
+
+static PyObject *text(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 4)
+        return PyErr_Format(PyExc_TypeError, "text() takes 4 arguments, not %zd", count);
+    void *address = PyLong_AsVoidPtr(args[1]);
+    size_t n = PyLong_AsSize_t(args[2]);
+    const char *letter = PyUnicode_AsUTF8(args[3]);
+    if (PyErr_Occurred())
+        return NULL;
+    struct array a = {.data = address, .itemsize = *letter == 'q' ? 8 : 1};
+    struct text made = {.length = 0};
+    mode before = exact_mode();
+    floats_pass pass = pass_for_letter(*letter, &a);
+    int done = 1;
+    if (!address || !n || (uintptr_t)address % (size_t)a.itemsize)
+        done = 0;
+    else if (pass) {
+        struct summary s;
+        done = summarise(&a, n, pass, &s);
+        put_summary(&made, &a, &s);
+    } else if (*letter == 'q') {
+        struct int64s all = {.top = INT64_MIN, .bottom = INT64_MAX};
+        PyThreadState *thread = release(&a, n);
+        chosen->int64(a.data, n, &all);
+        take_back(thread);
+        put_whole(&made, "\"Max\":", all.top);
+        put_whole(&made, ",\"Min\":", all.bottom);
+        put_double(&made, ",\"Mean\":", (double)all.sum / (double)n);
+        put_double(&made, ",\"Norm\":", sqrt(all.squares + all.squares_low));
+    } else if (*letter == '?') {
+        int64_t trues = count_true(a.data, n);
+        put(&made, "\"Max\":", trues > 0 ? "true" : "false");
+        put(&made, ",\"Min\":", (size_t)trues == n ? "true" : "false");
+        put(&made, ",\"Mean\":null,\"Norm\":null", "");
+        put_whole(&made, ",\"true_count\":", trues);
+    } else
+        done = 0;
+    back_to(before);
+    if (!done)
+        Py_RETURN_NONE;
+    return PyUnicode_FromFormat("%U%s", args[0], made.letters);
+}
+
 PyDoc_STRVAR(choose_doc, "choose(flavour)\n--\n\n"
                          "Use the passes compiled for an instruction set, 'avx2' or 'plain', from now on.\n\n"
                          "False if this processor has none. For tests: the best is chosen at import.");
@@ -335,6 +481,7 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
 
 static PyMethodDef METHODS[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
+    {"text", (PyCFunction)(void (*)(void))text, METH_FASTCALL, text_doc},
     {"choose", choose, METH_O, choose_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -5,6 +5,7 @@ A check knows no place; whoever asks adds where (`sections.checked`).
 
 import json
 import os
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import pairwise
@@ -109,3 +110,27 @@ def folder(value: object) -> Path:
     if os.path.exists(path) and not os.path.isdir(path):  # pathlib's own questions raise on a name that is too long
         raise SettingsError(f"{shown(value)} is a file; name a folder, or a path that does not exist yet")
     return path
+
+
+_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def size(value: object) -> int:
+    """A number of bytes, whole or as a text with a unit: `"20GB"`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    fits = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kmgt]i?b)\s*", value, re.IGNORECASE) if isinstance(value, str) else None
+    if fits:
+        return int(float(fits[1]) * _UNITS[fits[2].lower()])
+    raise SettingsError(f'{shown(value)} is no size; write a number of bytes, or a text such as "20GB" or "512MiB"')
+
+
+def existing(value: object) -> str:
+    """A path that is there, absolute against the working directory of now; an empty text is none."""
+    if not isinstance(value, str | PurePath):
+        raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
+    if not str(value):
+        return ""
+    if "\0" in str(value) or not os.path.exists(value):
+        raise SettingsError(f"{shown(str(value))} does not exist; name a dump, or write \"\"")
+    return str(Path(value).absolute())

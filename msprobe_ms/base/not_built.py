@@ -17,11 +17,12 @@ class NotBuilt:
 
 
 NOT_BUILT = (
-    NotBuilt("task", lambda task: task not in ("statistics", "tensor"), 'the tasks "statistics" and "tensor"'),
-    NotBuilt("level", lambda level: level in ("L2", "debug"), 'the levels "L0", "L1" and "mix"'),
-    NotBuilt("async_dump", bool, "async_dump false"),
-    NotBuilt("summary_mode", lambda mode: mode == "md5", 'summary_mode "statistics"'),
-    NotBuilt("tensor_list", bool, 'an empty tensor_list, and the task "tensor" with a "list"'),
+    NotBuilt(
+        "task",
+        lambda task: task not in ("statistics", "tensor", "structure"),
+        'the tasks "statistics", "tensor" and "structure"',
+    ),
+    NotBuilt("level", lambda level: level == "L2", 'the levels "L0", "L1", "mix" and "debug"'),
 )
 
 

@@ -4,13 +4,13 @@ Users' words (`task`, `level`, `list`, `summary_mode`) stop here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from . import config_file, not_built
-from .checks import flag, folder, one_of, shown, texts
+from .checks import existing, flag, folder, one_of, shown, size, texts
 from .data_mode import DataMode
 from .errors import SettingsError
 from .fields import Where, checked, inert, setting, settings_of
@@ -36,6 +36,10 @@ class Settings:
     async_dump: bool = setting(flag, False)
     precision: str = setting(one_of("high", "low"), "low")
     extra_info: bool = setting(flag, True)
+    names_from: str = setting(existing, "")
+    disk_budget: int = setting(size, 0)
+    gradients: str = setting(one_of("own", "hooks"), "own")
+    dispatch: bool = setting(flag, False)
     enable_dataloader: bool = setting(flag, False, inert=_PYTORCH_ONLY)
     dump_enable: bool | None = setting(flag, None, inert=_PYTORCH_ONLY)
     risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=_PYTORCH_ONLY)
@@ -122,6 +126,9 @@ def meant(given: Mapping[str, object], origin: Origin) -> Settings:
         raise SettingsError(f"{origin.common('dump_path')}: {what}")
     section = _section(values.get("task", Settings.task), given, origin)
     settings = Settings(**values, section=section)
+    if settings.task == "structure" and settings.level not in ("L0", "mix"):
+        once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
+        settings = replace(settings, level="mix")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings

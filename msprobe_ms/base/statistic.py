@@ -1,11 +1,10 @@
-"""The statistics of one tensor: extremes, mean, norm, what is not finite, and the digest of its bytes.
+"""The statistics of one tensor: extremes, mean, norm, and what is not finite.
 
 One fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both give the same
 extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
 """
 
 import math
-import zlib
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,7 +25,10 @@ _BLOCK = 1 << 15  # elements: as float64, a block and what is made of it stay in
 
 
 class Statistic(NamedTuple):
-    """Max, min, mean and L2 norm of one tensor (None where it has none), and how many elements are not finite."""
+    """Max, min, mean and L2 norm of one tensor (None where it has none), and how many elements are not finite.
+
+    `true_count` says how many elements of a bool tensor are true; of others it is 0.
+    """
 
     max: Number
     min: Number
@@ -35,6 +37,7 @@ class Statistic(NamedTuple):
     nan_count: int = 0
     positive_inf_count: int = 0
     negative_inf_count: int = 0
+    true_count: int = 0
 
 
 def statistic(array: Array) -> Statistic:
@@ -48,7 +51,7 @@ def statistic(array: Array) -> Statistic:
       both of them, NaN.
     - Integers of every width: `max` and `min` are exact Python ints; the sum is exact, `mean` off by two roundings
       at most, `norm` as above.
-    - bool: `max` is any, `min` is all, both bool; no mean, no norm.
+    - bool: `max` is any, `min` is all, both bool; no mean, no norm; `true_count` counts.
     - complex64, complex128: of the absolute values as `np.abs` rounds them, to half the width.
     - Empty arrays, text, dates, objects and records have no statistic. Wider floats are rounded to float64 first.
     """
@@ -63,18 +66,14 @@ def statistic(array: Array) -> Statistic:
         return _by_numpy(array.reshape(-1))
 
 
-def digest(array: Array) -> str:
-    """CRC-32 of the elements' bytes in C order, as eight lower-case hex digits; bfloat16 is widened first."""
-    flat = np.ascontiguousarray(widen(array)).reshape(-1)
-    return f"{zlib.crc32(flat.view(np.uint8).data):08x}"
+def is_bfloat16(array: Array) -> bool:
+    """Whether this is bfloat16, known by its type's name: numpy has none, so frameworks register their own."""
+    return array.itemsize == 2 and array.dtype.type.__name__ == "bfloat16"
 
 
 def widen(array: Array) -> Array:
-    """A bfloat16 array as float32, which holds each of its values; every other array as it is.
-
-    bfloat16 is known by its type's name: numpy has none, so each framework registers one of its own.
-    """
-    if array.dtype.itemsize != 2 or array.dtype.type.__name__ != "bfloat16":
+    """A bfloat16 array as float32, which holds each of its values; every other array as it is."""
+    if not is_bfloat16(array):
         return array
     wide = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32)
     wide <<= 16  # a bfloat16 is the upper half of a float32; a cast would go element by element
@@ -99,7 +98,8 @@ def _by_numpy(array: Array) -> Statistic:
     """The statistics of a plain, flat, non-empty array without the kernel."""
     kind = array.dtype.kind
     if kind == "b":
-        return Statistic(bool(array.any()), bool(array.all()), None, None)
+        count = int(np.count_nonzero(array))
+        return Statistic(count > 0, count == array.size, None, None, true_count=count)
     return _of_floats(array) if kind == "f" else _of_integers(array)
 
 

@@ -61,17 +61,26 @@ def _dump(folder: Path, journal: Journal, rebuilt: bool) -> Iterator[str]:
 def _merged(texts: list[str]) -> str:
     """One entry from its parts, key by key, a later value for the same key in place of the earlier one.
 
-    Only the lists of missing parts are joined: each part knows of its own.
+    Only the lists of missing parts are joined: each part knows of its own. What a user saved (level debug) may be a
+    record or a list, which has no parts: the later one stands in place of the earlier one.
     """
     if len(texts) == 1:
         return texts[0]
-    whole: dict[str, Any] = {}
+    whole: Any = {}
     for text in texts:
         part = json.loads(text)
+        if not (_has_parts(whole) and _has_parts(part)):
+            whole = part
+            continue
         if isinstance(whole.get("missing"), list) and isinstance(part.get("missing"), list):
             part["missing"] = whole["missing"] + part["missing"]
         whole.update(part)
     return encode(whole)
+
+
+def _has_parts(entry: Any) -> bool:
+    """Whether an entry is an object of parts, and not one record."""
+    return isinstance(entry, dict) and not isinstance(entry.get("type"), str)
 
 
 def _stacks(journal: Journal) -> Iterator[str]:

@@ -34,12 +34,10 @@ def stack_line(number: int, frames: Sequence[str]) -> bytes:
     return f"S\t{number}\t{encode(list(frames))}\n".encode("ascii")
 
 
-def call_line(name: str, parent: str | None, stack: int | None, entry: Mapping[str, Any] | None) -> bytes:
-    """One execution of a call, or a later part of its entry."""
-    return (
-        f"C\t{quote(name)}\t{'' if parent is None else quote(parent)}\t{'' if stack is None else stack}"
-        f"\t{'' if entry is None else encode(entry)}\n"
-    ).encode("ascii")
+def call_line(name: str, parent: str | None, stack: int | None, entry: str | None) -> bytes:
+    """One execution of a call, or a later part of its entry, which is JSON in ASCII without line ends and tabs."""
+    enclosing = "" if parent is None else quote(parent)
+    return f"C\t{quote(name)}\t{enclosing}\t{'' if stack is None else stack}\t{entry or ''}\n".encode("ascii")
 
 
 def missing_line(name: str, part: str, cause: str) -> bytes:
@@ -89,10 +87,8 @@ def _take(journal: Journal, fields: list[str], verify: bool) -> None:
             parent = _unquote(quoted_parent) if quoted_parent else None
             number = int(stack) if stack else None
             if entry:
-                if verify:
-                    _object(entry)
-                elif not (entry.startswith("{") and entry.endswith("}")):
-                    raise ValueError("an entry is an object")
+                # What a user saves may be any value; what is called has parts.
+                _check_entry(entry, verify, journal.header.get("level") == "debug")
                 journal.entries.setdefault(name, []).append(entry)
             if number is not None:
                 journal.stack_of.setdefault(name, number)
@@ -110,6 +106,14 @@ def _take(journal: Journal, fields: list[str], verify: bool) -> None:
             journal.extra_info = _object(switches).get("extra_info") is not False
         case _:
             raise ValueError("no line of a journal")
+
+
+def _check_entry(entry: str, verify: bool, any_value: bool) -> None:
+    """ValueError unless an entry is a whole object, or with `any_value` a whole JSON value."""
+    if verify:
+        json.loads(entry) if any_value else _object(entry)
+    elif entry[-1] == "!" if any_value else (entry[0], entry[-1]) != ("{", "}"):
+        raise ValueError("an entry is an object, and never torn")
 
 
 def _unquote(text: str) -> str:

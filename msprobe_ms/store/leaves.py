@@ -144,7 +144,7 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
         return Statistics(top, bottom, mean, norm)
     if not any(key in node for key in _STATISTICS):
         return None
-    return Statistics(_number(top), _number(bottom), _number(mean), _number(norm))
+    return Statistics(_number(top), _number(bottom), _number(mean), _number(norm), _number(node.get("true_count")))
 
 
 def _number(value: Any) -> Number:

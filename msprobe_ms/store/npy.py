@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NO_LINK
+from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK
+from msprobe.base.statistic import is_bfloat16, widen
 
 Array = np.ndarray[Any, Any]
 Dtype = np.dtype[Any]
@@ -22,28 +23,42 @@ _format: Any = np.lib.format  # numpy 1 gives this module no types
 # Bool, integers, floats and complex numbers. Objects would need pickle, which runs what a file says.
 _KINDS = "?buifc"
 
+_HEADER_SIZE = 128
+_BLOCK = 1 << 17  # elements of bfloat16 that are widened at once
+
 # Longer headers are no header of a plain array; numpy draws the same line since 1.24.
 _HEADER_LIMIT = 10_000
 
 
+def is_storable(array: Array) -> bool:
+    """Whether an array holds numbers, which is all that is ever written or read."""
+    return array.dtype.kind in _KINDS or is_bfloat16(array)
+
+
+def stored_size(array: Array) -> int:
+    """So many bytes an array takes on the disk; a header of more than 32 dimensions may take more."""
+    return _HEADER_SIZE + array.nbytes * (2 if is_bfloat16(array) else 1)
+
+
 def write_npy(path: str, array: Array) -> None:
-    """Write an array whole, numpy format 1.0, its own dtype, in C order.
+    """Write an array whole, numpy format 1.0, its own dtype (bfloat16 becomes float32), in C order.
 
     OSError when the disk refuses, and no part of the file stays; DumpError for an array of objects or records. A file
     that is there already is replaced in one stroke, because a finished record may name it.
     """
-    if array.dtype.kind not in _KINDS:
+    if not is_storable(array):
         raise DumpError(f"{path}: an array of {array.dtype} cannot be stored as a tensor; pass numbers")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
-    head = _header(array.dtype, array.shape)
-    body = memoryview(array.reshape(-1).view(np.uint8).data)
     flags = os.O_WRONLY | os.O_CREAT | NO_LINK
     try:
-        _fill(path, os.open(path, flags | os.O_EXCL, FILE_MODE), head, body)
+        _fill(path, os.open(path, flags | os.O_EXCL, FILE_MODE), array)
     except FileExistsError:
-        _fill(path + ".part", os.open(path + ".part", flags | os.O_TRUNC, FILE_MODE), head, body)
-        os.replace(path + ".part", path)
+        folder, name = os.path.split(path)
+        # Of the longest names the end, where they differ; two such files are not replaced at the same moment.
+        part = os.path.join(folder, f"{os.fsencode(name)[5 - NAME_LIMIT :].decode('utf-8', 'ignore')}.part")
+        _fill(part, os.open(part, flags | os.O_TRUNC, FILE_MODE), array)
+        os.replace(part, path)
 
 
 @lru_cache(maxsize=4096)
@@ -55,23 +70,35 @@ def _header(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
     return made.getvalue()
 
 
-def _fill(path: str, number: int, head: bytes, body: memoryview) -> None:
+def _fill(path: str, number: int, array: Array) -> None:
     try:
-        done = os.writev(number, [head, body])
-        if done < len(head):
-            head, done = head[done:], 0
-            while head:
-                head = head[os.write(number, head) :]
+        if is_bfloat16(array):
+            _write(number, _header(np.dtype(np.float32), array.shape))
+            flat = array.reshape(-1)
+            for start in range(0, flat.size, _BLOCK):
+                _write(number, _bytes(widen(flat[start : start + _BLOCK])))
         else:
-            done -= len(head)
-        while done < len(body):
-            done += os.write(number, body[done:])
+            _write(number, _header(array.dtype, array.shape), _bytes(array))
     except BaseException:
         with suppress(OSError):
             os.unlink(path)
         raise
     finally:
         os.close(number)
+
+
+def _bytes(array: Array) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8).data)
+
+
+def _write(number: int, *pieces: bytes | memoryview) -> None:
+    """Write the pieces one after the other, usually at once; the kernel takes 2 GiB at most."""
+    done = os.writev(number, pieces)
+    for piece in pieces:
+        skip = min(done, len(piece))
+        done -= skip
+        while skip < len(piece):
+            skip += os.write(number, piece[skip:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,15 +111,23 @@ def tensor_path(dump: Dump, record: Record) -> Path:
     name = record.file
     if not name:
         raise DumpError(f"{dump.where}: {record.name} has no tensor; collect with task `tensor` to compare elements")
-    folder = os.path.join(dump.folder, layout.TENSORS)
+    try:
+        return tensor_file(dump.folder, name)
+    except DumpError as err:
+        raise DumpError(f"{dump.where}: {record.name} names {err}") from None
+
+
+def tensor_file(dump: str | Path, name: str) -> Path:
+    """Where the file `name` of a dump's folder is; DumpError where it is not opened."""
+    folder = os.path.join(dump, layout.TENSORS)
+    path = os.path.join(folder, name)
     if name.endswith(".pt"):
         raise DumpError(
-            f"{os.path.join(folder, name)}: is a pickle of torch, which can run code and is never opened; collect with "
-            "this tool, or store it with numpy.save and name the npy in dump.json"
+            f"{path}, a pickle of torch, which can run code and is never opened; collect with this tool, or store it "
+            "with numpy.save and name the npy in dump.json"
         )
-    path = os.path.join(folder, name)
     if name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
-        raise DumpError(f"{dump.where}: {record.name} names {name!r}, which is outside {layout.TENSORS}; not opened")
+        raise DumpError(f"{name!r}, which is outside {layout.TENSORS}; not opened")
     return Path(path)
 
 

@@ -13,12 +13,16 @@ Number = int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none."""
+    """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none.
+
+    `true_count` says how many elements of a bool tensor are true; None where the dump does not say.
+    """
 
     max: Number
     min: Number
     mean: Number
     norm: Number
+    true_count: Number = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,37 +16,60 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, safe_name
-from msprobe.base.log import logger
-from msprobe.base.statistic import widen
+from msprobe.base.log import logger, once
 
 from . import layout
 from .assemble import assemble
+from .behind import LIMIT, Behind
+from .budget import Budget
 from .claim import claim
 from .journal import TORN, call_line, header_line, missing_line, read_journal, stack_line
-from .npy import write_npy
+from .lost import leave_out
+from .npy import stored_size
+
+# Bytes of a whole path, without the NUL that ends it. Shorter ones need no look at their encoding.
+_PATH_LIMIT = 4095
+_PATH_SURE = 1000
 
 
 class Writer:
     """Writes one dump. Whatever dump the folder held before is replaced.
 
     `header` is what dump.json says above its data (`task`, `level`, `framework`, `run`...). Without `extra_info` there
-    will be no stack.json and no construct.json. Safe to use from several threads. A forked child writes nothing: its
-    calls return at once. OSError where the folder or the journal cannot be made, UsageError where another process
-    writes the same dump.
+    will be no stack.json and no construct.json. So many bytes of tensors as `limit` says may wait to be written; None:
+    half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
+
+    Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
+    or the journal cannot be made, UsageError where another process writes the same dump.
     """
 
-    def __init__(self, folder: Path, header: Mapping[str, Any], *, extra_info: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        header: Mapping[str, Any],
+        *,
+        extra_info: bool = True,
+        limit: int | None = LIMIT,
+        budget: Budget | None = None,
+    ) -> None:
         # The training may change its working directory.
         self._folder = folder = folder.absolute()
         make_folder(folder)
-        self._pid = os.getpid()
+        # False in forked children. To ask for the process's number each time would cost more than all the rest here.
+        self._is_here = True
         # Re-entrant: a signal handler may ask for the assembly while a line is on its way.
         self._lock = threading.RLock()
         self._stacks: dict[tuple[str, ...], int] = {}
         self._torn = False
         self._owed: list[bytes] = []
         self._dirty = True
-        self._tensors = ""
+        # A signal handler that comes in between leaves the files to the assembly that it interrupts.
+        self._assembles = False
+        self._behind = Behind(limit)
+        self._budget = budget
+        self._tensors = f"{folder / layout.TENSORS}{os.sep}"
+        self._has_tensors = False
+        self._said: set[str] = set()
         journal = claim(folder / layout.JOURNAL, create=True)
         if journal is None:
             raise UsageError(
@@ -57,6 +80,7 @@ class Writer:
         # Also without close(): a writer that is forgotten must not keep others out.
         self._let_go = weakref.finalize(self, os.close, journal)
         self._let_go.atexit = False
+        weakref.finalize(self, self._behind.end).atexit = False
         _watch_forks(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
@@ -77,7 +101,7 @@ class Writer:
         known = self._stacks.get(frames)
         if known is not None:
             return known
-        if os.getpid() != self._pid:  # before the lock, which the fork may have left closed for ever
+        if not self._is_here:  # before the lock, which the fork may have left closed for ever
             return 0
         with self._lock:
             number = self._stacks.get(frames, len(self._stacks))
@@ -86,17 +110,18 @@ class Writer:
                 self._stacks[frames] = number
             return number
 
-    def call(self, name: str, parent: str | None, stack: int | None, entry: Mapping[str, Any] | None) -> None:
+    def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
         """Write down that a call ran, or a further part of its entry; without entry it ran and was not collected.
 
-        The tensors that the entry names must have been written before. OSError when the disk refuses.
+        `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. The tensors that
+        it names must have been given before. OSError when the disk refuses.
         """
-        if os.getpid() == self._pid:
+        if self._is_here:
             self._append(call_line(name, parent, stack, entry))
 
     def missing(self, name: str, part: str, cause: str) -> None:
         """Write down what could not be collected; on a full disk it is kept until there is room."""
-        if os.getpid() != self._pid:
+        if not self._is_here:
             return
         line = missing_line(name, part, cause)
         try:
@@ -106,54 +131,97 @@ class Writer:
             self._dirty = True
 
     def tensor(self, data_name: str, array: np.ndarray[Any, Any]) -> str:
-        """Write a tensor completely and return the name of its file, which the record shall carry.
+        """Have a copy of a tensor written; gives the name of its file for the record, or "" if it is not saved.
 
-        Any dtype of numbers; bfloat16 becomes float32. OSError when the disk refuses, and no part of the file stays;
-        DumpError for arrays that hold no numbers.
+        Any dtype of numbers; bfloat16 becomes float32. A tensor is not saved where the budget is used up or its path
+        would be too long, and the dump says so. One that the disk refuses later is left out of the records and noted
+        when the dump is assembled. OSError where it refuses at once; DumpError for arrays that hold no numbers.
         """
         name = safe_name(data_name)
-        if os.getpid() != self._pid:
+        if not self._is_here:
             return name
-        if not self._tensors:
+        if self._fd < 0:
+            raise UsageError(self._closed())
+        path = self._tensors + name
+        if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
+            self._leave_out("the path of a tensor is longer than a file system takes; choose a shorter dump_path", name)
+            return ""
+        if self._budget is not None and not self._budget.take(stored_size(array)):
+            used_up = f"the disk budget of {self._budget.total} bytes is used up"
+            self._leave_out(f"{used_up}; raise disk_budget, or collect less with step, scope or list", name)
+            return ""
+        if not self._has_tensors:
             make_folder(self._folder / layout.TENSORS)
-            self._tensors = f"{self._folder / layout.TENSORS}{os.sep}"
-        write_npy(self._tensors + name, widen(array))
+            self._has_tensors = True
+        self._dirty = True
+        self._behind.write(path, array)
         return name
+
+    def _leave_out(self, cause: str, name: str) -> None:
+        """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
+        if cause not in self._said:
+            self._said.add(cause)
+            self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
+            once(cause, f"{self._folder}: {cause}; statistics go on, {name} and later tensors are not saved")
+
+    def flush(self) -> None:
+        """Wait until the tensors that were given are written."""
+        if self._is_here:
+            self._behind.drain()
 
     def assemble(self) -> None:
         """Bring the JSON files up to date; the journal stays. OSError when the disk refuses, the old files stay."""
-        if os.getpid() != self._pid:
+        if not self._is_here:
             return
         with self._lock:
-            if not self._dirty:
+            if not self._dirty or self._assembles:
                 return
-            journal = read_journal(self._folder / layout.JOURNAL)
-            journal.missing.extend(line.decode("ascii").rstrip("\n").split("\t")[1] for line in self._owed)
-            assemble(self._folder, journal)
-            self._dirty = False
+            self._assembles, self._dirty = True, False
+            try:
+                self._assemble()
+            except BaseException:
+                self._dirty = True
+                raise
+            finally:
+                self._assembles = False
+
+    def _assemble(self) -> None:
+        journal = read_journal(self._folder / layout.JOURNAL)
+        # Not before: what a line names that was read was given before it, so it is written now.
+        self._behind.drain()
+        failed = dict(self._behind.failed)
+        if failed:
+            leave_out(journal, lambda file: failed.get(self._tensors + file, ""))
+        journal.missing.extend(line.decode("ascii").rstrip("\n").split("\t")[1] for line in self._owed)
+        assemble(self._folder, journal)
 
     def close(self) -> None:
         """Bring the JSON files up to date and remove the journal; the dump is finished. A second close does nothing.
 
         OSError when the disk refuses: the journal then stays for `msprobe doctor`.
         """
-        if os.getpid() != self._pid:
+        if not self._is_here:
             return
         with self._lock:
-            if self._fd < 0:
+            if self._fd < 0 or self._assembles:
                 return
             try:
                 self.assemble()
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
+                self._behind.end()
                 self._let_go()
                 self._fd = -1
 
+    def _closed(self) -> str:
+        return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
+
     def _append(self, line: bytes) -> None:
         """Hand a line over in one write, after what an earlier failure still owes."""
-        with self._lock:
+        self._lock.acquire()  # not by `with`, which takes twice the time (150 ns of Python 3.11 instead of 70)
+        try:
             if self._fd < 0:
-                raise UsageError(f"{self._folder}: the dump is closed; what comes later belongs to the next step")
+                raise UsageError(self._closed())
             if self._torn or self._owed:
                 line = b"".join((TORN if self._torn else b"", *self._owed, line))
             done = 0
@@ -166,6 +234,8 @@ class Writer:
             self._torn = False
             self._owed.clear()
             self._dirty = True
+        finally:
+            self._lock.release()
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
@@ -186,3 +256,4 @@ def _let_go_all() -> None:
         with suppress(OSError):
             writer._let_go()
         writer._fd = -1
+        writer._is_here = False

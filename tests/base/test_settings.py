@@ -137,12 +137,9 @@ def test_configurations_that_users_have_load_without_a_note(name, notes):
     assert notes() == []
 
 
-def test_a_users_debug_configuration_is_meant_but_not_built():
-    path = CONFIGS / "debug.json"
-    given = json.loads(path.read_text())
-    settings = meant(given, Origin(str(path)))
+def test_a_users_debug_configuration_is_meant():
+    settings = load(CONFIGS / "debug.json")
     assert (settings.level, settings.section) == ("debug", StatisticsSettings())
-    assert refusal(path).startswith(f'{path}, level: "debug" is known, but this version does not have it yet;')
 
 
 def test_the_dump_path_may_hold_spaces_and_any_script(config, tmp_path):
@@ -203,6 +200,10 @@ def test_a_description_speaks_the_users_words(config, tmp_path, monkeypatch):
         "async_dump": False,
         "precision": "low",
         "extra_info": True,
+        "names_from": "",
+        "disk_budget": 0,
+        "gradients": "own",
+        "dispatch": False,
         "statistics": {
             "scope": [],
             "list": ["relu"],
@@ -384,17 +385,11 @@ def test_a_yaml_file_is_no_configuration():
 # Known, and not built yet
 
 LATER = [
-    ({"task": "structure"}, "task"),
     ({"task": "overflow_check", "overflow_check": {"overflow_nums": -1}}, "task"),
     ({"task": "free_benchmark"}, "task"),
     ({"task": "grad_probe"}, "task"),
     ({"task": "exception_dump"}, "task"),
     ({"level": "L2"}, "level"),
-    ({"level": "debug"}, "level"),
-    ({"async_dump": True}, "async_dump"),
-    ({"statistics": {"summary_mode": "md5"}}, "statistics.summary_mode"),
-    ({"statistics": {"tensor_list": ["softmax"]}}, "statistics.tensor_list"),
-    ({"task": "tensor", "tensor": {"summary_mode": "md5"}}, "tensor.summary_mode"),
 ]
 
 
@@ -407,10 +402,10 @@ def test_what_is_not_built_yet_says_so_and_what_there_is(config, given, where):
 
 
 def test_what_is_not_built_yet_is_refused_as_an_argument_too():
-    said = refusal(level="debug")
+    said = refusal(level="L2")
     assert said == (
-        'argument "level" of PrecisionDebugger: "debug" is known, but this version does not have it yet; '
-        'use what it has: the levels "L0", "L1" and "mix"'
+        'argument "level" of PrecisionDebugger: "L2" is known, but this version does not have it yet; '
+        'use what it has: the levels "L0", "L1", "mix" and "debug"'
     )
 
 
@@ -523,3 +518,33 @@ def test_the_example_of_the_documentation_loads(page, tmp_path):
     settings = load(path)
     assert (settings.rank, settings.step) == ((0, 4, 5, 6), (1, 10, 11, 12))
     assert settings.section.patterns == ("decoder.layers.0",)
+
+
+# What this tool adds
+
+
+@pytest.mark.parametrize(
+    ("written", "meant_bytes"),
+    [(0, 0), (123, 123), ("20GB", 20 * 10**9), ("1.5 KiB", 1536), ("7mb", 7_000_000), ("2TiB", 2 * 2**40)],
+)
+def test_a_disk_budget_is_bytes_or_a_text_with_a_unit(config, written, meant_bytes):
+    assert load(config(disk_budget=written)).disk_budget == meant_bytes
+
+
+@pytest.mark.parametrize("written", [-1, True, 1.5, "20", "GB", "-3GB", "3 apples", []])
+def test_a_disk_budget_that_is_no_size_is_refused(config, written):
+    assert 'is no size; write a number of bytes, or a text such as "20GB"' in refusal(config(disk_budget=written))
+
+
+def test_names_come_from_a_dump_that_is_there(config, tmp_path):
+    golden = tmp_path / "golden"
+    golden.mkdir()
+    assert load(config(names_from=str(golden))).names_from == str(golden)
+    assert load(config(names_from="")).names_from == ""
+    assert "does not exist; name a dump" in refusal(config(names_from=str(tmp_path / "nowhere")))
+
+
+@pytest.mark.parametrize(("level", "taken"), [("L0", "L0"), ("mix", "mix"), ("L1", "mix"), ("debug", "mix")])
+def test_a_structure_has_cells(config, notes, level, taken):
+    assert load(config(task="structure", level=level)).level == taken
+    assert any("structure" in note for note in notes()) == (level != taken)

@@ -1,95 +1,52 @@
-"""The debugger never changes the training: processes with and without it are compared bit by bit."""
+"""The debugger never changes the training: processes with and without it are compared bit by bit.
 
+Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network; `make verify` runs it and
+writes docs/bit-identity.md) four runs of each network are taken here by a fixed rule, `covering` in
+tests/training/bits.py: every network is run at every level, with every task and in both modes, and over all networks
+every level meets every task and every mode. Each run is compared with two bare ones in its mode, which must agree
+among themselves, and each step of its dump with a count by hand (tests/training/calls.py).
+"""
+
+import importlib
 import json
 import os
 import subprocess
 import sys
+from concurrent.futures import Future
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 TRAINING = Path(__file__).parents[1] / "training"
-NETS = ("branching", "shared", "in_place", "dict_outputs", "recomputed", "tied", "own_gradient")
-STEPS = 10
-
-# Counted by hand from tests/training/nets.py, for one step: forward and backward calls of cells and of APIs. Where
-# backward is less than forward, the reason stands beside it.
-EXPECTED = {
-    "branching": (7, 7, 25, 25),
-    "shared": (3, 3, 12, 12),
-    "in_place": (2, 2, 11, 11),
-    "dict_outputs": (3, 3, 12, 11),  # tanh of "aux" is used by nobody
-    # the second run in backward calls norm and linear and the block's 10 APIs again, and the framework's stop_gradient;
-    # the first run has no graph
-    "recomputed": (6, 4, 26, 15),
-    "tied": (2, 2, 9, 9),
-    # doubling's own `bprop` calls `dout * 2` in backward; the multiplication inside the cell with `bprop` has no graph
-    "own_gradient": (4, 4, 9, 7),
-}
+sys.path.append(str(TRAINING))  # the files there stand beside each other, as train.py needs them
+bits, calls, grid = (importlib.import_module(name) for name in ("bits", "calls", "grid"))
+STEPS = 20
 
 
-def run(net, *options):
-    """Digest of a training in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "train.py", net, "--steps", str(STEPS), *options],
-        cwd=TRAINING,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "MSPROBE_LOG_LEVEL": "2"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.split()[-1]
+@pytest.mark.parametrize("net", bits.NETS)
+def test_training_is_bit_identical_with_the_debugger(net):
+    runs = [run for run in bits.covering() if run.net == net]
+    outcomes = bits.judge_all(runs, STEPS, bits.processes())
+    assert {run: (outcome.word, outcome.why) for run, outcome in outcomes.items()} == dict.fromkeys(runs, ("equal", ""))
 
 
-@pytest.fixture(scope="module")
-def bare():
-    """Digest of each bare training, asked for once; two bare runs must agree before anything can be compared."""
-    known = {}
-
-    def digest(net, *options):
-        key = (net, options)
-        if key not in known:
-            first, second = run(net, *options), run(net, *options)
-            assert first == second, f"{net} is not reproducible without the tool: no control"
-            known[key] = first
-        return known[key]
-
-    return digest
+def test_what_is_run_here_covers_the_grid():
+    runs = bits.covering()
+    assert len(bits.NETS) >= 12
+    assert set(runs) <= set(bits.grid())
+    assert len(bits.grid()) == len(bits.NETS) * 24
+    both = (False, True)
+    assert {(r.net, r.level) for r in runs} == set(product(bits.NETS, bits.LEVELS))
+    assert {(r.net, r.task) for r in runs} == set(product(bits.NETS, bits.TASKS))
+    assert {(r.net, r.asynchronous) for r in runs} == set(product(bits.NETS, both))
+    assert {(r.level, r.task, r.asynchronous) for r in runs} == set(product(bits.LEVELS, bits.TASKS, both))
 
 
-def counts(step):
-    """(forward cells, backward cells, forward APIs, backward APIs) of a step's dump."""
-    names = json.loads((step / "rank" / "dump.json").read_text())["data"]
-    cells = [n for n in names if n.startswith("Cell.") and "parameters_grad" not in n]
-    apis = [n for n in names if not n.startswith("Cell.")]
-    return tuple(sum(d in n for n in group) for group in (cells, apis) for d in (".forward", ".backward"))
-
-
-@pytest.mark.parametrize("task", ["statistics", "tensor"])
-@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
-@pytest.mark.parametrize("net", NETS)
-def test_training_is_bit_identical_with_the_debugger(net, level, task, bare, tmp_path):
-    assert run(net, "--collect", str(tmp_path), "--level", level, "--task", task) == bare(net)
-    forward_cells, backward_cells, forward_apis, backward_apis = EXPECTED[net]
-    if level == "L0":
-        forward_apis = backward_apis = 0
-    if level == "L1":
-        forward_cells = backward_cells = 0
-    expected = (forward_cells, backward_cells, forward_apis, backward_apis)
-    assert [counts(tmp_path / f"step{s}") for s in range(STEPS)] == [expected] * STEPS
-
-
-@pytest.mark.parametrize("net", ["branching", "in_place"])
-def test_training_is_bit_identical_in_the_asynchronous_pipeline(net, bare, tmp_path):
-    assert run(net, "--asynchronous", "--collect", str(tmp_path), "--level", "mix") == bare(net, "--asynchronous")
-    assert counts(tmp_path / "step9") == EXPECTED[net]
-
-
-def test_a_full_disk_changes_nothing_but_the_dump(bare, tmp_path):
+def test_a_full_disk_changes_nothing_but_the_dump(tmp_path):
     """No file may grow beyond 12 kB: every step's journal is refused half-way, and the training does not feel it."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, "branching", "--steps", str(STEPS), "--collect", str(tmp_path)],
+        [sys.executable, "-c", FULL_DISK, "branching", "--steps", "10", "--collect", str(tmp_path)],
         cwd=TRAINING,
         capture_output=True,
         text=True,
@@ -97,7 +54,7 @@ def test_a_full_disk_changes_nothing_but_the_dump(bare, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split()[-1] == bare("branching")
+    assert done.stdout.split()[-1] == bits.digest("branching", 10)
     said = [line for line in done.stderr.splitlines() if line.startswith("msprobe")]
     assert said
     assert len(said) < 5, "once per cause"
@@ -112,3 +69,65 @@ sys.argv[0] = "train.py"
 sys.path.insert(0, ".")
 runpy.run_path("train.py", run_name="__main__")
 """
+
+
+# ---- the judge of these tests and of `make verify` -------------------------------------------------------------------
+
+
+def given(digest):
+    done = Future()
+    done.set_result(digest)
+    return done
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Lets a training be one that gives `digest` and leaves the dump of one forward call of Functional.relu a step."""
+
+    def make(digest, apis=1):
+        def train(net, steps, *options):
+            folder = Path(options[options.index("--collect") + 1])
+            for step in range(steps):
+                (folder / f"step{step}" / "rank").mkdir(parents=True)
+                data = {f"Functional.relu.{n}.forward": {} for n in range(apis)}
+                (folder / f"step{step}" / "rank" / "dump.json").write_text(json.dumps({"data": data}))
+            return digest
+
+        monkeypatch.setattr(bits, "digest", train)
+        monkeypatch.setitem(bits.CALLS, "one", calls.Calls(apis=(1, 0)))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("word", "control", "digest", "apis"),
+    [
+        ("equal", ("a", "a"), "a", 1),
+        ("different", ("a", "a"), "b", 1),
+        ("no control", ("a", "b"), "a", 1),
+        ("miscounted", ("a", "a"), "a", 2),
+        ("miscounted", ("a", "a"), "a", 0),
+    ],
+)
+def test_the_judge_of_bits_tells_each_case(word, control, digest, apis, pretend):
+    pretend(digest, apis)
+    assert bits.judge(bits.Run("one", "L1", "statistics", False), 3, [given(each) for each in control]).word == word
+
+
+def test_a_training_that_fails_is_told_with_its_last_words():
+    outcome = bits.judge(bits.Run("shared", "L9", "statistics", False), 1, [given("a"), given("a")])
+    assert outcome.word == "failed"
+    assert "SettingsError" in outcome.why
+    assert "\n" not in outcome.why
+
+
+def test_the_grid_takes_up_what_was_done_under_the_same_header_only(tmp_path):
+    results = tmp_path / "results.jsonl"
+    run = '{"net": "tied", "level": "L0", "task": "md5", "asynchronous": true}'
+    outcome = '{"word": "equal", "seconds": 2.0, "why": ""}'
+    results.write_text(f'{{"steps": 20}}\n[{run}, {outcome}]\n[{run[:30]}')
+    known = {bits.Run("tied", "L0", "md5", True): bits.Outcome("equal", 2.0)}
+    assert grid.done_before(results, {"steps": 20}) == known
+    assert grid.done_before(results, {"steps": 10}) == {}
+    row = next(line for line in grid.page(known, {"steps": 20}).splitlines() if line.startswith("| tied | L0 |"))
+    assert row == "| tied | L0 | not run | not run | not run | equal | not run | not run | 2 |"

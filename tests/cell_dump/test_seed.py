@@ -167,6 +167,22 @@ def test_dropout_passes_values_through_until_it_is_restored(tmp_path):
     assert names == ["Dropout", "Dropout", "Dropout2D", "DropoutExt"], "kernels are found by these names"
 
 
+def test_a_layer_that_exists_stays_as_it_is_and_one_made_in_between_keeps_dropping_nothing(tmp_path):
+    script = DROPOUT + (
+        "passes = lambda layer: bool((layer.set_train()(x) == x).all())\n"
+        "before = nn.Dropout(p=0.5)\n"
+        "seed_all(1, mode=None, rm_dropout=True)\n"
+        "between = nn.Dropout(p=0.5)\n"
+        "seed_all(2, mode=None, rm_dropout=False)\n"
+        "later = nn.Dropout(p=0.5)\n"
+        "during = [passes(before), passes(between), passes(later)]\n"
+        "restore_dropout()\n"
+        "print(json.dumps([during, passes(between), passes(nn.Dropout(p=0.5))]))\n"
+    )
+    # rm_dropout=False removes nothing, and gives nothing back
+    assert run(script, tmp_path) == [[False, True, True], True, False]
+
+
 def test_importing_the_module_imports_no_framework_and_seeds_nothing(tmp_path):
     script = (
         "import json, random, sys\n"

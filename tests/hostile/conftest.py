@@ -28,8 +28,9 @@ def dump(tmp_path):
         "data_name": FILE,
     }
     parent = "Cell.a.A.forward.0"
-    writer.call(NAME, parent, writer.stack(["File a.py, line 1, in f, \n x"]), {"input_args": [leaf], "output": [None]})
-    writer.call(parent, None, None, {"input_args": [], "output": [leaf]})
+    entry = json.dumps({"input_args": [leaf], "output": [None]})
+    writer.call(NAME, parent, writer.stack(["File a.py, line 1, in f, \n x"]), entry)
+    writer.call(parent, None, None, json.dumps({"input_args": [], "output": [leaf]}))
     writer.close()
     return folder
 

@@ -175,9 +175,9 @@ def test_any_bytes_in_a_tensor(dump, changes):
 LINES = [
     header_line({"task": "statistics", "level": "mix"}, True),
     stack_line(0, ["f"]),
-    call_line("F.0.forward", "Cell.a.A.forward.0", 0, {"input_args": [{"type": "int", "value": 1}]}),
-    call_line("F.0.forward", None, None, {"output": [None]}),
-    call_line("F.0.backward", "Cell.a.A.backward.0", None, {"output": []}),
+    call_line("F.0.forward", "Cell.a.A.forward.0", 0, json.dumps({"input_args": [{"type": "int", "value": 1}]})),
+    call_line("F.0.forward", None, None, '{"output":[null]}'),
+    call_line("F.0.backward", "Cell.a.A.backward.0", None, '{"output":[]}'),
     missing_line("F.0.forward", "output.1", "cause"),
 ]
 

@@ -10,7 +10,7 @@ FLOORS = [
     ["msprobe.store"],
     ["msprobe.mapping"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.debugger", "msprobe.doctor"],
+    ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run"],
     ["msprobe", "msprobe.mindspore", "msprobe.cli"],
     ["msprobe.__main__"],
 ]

@@ -4,6 +4,7 @@ Run as `python child_writer.py FOLDER SEED`. Line `call I` says that call I was 
 files are about to be written. What call I holds follows from I and SEED alone, so the test knows it too.
 """
 
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -41,14 +42,16 @@ def main(folder, seed):
 
     writer = Writer(Path(folder), {"task": "tensor", "level": "mix", "framework": "mindspore"})
     for n in range(FILLING):
-        writer.call(f"Functional.fill.{n}.forward", None, None, {"output": [{"type": "int", "value": n}] * 20})
+        entry = {"output": [{"type": "int", "value": n}] * 20}
+        writer.call(f"Functional.fill.{n}.forward", None, None, json.dumps(entry))
     i = 0
     while True:
         if zlib.crc32(f"{seed} {i}".encode()) % 5 == 0:
             print("assemble", flush=True)
             writer.assemble()
         writer.tensor(name_of(i), tensor_of(seed, i))
-        writer.call(f"Functional.relu.{i}.forward", None, writer.stack([f"frame {i % 3}"]), entry_of(seed, i))
+        entry = json.dumps(entry_of(seed, i))
+        writer.call(f"Functional.relu.{i}.forward", None, writer.stack([f"frame {i % 3}"]), entry)
         print(f"call {i}", flush=True)
         i += 1
 

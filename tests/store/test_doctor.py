@@ -1,5 +1,6 @@
 """`msprobe doctor`: what is whole, what was rebuilt, what is lost."""
 
+import json
 import os
 import shutil
 from argparse import ArgumentParser, Namespace
@@ -34,7 +35,8 @@ def start(folder, count=2, **header):
     for i in range(count):
         name = writer.tensor(f"F.{i}.forward.output.0.npy", np.full(3, i, np.float32))
         leaf = {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [3], "data_name": name}
-        writer.call(f"F.{i}.forward", None, writer.stack(["f"]), {"output": [leaf, None]})
+        writer.call(f"F.{i}.forward", None, writer.stack(["f"]), json.dumps({"output": [leaf, None]}))
+    writer.flush()
     return writer
 
 
@@ -85,7 +87,7 @@ def test_a_dump_of_saved_variables_is_rebuilt(folder, ask):
 
 def test_a_dump_without_extra_info_is_rebuilt_without(folder, ask):
     writer = Writer(folder, HEADER, extra_info=False)
-    writer.call("A", "P", None, {"output": []})
+    writer.call("A", "P", None, '{"output":[]}')
     del writer
     assert ask(folder)[0] == 0
     assert os.listdir(folder) == ["dump.json"]
@@ -200,7 +202,7 @@ def test_a_journal_whose_dump_cannot_be_read_stays(folder, ask):
     for _ in range(150):
         nested = [nested]
     writer = start(folder)
-    writer.call("Deep", None, None, {"output": nested})
+    writer.call("Deep", None, None, json.dumps({"output": nested}))
     del writer
     for _ in range(2):
         code, out, _ = ask(folder)

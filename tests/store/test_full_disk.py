@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import resource
 import subprocess
@@ -16,7 +17,7 @@ from msprobe.store.read import load_tensor, read
 from msprobe.store.write import Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
-LARGE = {"output": [{"type": "str", "value": "x" * 1500}]}
+LARGE = json.dumps({"output": [{"type": "str", "value": "x" * 1500}]})
 
 
 @contextlib.contextmanager
@@ -58,14 +59,14 @@ def test_a_line_that_did_not_fit_spoils_no_other(folder):
 
 
 def test_a_line_torn_at_any_byte_is_not_taken_for_a_whole(tmp_path):
-    line = call_line("torn", "parent", 12, {"output": [{"type": "int", "value": 1}]})
+    line = call_line("torn", "parent", 12, '{"output":[{"type":"int","value":1}]}')
     for keep in range(1, len(line)):
         folder = tmp_path / f"step{keep}" / "rank0"
         writer = Writer(folder, HEADER)
         before = (folder / "dump.journal").stat().st_size
         with no_file_larger_than(before + keep), pytest.raises(OSError, match="File too large"):
-            writer.call("torn", "parent", 12, {"output": [{"type": "int", "value": 1}]})
-        writer.call("after", None, None, {"output": []})
+            writer.call("torn", "parent", 12, '{"output":[{"type":"int","value":1}]}')
+        writer.call("after", None, None, '{"output":[]}')
         writer.close()
         dump = read(folder)
         assert [call.name for call in dump.calls] == ["after"]
@@ -122,29 +123,73 @@ def test_a_failed_end_leaves_the_journal_to_the_doctor(folder, capsys):
     assert [call.name for call in read(folder).calls] == ["a", "b", "c"]
 
 
-def test_a_tensor_that_did_not_fit_leaves_nothing(folder):
+def record_of(name, shape):
+    return {"type": "mindspore.Tensor", "dtype": "Float64", "shape": [shape], "Max": 0.0, "data_name": name}
+
+
+def test_a_tensor_that_did_not_fit_leaves_nothing_and_is_noted(folder, capsys, monkeypatch):
+    monkeypatch.setattr("msprobe.base.log._said", set())
     writer = Writer(folder, HEADER)
+    with no_file_larger_than(4000):
+        for call, size in (("F.0.forward", 3), ("F.1.forward", 1000), ("F.2.forward", 1000)):
+            name = writer.tensor(f"{call}.output.0.npy", np.zeros(size))
+            writer.call(call, None, None, json.dumps({"output": [record_of(name, size), None]}))
+        writer.flush()
+    assert os.listdir(folder / "dump_tensor_data") == ["F.0.forward.output.0.npy"]
+    assert capsys.readouterr().err.count("cannot be written (File too large)") == 1
+    for end in (writer.assemble, writer.close):
+        end()
+        dump = read(folder)
+        assert [call.records[0].file for call in dump.calls] == ["F.0.forward.output.0.npy", "", ""]
+        assert [call.records[0].shape for call in dump.calls] == [(3,), (1000,), (1000,)]
+        assert all(call.records[0].statistics.max == 0.0 for call in dump.calls)
+        assert dump.missing == ("F.1.forward output.0: File too large", "F.2.forward output.0: File too large")
+
+
+def test_a_tensor_that_did_not_fit_at_once_is_told_at_once(folder):
+    writer = Writer(folder, HEADER, limit=0)
     with no_file_larger_than(4000), pytest.raises(OSError, match="File too large"):
         writer.tensor("x.npy", np.zeros(1000))
     assert os.listdir(folder / "dump_tensor_data") == []
     writer.close()
 
 
-def test_a_tensor_that_did_not_fit_leaves_the_one_before(folder):
-    writer = Writer(folder, HEADER)
+@pytest.mark.parametrize("limit", [0, 1 << 20])
+def test_a_tensor_that_did_not_fit_leaves_the_one_before(folder, limit):
+    writer = Writer(folder, HEADER, limit=limit)
     writer.tensor("x.npy", np.ones(3))
-    with no_file_larger_than(4000), pytest.raises(OSError, match="File too large"):
-        writer.tensor("x.npy", np.zeros(1000))
+    writer.flush()
+    with no_file_larger_than(4000):
+        with contextlib.suppress(OSError):
+            writer.tensor("x.npy", np.zeros(1000))
+        writer.flush()
     assert os.listdir(folder / "dump_tensor_data") == ["x.npy"]
     assert np.load(folder / "dump_tensor_data" / "x.npy").tolist() == [1.0] * 3
     writer.close()
+
+
+def test_a_later_tensor_of_the_same_name_that_failed_is_not_taken_for_the_earlier(folder):
+    writer = Writer(folder, HEADER)
+    for size in (3, 1000):
+        with no_file_larger_than(4000):
+            name = writer.tensor("x.npy", np.zeros(size))
+            writer.flush()
+        writer.call("x", None, None, json.dumps({"output": [record_of(name, size)]}))
+    writer.assemble()
+    assert read(folder).calls[0].records[0].file == ""
+    assert read(folder).missing == ("x: File too large",)
+    writer.tensor("x.npy", np.zeros(1000))
+    writer.close()
+    dump = read(folder)
+    assert load_tensor(dump, dump.calls[0].records[0]).shape == (1000,)
+    assert dump.missing == ()
 
 
 def test_a_stack_that_did_not_fit_is_written_at_its_next_use(folder):
     writer = Writer(folder, HEADER)
     with no_file_larger_than(1000), pytest.raises(OSError, match="File too large"):
         writer.stack(["x" * 1500])
-    writer.call("a", None, writer.stack(["x" * 1500]), {"output": []})
+    writer.call("a", None, writer.stack(["x" * 1500]), '{"output":[]}')
     writer.close()
     assert read(folder).calls[0].stack == ("x" * 1500,)
 
@@ -165,31 +210,68 @@ def small_disk(tmp_path):
 
 def test_a_disk_that_is_really_full(small_disk):
     writer = Writer(small_disk / "step0" / "rank0", HEADER)
-    written, failed = [], []
+    failed = []
     for i in range(60):
         try:
             name = writer.tensor(f"F.{i}.forward.output.0.npy", np.full(1000, i, np.float64))
-            leaf = {"type": "mindspore.Tensor", "dtype": "Float64", "shape": [1000], "data_name": name}
-            writer.call(f"F.{i}.forward", None, None, {"output": [leaf]})
-            written.append(i)
+            writer.call(f"F.{i}.forward", None, None, json.dumps({"output": [record_of(name, 1000)]}))
             if i == 10:
                 writer.assemble()
-        except OSError as err:
+        except OSError as err:  # the journal's
             failed.append(err.errno)
             writer.missing(f"F.{i}.forward", "", "disk full")
-    assert written == list(range(len(written)))
-    assert len(written) > 20
-    assert set(failed) == {errno.ENOSPC}
+    assert set(failed) <= {errno.ENOSPC}
+    writer.flush()
+    written = len(os.listdir(small_disk / "step0/rank0/dump_tensor_data"))
+    assert 20 < written < 40
     with pytest.raises(OSError, match="No space left"):
         writer.close()
     # What was assembled before is untouched, and nobody else's space is taken for a torn file.
     dump = read(small_disk / "step0")
     assert [call.name for call in dump.calls] == [f"F.{i}.forward" for i in range(11)]
-    assert len(os.listdir(small_disk / "step0/rank0/dump_tensor_data")) == len(written)
-    # Room again, and the doctor finds everything that was reported.
+    # Room again, and the doctor finds everything that was written, and says what was not.
     subprocess.run(["mount", "-o", "remount,size=2m", small_disk], check=True)
-    assert doctor.run(Namespace(folder=str(small_disk))) == 0
+    assert doctor.run(Namespace(folder=str(small_disk))) == 1
     dump = read(small_disk / "step0")
-    assert [call.name for call in dump.calls] == [f"F.{i}.forward" for i in written]
-    for i, call in zip(written, dump.calls, strict=True):
-        assert (load_tensor(dump, call.records[0]) == i).all()
+    named = [call.name for call in dump.calls if call.records[0].file]
+    assert named == [f"F.{i}.forward" for i in range(written)]
+    for i in range(written):
+        assert (load_tensor(dump, dump.calls[i].records[0]) == i).all()
+    lost = [f"F.{i}.forward output.0: its process died before the tensor was written" for i in range(written, 60)]
+    assert sorted(dump.missing) == sorted(lost[: len(dump.calls) - written])
+
+
+@pytest.fixture
+def frozen(folder):
+    """Make the folder of tensors read-only; needs the right to mount, which root has, whom no mode keeps out."""
+    tensors = folder / "dump_tensor_data"
+    mounted = []
+
+    def freeze():
+        if os.geteuid():
+            tensors.chmod(0o550)
+            return
+        for options in (["--bind", tensors], ["-o", "remount,ro,bind"]):
+            made = subprocess.run(["mount", *options, tensors], capture_output=True, text=True)
+            if made.returncode:
+                pytest.skip(f"root cannot mount here, and no mode keeps it out: {made.stderr.strip()}")
+            mounted.append(tensors)
+
+    yield freeze
+    if mounted:
+        subprocess.run(["umount", tensors], check=True)
+
+
+def test_a_folder_that_became_read_only(folder, frozen):
+    writer = Writer(folder, HEADER)
+    for i in range(4):
+        name = writer.tensor(f"F.{i}.forward.output.0.npy", np.zeros(2))
+        writer.call(f"F.{i}.forward", None, None, json.dumps({"output": [record_of(name, 2)]}))
+        if i == 1:
+            writer.flush()
+            frozen()
+    writer.close()
+    dump = read(folder)
+    assert [bool(call.records[0].file) for call in dump.calls] == [True, True, False, False]
+    assert [text.split(": ")[0] for text in dump.missing] == ["F.2.forward output.0", "F.3.forward output.0"]
+    assert os.strerror(errno.EACCES if os.geteuid() else errno.EROFS) in dump.missing[0]

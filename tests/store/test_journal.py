@@ -27,7 +27,7 @@ def journal(tmp_path, *lines, verify=False):
 def test_lines_are_as_the_format_page_says():
     assert header_line({"task": "tensor"}, False) == b'H\t{"task":"tensor"}\t{"extra_info":false}\n'
     assert stack_line(3, ["File a, line 1, in f, \n x"]) == b'S\t3\t["File a, line 1, in f, \\n x"]\n'
-    assert call_line("F.0.forward", "Cell.a.A.forward.0", 3, {"output": []}) == (
+    assert call_line("F.0.forward", "Cell.a.A.forward.0", 3, '{"output":[]}') == (
         b'C\t"F.0.forward"\t"Cell.a.A.forward.0"\t3\t{"output":[]}\n'
     )
     assert call_line("F.0.forward", None, None, None) == b'C\t"F.0.forward"\t\t\t\n'
@@ -35,18 +35,18 @@ def test_lines_are_as_the_format_page_says():
 
 
 def test_numbers_of_numpy_are_written_as_numbers():
-    line = call_line("F", None, None, {"a": np.float32(1.5), "b": np.int64(-3), "c": np.bool_(True)})
-    assert line == b'C\t"F"\t\t\t{"a":1.5,"b":-3,"c":true}\n'
-
-
-def test_not_finite_numbers_are_bare_words():
-    line = call_line("F", None, None, {"a": [float("nan"), float("inf"), -float("inf")]})
-    assert line == b'C\t"F"\t\t\t{"a":[NaN,Infinity,-Infinity]}\n'
+    line = header_line({"a": np.float32(1.5), "b": np.int64(-3), "c": np.bool_(True)}, True)
+    assert line == b'H\t{"a":1.5,"b":-3,"c":true}\t{"extra_info":true}\n'
 
 
 def test_other_objects_are_refused():
     with pytest.raises(TypeError, match="a set cannot stand in a journal"):
-        call_line("F", None, None, {"a": {1}})
+        header_line({"a": {1}}, True)
+
+
+def test_an_entry_stands_in_its_line_as_it_was_given():
+    line = call_line("F", None, None, '{"a":[NaN,Infinity,-Infinity,1e-300]}')
+    assert line == b'C\t"F"\t\t\t{"a":[NaN,Infinity,-Infinity,1e-300]}\n'
 
 
 def test_a_journal_reads_back(tmp_path):
@@ -54,9 +54,9 @@ def test_a_journal_reads_back(tmp_path):
         tmp_path,
         HEADER,
         stack_line(0, ["f"]),
-        call_line("A", "P", 0, {"input_args": []}),
+        call_line("A", "P", 0, '{"input_args":[]}'),
         call_line("B", None, None, None),
-        call_line("A", None, None, {"output": []}),
+        call_line("A", None, None, '{"output":[]}'),
         missing_line("A", "output.1", "too deep"),
     )
     assert read.header == {"task": "statistics", "level": "mix"}
@@ -70,7 +70,7 @@ def test_a_journal_reads_back(tmp_path):
 
 
 def test_a_last_line_without_end_is_left_out(tmp_path):
-    whole = call_line("A", None, None, {"output": []})
+    whole = call_line("A", None, None, '{"output":[]}')
     for keep in range(1, len(whole)):
         read = journal(tmp_path, HEADER, call_line("B", None, None, None), whole[:keep])
         assert list(read.parents) == ["B"]
@@ -80,7 +80,7 @@ def test_a_last_line_without_end_is_left_out(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        call_line("A", "P", 12, {"output": [1, {"a": "}"}]}),
+        call_line("A", "P", 12, '{"output":[1,{"a":"}"}]}'),
         call_line("A", None, None, None),
         call_line("A", "P", 12, None),
         stack_line(12, ["f"]),
@@ -88,7 +88,7 @@ def test_a_last_line_without_end_is_left_out(tmp_path):
     ],
 )
 def test_a_torn_line_is_never_taken_for_a_whole(tmp_path, line):
-    after = call_line("B", None, None, {"output": []})
+    after = call_line("B", None, None, '{"output":[]}')
     for keep in range(1, len(line)):
         read = journal(tmp_path, HEADER, line[:keep], TORN, after)
         assert list(read.parents) == ["B"]
@@ -101,6 +101,28 @@ def test_a_damaged_entry_is_found_when_asked_for(tmp_path):
     assert journal(tmp_path, *lines).malformed == 0
     read = journal(tmp_path, *lines, verify=True)
     assert (list(read.parents), read.malformed) == (["B"], 1)
+
+
+DEBUG = header_line({"task": "tensor", "level": "debug"}, True)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("entry", ['{"k":null}', '{"type":"int","value":2}', "[1,[2]]", '"!"', "12", "null", "NaN"])
+def test_what_a_user_saved_may_be_any_value(tmp_path, entry, verify):
+    line = call_line("x.0.debug", None, None, entry)
+    read = journal(tmp_path, DEBUG, line, verify=verify)
+    assert (read.entries, read.malformed) == ({"x.0.debug": [entry]}, 0)
+    called = journal(tmp_path, HEADER, line, verify=verify)
+    assert called.malformed == (0 if entry[0] == "{" else 1)
+
+
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("entry", ["[1,[2]]", '"!"', "12"])
+def test_a_torn_line_of_any_value_is_never_taken_for_a_whole(tmp_path, entry, verify):
+    line = call_line("x.0.debug", None, None, entry)
+    for keep in range(1, len(line)):
+        read = journal(tmp_path, DEBUG, line[:keep], TORN, line.replace(b"x", b"y"), verify=verify)
+        assert (list(read.entries), read.malformed) == (["y.0.debug"], 1)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +153,7 @@ def test_a_line_that_says_nothing_is_counted(tmp_path, line):
 @given(st.text(st.characters()), st.one_of(st.none(), st.text(st.characters())))
 def test_every_text_can_be_a_name(tmp_path_factory, name, parent):
     folder = tmp_path_factory.mktemp("journal")
-    line = call_line(name, parent, None, {"output": [name]})
+    line = call_line(name, parent, None, json.dumps({"output": [name]}))
     assert line.count(b"\n") == 1
     assert line.isascii()
     read = journal(folder, HEADER, line, verify=True)

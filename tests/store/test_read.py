@@ -158,7 +158,7 @@ def test_the_worked_example(folder):
     writer = Writer(folder, {**HEADER, "task": "tensor"})
     writer.tensor("Cell.a.Sub.forward.0.input.0.npy", np.full((2, 3), 7, np.float32))
     for name, entry in worked_example().items():
-        writer.call(name, "Cell.a.Sub.forward.0" if name.startswith("Functional") else None, None, entry)
+        writer.call(name, "Cell.a.Sub.forward.0" if name.startswith("Functional") else None, None, json.dumps(entry))
     writer.close()
     dump = read(folder)
     assert [(record.name, record.kind, record.part) for record in rows(dump)] == [
@@ -486,7 +486,7 @@ def test_a_tensor_that_was_not_saved(write):
 def test_a_moved_dump_finds_its_tensors(folder, tmp_path):
     writer = Writer(folder, HEADER)
     name = writer.tensor("F.0.forward.output.0.npy", np.arange(2.0))
-    writer.call("F.0.forward", None, None, {"output": [tensor(data_name=name)]})
+    writer.call("F.0.forward", None, None, json.dumps({"output": [tensor(data_name=name)]}))
     writer.close()
     shutil.move(folder, tmp_path / "elsewhere")
     dump = read(tmp_path / "elsewhere")
@@ -496,9 +496,8 @@ def test_a_moved_dump_finds_its_tensors(folder, tmp_path):
 def test_twenty_thousand_rows_a_side_are_read_in_moments(folder):
     writer = Writer(folder, HEADER)
     for i in range(5000):
-        writer.call(
-            f"Functional.relu.{i}.forward", None, None, {"input_args": [tensor(), tensor()], "output": [tensor(), None]}
-        )
+        entry = {"input_args": [tensor(), tensor()], "output": [tensor(), None]}
+        writer.call(f"Functional.relu.{i}.forward", None, None, json.dumps(entry))
     writer.close()
     start = time.process_time()
     assert len(rows(read(folder))) == 20_000

@@ -28,7 +28,7 @@ def construct_of(folder, calls, level="mix"):
 
 
 def test_a_closed_dump_has_three_files_and_no_journal(writer, folder):
-    writer.call("F.0.forward", None, writer.stack(["f"]), {"output": []})
+    writer.call("F.0.forward", None, writer.stack(["f"]), '{"output":[]}')
     assert os.listdir(folder) == ["dump.journal"]
     writer.close()
     assert sorted(os.listdir(folder)) == ["construct.json", "dump.json", "stack.json"]
@@ -37,8 +37,8 @@ def test_a_closed_dump_has_three_files_and_no_journal(writer, folder):
 def test_the_text_of_dump_json(folder):
     header = {**HEADER, "run": {"step": 3, "rank": 1}}
     writer = Writer(folder, header)
-    writer.call("F.0.forward", None, None, {"output": [{"type": "int", "value": 2}]})
-    writer.call("F.1.forward", None, None, {"output": [None]})
+    writer.call("F.0.forward", None, None, '{"output":[{"type":"int","value":2}]}')
+    writer.call("F.1.forward", None, None, '{"output":[null]}')
     writer.missing("F.1.forward", "input.0", "too deep")
     writer.close()
     assert (folder / "dump.json").read_text() == (
@@ -69,15 +69,15 @@ def test_a_dump_without_calls_is_whole(writer, files):
 
 def test_data_stands_in_order_of_first_completion(writer, files):
     for name in ("b", "a", "c", "a", "b"):
-        writer.call(name, None, None, {"output": []})
+        writer.call(name, None, None, '{"output":[]}')
     writer.close()
     assert list(files.dump["data"]) == ["b", "a", "c"]
 
 
 def test_parts_of_one_entry_merge_key_by_key(writer, files):
-    writer.call("A", "P", None, {"input_args": [None], "missing": ["input.1"], "is_recompute": False})
-    writer.call("B", None, None, {"output": []})
-    writer.call("A", None, None, {"output": [float("nan"), 2**63], "missing": ["output.2"], "is_recompute": True})
+    writer.call("A", "P", None, json.dumps({"input_args": [None], "missing": ["input.1"], "is_recompute": False}))
+    writer.call("B", None, None, '{"output":[]}')
+    writer.call("A", None, None, '{"output":[NaN,9223372036854775808],"missing":["output.2"],"is_recompute":true}')
     writer.close()
     merged = files.dump["data"]["A"]
     assert list(merged) == ["input_args", "missing", "is_recompute", "output"]
@@ -99,18 +99,18 @@ def test_a_call_that_was_not_collected_stands_in_construct_only(writer, files):
 def test_calls_with_one_stack_stand_together(writer, files):
     one, two = ["f", "g"], ["g"]
     unused = writer.stack(["nobody"])
-    writer.call("A", None, writer.stack(one), {"output": []})
-    writer.call("B", None, writer.stack(two), {"output": []})
-    writer.call("C", None, writer.stack(tuple(one)), {"output": []})
-    writer.call("C.backward", None, None, {"output": []})
+    writer.call("A", None, writer.stack(one), '{"output":[]}')
+    writer.call("B", None, writer.stack(two), '{"output":[]}')
+    writer.call("C", None, writer.stack(tuple(one)), '{"output":[]}')
+    writer.call("C.backward", None, None, '{"output":[]}')
     writer.close()
     assert unused == 0
     assert files.stack == {"0": [["A", "C"], one], "1": [["B"], two]}
 
 
 def test_parameter_gradients_are_no_calls(writer, files):
-    writer.call("Cell.fc.Dense.parameters_grad", None, None, {"weight": [None]})
-    writer.call("Cell.fc.Dense.parameters_grad.1", None, None, {"weight": [None]})
+    writer.call("Cell.fc.Dense.parameters_grad", None, None, json.dumps({"weight": [None]}))
+    writer.call("Cell.fc.Dense.parameters_grad.1", None, None, json.dumps({"weight": [None]}))
     writer.close()
     assert len(files.dump["data"]) == 2
     assert files.construct == {}
@@ -118,7 +118,7 @@ def test_parameter_gradients_are_no_calls(writer, files):
 
 def test_without_extra_info_there_are_no_stacks_and_no_cells(folder):
     writer = Writer(folder, HEADER, extra_info=False)
-    writer.call("A", "P", writer.stack(["f"]), {"output": []})
+    writer.call("A", "P", writer.stack(["f"]), '{"output":[]}')
     writer.close()
     assert os.listdir(folder) == ["dump.json"]
 
@@ -130,9 +130,29 @@ def test_levels_without_cells_have_an_empty_construct(folder, level):
 
 def test_what_the_user_saved_goes_to_debug_json(folder):
     writer = Writer(folder, {**HEADER, "level": "debug"})
-    writer.call("var.0.debug", None, None, {"k": {"type": "int", "value": 1}})
+    writer.call("var.0.debug", None, None, json.dumps({"k": {"type": "int", "value": 1}}))
     writer.close()
     assert os.listdir(folder) == ["debug.json"]
+
+
+def debug_json(folder, *entries):
+    writer = Writer(folder, {**HEADER, "level": "debug"})
+    for entry in entries:
+        writer.call("x.0.debug", None, None, entry)
+    writer.close()
+    return json.loads((folder / "debug.json").read_text())["data"]["x.0.debug"]
+
+
+@pytest.mark.parametrize("entry", ['{"type":"int","value":1}', '[1,{"a":[null]}]', '"text"', "3.5", "null"])
+def test_what_the_user_saved_may_be_any_value(folder, entry):
+    assert debug_json(folder, entry) == json.loads(entry)
+
+
+def test_what_the_user_saved_again_counts(folder):
+    assert debug_json(folder, "[1,2]", "[3]") == [3]
+    assert debug_json(folder, '{"type":"int","value":1}', '{"type":"float"}') == {"type": "float"}
+    assert debug_json(folder, '{"a":1}', '{"b":2}', '{"a":3}') == {"a": 3, "b": 2}
+    assert debug_json(folder, "null", '{"a":1}', "7", '{"b":2}') == {"b": 2}
 
 
 def test_a_backward_parent_that_ran_stands(folder):
@@ -178,26 +198,27 @@ def test_a_forward_parent_that_is_still_open_stands_as_given(folder):
 
 
 def test_assembling_again_brings_what_came_since(writer, files, folder):
-    writer.call("A", None, None, {"output": []})
+    writer.call("A", None, None, '{"output":[]}')
     writer.assemble()
     assert list(files.dump["data"]) == ["A"]
-    writer.call("B", None, None, {"output": []})
+    writer.call("B", None, None, '{"output":[]}')
     writer.assemble()
     assert list(files.dump["data"]) == ["A", "B"]
     assert (folder / "dump.journal").exists()
 
 
 def test_assembling_without_news_touches_nothing(writer, folder):
-    writer.call("A", None, None, {"output": []})
+    writer.call("A", None, None, '{"output":[]}')
     writer.assemble()
     before = (folder / "dump.json").stat().st_ino
     writer.assemble()
     assert (folder / "dump.json").stat().st_ino == before
 
 
-def test_a_tensor_is_there_before_its_record(writer, folder):
+def test_a_tensor_is_there_when_all_are_waited_for(writer, folder):
     used = writer.tensor("F.0.forward.output.0.npy", np.arange(3.0))
     assert used == "F.0.forward.output.0.npy"
+    writer.flush()
     assert np.load(folder / "dump_tensor_data" / used).tolist() == [0.0, 1.0, 2.0]
 
 
@@ -210,6 +231,7 @@ def test_the_folder_of_tensors_is_named_where_there_is_one(writer, files, folder
 def test_a_name_that_no_file_can_have_is_changed_and_given_back(writer, folder):
     used = {writer.tensor(name, np.array(len(name))) for name in ("a/b.npy", "a_b.npy", "a\0b.npy", "y" * 300 + ".npy")}
     assert len(used) == 4
+    writer.flush()
     assert set(os.listdir(folder / "dump_tensor_data")) == used
 
 
@@ -218,7 +240,9 @@ def test_bfloat16_is_widened(writer, folder):
         """numpy has no such type; each framework registers one of its own under this name."""
 
     bits = np.array([0x3FC0, 0xFF80], dtype=np.uint16).view(np.dtype((bfloat16, "V2")))
-    stored = np.load(folder / "dump_tensor_data" / writer.tensor("x.npy", bits))
+    name = writer.tensor("x.npy", bits)
+    writer.flush()
+    stored = np.load(folder / "dump_tensor_data" / name)
     assert stored.dtype == np.float32
     assert stored.tolist() == [1.5, -np.inf]
 
@@ -227,7 +251,7 @@ def test_spaces_and_chinese_characters(tmp_path):
     folder = tmp_path / "训练 运行" / "step0" / "rank"
     writer = Writer(folder, {**HEADER, "run": {"settings": {"note": "注"}}})
     name = writer.tensor("变量 一.0.debug.npy", np.arange(2))
-    writer.call("Cell.层.Dense.forward.0", "Cell.块.Block.forward.0", writer.stack(["文件"]), {"output": [None]})
+    writer.call("Cell.层.Dense.forward.0", "Cell.块.Block.forward.0", writer.stack(["文件"]), '{"output":[null]}')
     writer.close()
     assert (folder / "dump_tensor_data" / name).exists()
     text = (folder / "dump.json").read_bytes()
@@ -241,7 +265,7 @@ def test_a_training_may_change_its_working_directory(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     writer.tensor("x.npy", np.zeros(1))
-    writer.call("A", None, None, {"output": []})
+    writer.call("A", None, None, '{"output":[]}')
     writer.close()
     written = {path.name for path in (tmp_path / "out/step0/rank0").iterdir()}
     assert written == {"dump.json", "stack.json", "construct.json", "dump_tensor_data"}
@@ -253,7 +277,7 @@ def test_everything_is_closed_to_others(tmp_path):
     try:
         writer = Writer(tmp_path / "step0" / "rank0", HEADER)
         writer.tensor("x.npy", np.zeros(1))
-        writer.call("A", None, None, {"output": []})
+        writer.call("A", None, None, '{"output":[]}')
         writer.assemble()
         modes = {
             path.relative_to(tmp_path).as_posix(): oct(stat.S_IMODE(path.stat().st_mode))
@@ -278,23 +302,23 @@ def test_everything_is_closed_to_others(tmp_path):
 def test_an_earlier_dump_in_the_folder_is_replaced(folder):
     first = Writer(folder, HEADER)
     first.tensor("old.npy", np.zeros(1))
-    first.call("Old", None, None, {"output": []})
+    first.call("Old", None, None, '{"output":[]}')
     first.close()
     second = Writer(folder, HEADER)
     assert sorted(os.listdir(folder)) == ["dump.journal", "dump_tensor_data"]
     assert os.listdir(folder / "dump_tensor_data") == []
-    second.call("New", None, None, {"output": []})
+    second.call("New", None, None, '{"output":[]}')
     second.close()
     assert list(json.loads((folder / "dump.json").read_text())["data"]) == ["New"]
 
 
 def test_an_unfinished_dump_is_replaced_with_a_word(folder, capsys):
     first = Writer(folder, HEADER)
-    first.call("Old", None, None, {"output": []})
+    first.call("Old", None, None, '{"output":[]}')
     del first
     second = Writer(folder, HEADER)
     assert "replaces the unfinished dump" in capsys.readouterr().err
-    second.call("New", None, None, {"output": []})
+    second.call("New", None, None, '{"output":[]}')
     second.close()
     assert list(json.loads((folder / "dump.json").read_text())["data"]) == ["New"]
 
@@ -302,7 +326,7 @@ def test_an_unfinished_dump_is_replaced_with_a_word(folder, capsys):
 def test_two_processes_do_not_write_one_dump(writer, folder):
     with pytest.raises(UsageError, match=r"rank1.*another process.*communication is initialised"):
         Writer(folder, HEADER)
-    writer.call("A", None, None, {"output": []})
+    writer.call("A", None, None, '{"output":[]}')
     writer.close()
     assert list(json.loads((folder / "dump.json").read_text())["data"]) == ["A"]
 
@@ -318,7 +342,8 @@ def test_calls_from_several_threads_all_arrive_whole(writer, files):
     def collect(thread):
         for i in range(200):
             stack = writer.stack([f"frame {i % 7}"])
-            writer.call(f"F.{thread}.{i}", None, stack, {"output": [{"type": "str", "value": "x" * (i % 50)}]})
+            text = {"type": "str", "value": "x" * (i % 50)}
+            writer.call(f"F.{thread}.{i}", None, stack, json.dumps({"output": [text]}))
 
     threads = [threading.Thread(target=collect, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -340,12 +365,12 @@ from pathlib import Path
 from msprobe.store.write import Writer
 folder = Path(sys.argv[1])
 writer = Writer(folder, {"task": "statistics", "level": "mix"})
-writer.call("Before", None, writer.stack(["f"]), {"output": []})
+writer.call("Before", None, writer.stack(["f"]), '{"output":[]}')
 writer._lock.acquire()  # as another thread might at the moment of the fork
 child = os.fork()
 if child == 0:
     writer._lock = None  # whoever waits for it here would wait for ever
-    writer.call("Child", None, writer.stack(["g"]), {"output": []})
+    writer.call("Child", None, writer.stack(["g"]), '{"output":[]}')
     writer.missing("Child", "output", "cause")
     print(writer.tensor("child.npy", np.zeros(1)), flush=True)
     writer.assemble()
@@ -354,7 +379,7 @@ if child == 0:
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 writer._lock.release()
 assert os.listdir(folder) == ["dump.journal"], os.listdir(folder)
-writer.call("After", None, writer.stack(["f"]), {"output": []})
+writer.call("After", None, writer.stack(["f"]), '{"output":[]}')
 writer.close()
 """
 
@@ -382,7 +407,7 @@ def test_whatever_is_written_stands_in_the_files(tmp_path_factory, lines):
     writer = Writer(folder, HEADER)
     expected, frames = {}, {}
     for name, parent, stack, entry in lines:
-        writer.call(name, parent, None if stack is None else writer.stack(stack), entry)
+        writer.call(name, parent, None if stack is None else writer.stack(stack), json.dumps(entry))
         expected.setdefault(name, {}).update(entry)
         if stack is not None:
             frames.setdefault(name, stack)

@@ -1,61 +1,95 @@
 """Train one of the networks for some steps and print what the training was, bit by bit.
 
-Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T] [--steps N]
-[--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss, returned gradients,
-parameters and optimizer states, and the states of the Python, numpy and MindSpore random generators.
+Run by the tests as a process of its own: `python train.py NET [--collect DIR --level L --task T --summary S]
+[--steps N] [--asynchronous]`. The last line of standard output is the SHA-256 over every step's loss, returned
+gradients, parameters and optimizer states, and the states of the Python, numpy and MindSpore random generators.
 """
 
 import argparse
 import hashlib
+import json
 import pickle
 import random
+from pathlib import Path
 
 import mindspore as ms
 import nets
 import numpy as np
-from mindspore import nn
+import parts
 
 
 def main():
+    args = arguments()
+    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=not args.asynchronous)
+    random.seed(1)
+    np.random.seed(1)
+    ms.set_seed(1)
+    ms.manual_seed(1)  # set_seed leaves the default generator alone, which MindSpore 2.7 seeds by the clock
+    case = nets.NETS[args.net]
+    net = case.net()
+    net.set_train()
+    optimizer = nets.optimizer_of(case, net.trainable_params())
+    gradient = ms.value_and_grad(scaled(net, case.loss_scale), None, net.trainable_params())
+    debugger = collecting(args) if args.collect else None
+
+    digest = hashlib.sha256()
+    for step in range(args.steps):
+        total = None
+        for micro_batch in range(case.micro_batches):
+            batch = nets.data(args.net, step, micro_batch)
+            if debugger:
+                debugger.start(net)
+            loss, grads = gradient(*batch)
+            if debugger:
+                debugger.stop()
+            total = grads if total is None else [a + b for a, b in zip(total, grads, strict=True)]
+        if case.loss_scale != 1:
+            total = [grad / case.loss_scale for grad in total]
+        if parts.saver:
+            parts.saver(loss, "loss", save_backward=False)
+            parts.saver(list(total), "gradients", save_backward=False)
+        optimizer(tuple(total))
+        if debugger:
+            debugger.step()
+        for tensor in (loss, *total, *net.get_parameters(), *optimizer.get_parameters()):
+            digest.update(tensor.asnumpy().tobytes())
+    state = (random.getstate(), np.random.get_state()[1].tobytes(), ms.get_rng_state().asnumpy().tobytes())
+    digest.update(pickle.dumps(state))
+    print("loss", float(loss.asnumpy()))
+    print(digest.hexdigest())
+
+
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("net", choices=sorted(nets.NETS))
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--collect")
     parser.add_argument("--level", default="mix")
     parser.add_argument("--task", default="statistics")
+    parser.add_argument("--summary", default="statistics")
     parser.add_argument("--asynchronous", action="store_true")
-    args = parser.parse_args()
+    return parser.parse_args()
 
-    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=not args.asynchronous)
-    random.seed(1)
-    np.random.seed(1)
-    ms.set_seed(1)
-    ms.manual_seed(1)  # set_seed leaves the default generator alone, which MindSpore 2.7 seeds by the clock
-    net = nets.NETS[args.net]()
-    optimizer = nn.AdamWeightDecay(net.trainable_params(), learning_rate=0.01)
-    gradient = ms.value_and_grad(net, None, net.trainable_params())
-    debugger = None
-    if args.collect:
-        from msprobe.mindspore import PrecisionDebugger
 
-        debugger = PrecisionDebugger(dump_path=args.collect, level=args.level, task=args.task)
+def scaled(net, scale):
+    """The network with its loss scaled; the network itself where there is nothing to scale."""
+    return net if scale == 1 else lambda *batch: net(*batch) * scale
 
-    digest = hashlib.sha256()
-    for step in range(args.steps):
-        if debugger:
-            debugger.start(net)
-        loss, grads = gradient(*nets.data(args.net, step))
-        if debugger:
-            debugger.stop()
-        optimizer(grads)
-        if debugger:
-            debugger.step()
-        for tensor in (loss, *grads, *net.get_parameters(), *optimizer.get_parameters()):
-            digest.update(tensor.asnumpy().tobytes())
-    state = (random.getstate(), np.random.get_state()[1].tobytes(), ms.get_rng_state().asnumpy().tobytes())
-    digest.update(pickle.dumps(state))
-    print("loss", float(loss.asnumpy()))
-    print(digest.hexdigest())
+
+def collecting(args):
+    """The debugger; at level debug the networks save through it."""
+    from msprobe.mindspore import PrecisionDebugger
+
+    folder = Path(args.collect)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"task": args.task, "dump_path": args.collect, "level": args.level}
+    if args.summary != "statistics":
+        settings[args.task] = {"summary_mode": args.summary}
+    (folder / "config.json").write_text(json.dumps(settings))
+    debugger = PrecisionDebugger(config_path=str(folder / "config.json"))
+    if args.level == "debug":
+        parts.saver = PrecisionDebugger.save
+    return debugger
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""What saving tensors costs a training: `python benchmarks/tensor_task.py [--quick] [--folder DIR]` prints a table.
+
+The same arrays are written by a loop of `numpy.save`, by a `Writer` with its thread, and by one that may not let
+anything wait (`limit=0`). Each round runs every contender once, one after the other, in a new folder; a cell is the
+median of the rounds. *calls* is the time until the last call has returned, which is what the training waits for during
+its step; *close* the time until everything is written and the dump is finished. Between two tensors the training works
+for a while: not at all, in Python, or in numpy, which lets other threads run.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from msprobe.store.write import Writer
+
+HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
+
+# Bytes of a tensor: how many of them. They come mixed, as the calls of a network do.
+LOADS = {
+    "2000 of 64 B": {64: 2000},
+    "2000 of 16 KiB": {1 << 14: 2000},
+    "200 of 1 MiB": {1 << 20: 200},
+    "12 of 32 MiB": {1 << 25: 12},
+    "mixed: 1000 of 64 B, 500 of 16 KiB, 100 of 1 MiB, 8 of 16 MiB": {64: 1000, 1 << 14: 500, 1 << 20: 100, 1 << 24: 8},
+}
+MATRIX = np.ones((160, 160), np.float32)
+
+
+def nothing() -> None:
+    """The next tensor comes at once."""
+
+
+def python() -> None:
+    """About 100 microseconds in which Python holds its lock."""
+    end = time.perf_counter() + 100e-6
+    while time.perf_counter() < end:
+        pass
+
+
+def numpy() -> None:
+    """About 100 microseconds outside of Python."""
+    np.dot(MATRIX, MATRIX)
+
+
+WORKS = {"none": nothing, "Python": python, "numpy": numpy}
+
+
+def arrays(load: dict[int, int]) -> list[tuple[str, np.ndarray]]:
+    """Names and arrays of a load, in an order that mixes the sizes the same way every time."""
+    sizes = [size for size, count in load.items() for _ in range(count)]
+    dice = np.random.default_rng(0)
+    dice.shuffle(sizes)
+    of_size = {size: dice.standard_normal(size // 4, np.float32) for size in load}
+    return [(f"Functional.relu.{i}.forward.output.0.npy", of_size[size]) for i, size in enumerate(sizes)]
+
+
+Times = tuple[float, float]
+
+
+def numpy_save(folder: Path, given: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
+    """What one writes without this package."""
+    start = time.perf_counter()
+    folder.mkdir(parents=True)
+    for name, array in given:
+        work()
+        np.save(folder / name, array)
+    taken = time.perf_counter() - start
+    return taken, taken
+
+
+def by_writer(**options: int) -> Callable[..., Times]:
+    def run(folder: Path, given: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
+        start = time.perf_counter()
+        writer = Writer(folder, HEADER, **options)
+        for name, array in given:
+            work()
+            writer.tensor(name, array)
+        taken = time.perf_counter() - start
+        writer.close()
+        return taken, time.perf_counter() - start
+
+    return run
+
+
+CONTENDERS: dict[str, Callable[..., Times]] = {
+    "np.save": numpy_save,
+    "thread": by_writer(),
+    "direct": by_writer(limit=0),
+}
+
+
+def rows(folder: Path, rounds: int) -> Iterator[str]:
+    for title, load in LOADS.items():
+        given = arrays(load)
+        for working, work in WORKS.items():
+            times: dict[str, list[Times]] = {name: [] for name in CONTENDERS}
+            for n in range(rounds):
+                for name, run in CONTENDERS.items():
+                    place = folder / f"{name}{n}"
+                    times[name].append(run(place, given, work))
+                    shutil.rmtree(place)
+            calls = {name: median(found[0] for found in times[name]) * 1000 for name in CONTENDERS}
+            closed = {name: median(found[1] for found in times[name]) * 1000 for name in CONTENDERS}
+            save = calls["np.save"]
+            cells = [f"{save:.0f}", *(f"{calls[name]:.0f}, {closed[name]:.0f}" for name in ("thread", "direct"))]
+            ratios = [f"{calls['thread'] / save:.2f}, {closed['thread'] / save:.2f}"]
+            yield f"| {title} | {working} | {' | '.join(cells + ratios)} |"
+
+
+HEAD = """\
+| tensors | work between | np.save ms | thread ms: calls, close | direct ms: calls, close | thread / np.save |
+|---|---|---|---|---|---|"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="three rounds instead of nine")
+    parser.add_argument(
+        "--folder", type=Path, help="where to write and delete; some file systems are slower than others"
+    )
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=args.folder))
+    try:
+        print(HEAD)
+        for line in rows(folder, 3 if args.quick else 9):
+            print(line, flush=True)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

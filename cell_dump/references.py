@@ -1,0 +1,218 @@
+"""References to the collected functions that users made before the tool: `from mindspore.ops import relu`.
+
+Replacing `ops.relu` does not reach them. So while a collection is open each of them is replaced too, and put back
+afterwards, by the discipline of `patches.py`. Looked at are the variables of users' modules and the attributes of the
+model's cells, there also the members of lists, dicts and tuples, and what a `functools.partial` calls. The framework's
+own layers and `mindspore.ops.functional`, another name of `mindspore.ops`, count as users; the modules that the
+functions are made of do not.
+
+Not seen are references inside closures, default arguments, class attributes, attributes of other objects than the
+model's cells, containers within containers, and those in a cell or container that was changed after its model's first
+`start`. A module is looked at again only when it has got more or fewer variables.
+"""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any
+from weakref import ref
+
+from mindspore import nn
+
+from .patches import Patch
+
+_LAYERS = ("mindspore.nn.", "mindspore.mint.nn.layer.")
+_ALIASES = ("mindspore.ops.functional", "mindspore.mint.nn")
+_OTHERS = sys.stdlib_module_names | {"mindspore", "msprobe", "numpy", "scipy"}
+
+_LARGEST = 10_000
+"""A list or dict with more members is data, and not looked into."""
+
+_HERE = object()
+"""The key of a reference that stands in the namespace itself, not in a container there."""
+
+
+class References:
+    """The early references to the functions of the patches that it follows."""
+
+    def __init__(self) -> None:
+        self._followed: list[Patch] = []
+        self._learned: dict[int, Any] = {}
+        self._known: dict[int, list[_Function]] = {}
+        self._sizes: dict[str, int] = {}
+        self._models: list[ref[Any]] = []
+        self._found: dict[tuple[int, str, Any], _Reference] = {}
+
+    def follow(self, patch: Patch) -> None:
+        """Have the references to what this patch replaces replaced too."""
+        self._followed.append(patch)
+
+    def forget(self, patch: Patch) -> None:
+        """Follow a patch no longer; nothing may be in place now."""
+        self._followed.remove(patch)
+        self._known = {
+            key: [f for f in functions if f.replacement is not patch.replacement]
+            for key, functions in self._known.items()
+        }
+        self._start_over()
+
+    def add(self, model: Any) -> None:
+        """Take in the cells of a model, which is not kept alive."""
+        self._models = [known for known in self._models if known() is not None]
+        self._found = {place: reference for place, reference in self._found.items() if reference.is_alive}
+        for root in model if isinstance(model, (list, tuple)) else [model]:
+            if not any(known() is root for known in self._models):
+                self._models.append(ref(root))
+                self._look_into_cells(root)
+
+    def install(self) -> None:
+        """Replace every reference; the patches must be in place already."""
+        self._learn()
+        self._look_into_modules()
+        for reference in self._found.values():
+            reference.install()
+
+    def remove(self) -> None:
+        """Put every original back, also into a module that was imported meanwhile and took a replacement."""
+        self._look_into_modules()
+        for reference in self._found.values():
+            reference.remove()
+
+    def _learn(self) -> None:
+        """What the patches replace now: the same as last time, unless somebody else replaced it in between."""
+        news = [patch for patch in self._followed if self._learned.get(id(patch)) is not patch.replacement]
+        for patch in news:
+            self._learned[id(patch)] = patch.replacement
+            function = _Function(patch)
+            for end in (function.original, function.replacement):
+                self._known.setdefault(id(end), []).append(function)
+        if news:
+            self._start_over()
+
+    def _start_over(self) -> None:
+        self._sizes.clear()
+        self._found.clear()
+        for model in self._models:
+            self._look_into_cells(model())
+
+    def _look_into_modules(self) -> None:
+        for name, module in list(sys.modules.items()):
+            before = self._sizes.get(name)
+            if before == -1:
+                continue
+            if not (isinstance(module, ModuleType) and (before is not None or _is_users(name))):
+                self._sizes[name] = -1
+            elif (size := len(vars(module))) != before:
+                self._sizes[name] = size
+                self._look_into(module, name.startswith("mindspore.mint"))
+
+    def _look_into_cells(self, root: Any) -> None:
+        if isinstance(root, nn.Cell):
+            for _, cell in root.cells_and_names():
+                self._look_into(cell, type(cell).__module__.startswith("mindspore.mint"))
+
+    def _look_into(self, holder: Any, mint: bool) -> None:
+        """Find what refers to a known function in a module or cell; `mint`: the holder belongs to that namespace."""
+        for name, value in list(vars(holder).items()):
+            for key, member in _members(value):
+                pair = self._pair(member, str(name if key is _HERE else key), mint)
+                if pair is not None:
+                    self._found[id(holder), name, key] = _Reference(ref(holder), name, key, pair)
+
+    def _pair(self, value: Any, name: str, mint: bool) -> "_Pair | None":
+        functions = self._known.get(id(value))
+        if functions:
+            return min(functions, key=lambda f: f.distance(name, mint))
+        replacement = None
+        if type(value) is partial:
+            if inner := self._pair(value.func, name, mint):
+                replacement = partial(inner.replacement, *value.args, **value.keywords)
+        elif type(value) is tuple and len(value) < _LARGEST and any(id(v) in self._known for v in value):
+            replacement = tuple(p.replacement if (p := self._pair(v, name, mint)) else v for v in value)
+        return None if replacement is None else _Pair(value, replacement)
+
+
+class _Pair:
+    """What stands in a place while nothing is collected, and while something is."""
+
+    __slots__ = ("original", "replacement")
+
+    def __init__(self, original: Any, replacement: Any) -> None:
+        self.original, self.replacement = original, replacement
+
+
+class _Function(_Pair):
+    """A function under one of its public names: `ops.relu` and `mint.nn.functional.relu` are the same object."""
+
+    __slots__ = ("_mint", "_name")
+
+    def __init__(self, patch: Patch) -> None:
+        # a static method's references are to the function inside
+        super().__init__(*(getattr(f, "__func__", f) for f in (patch.original, patch.replacement)))
+        self._name, self._mint = patch.name, patch.owner.__name__.startswith("mindspore.mint")
+
+    def distance(self, name: str, mint: bool) -> tuple[bool, bool]:
+        """How little a reference looks like one that was made by this public name; a tie goes to the first."""
+        return self._name != name, self._mint != mint
+
+
+class _Reference:
+    """A place that holds a known function: a variable, or a member of a container."""
+
+    __slots__ = ("_container", "_holder", "_key", "_name", "_pair")
+
+    def __init__(self, holder: "ref[Any]", name: str, key: Any, pair: _Pair) -> None:
+        self._holder, self._name, self._key, self._pair = holder, name, key, pair
+        self._container: Any = None  # held only while our replacement is in it
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is still a module or cell that holds it."""
+        return self._holder() is not None
+
+    def install(self) -> None:
+        """Put the replacement in place."""
+        self._take()
+        self._put(self._pair.replacement, instead_of=self._pair.original)
+
+    def remove(self) -> None:
+        """Put the original back."""
+        if self._container is None:  # in a module that was imported after `install`
+            self._take()
+        self._put(self._pair.original, instead_of=self._pair.replacement)
+        self._container = None
+
+    def _take(self) -> None:
+        holder = self._holder()
+        if holder is not None:
+            namespace = vars(holder)  # not setattr: a cell would make something of it
+            self._container = namespace if self._key is _HERE else namespace.get(self._name)
+
+    def _put(self, value: Any, instead_of: Any) -> None:
+        container, key = self._container, self._name if self._key is _HERE else self._key
+        if isinstance(container, dict):
+            if dict.get(container, key) is instead_of:
+                dict.__setitem__(container, key, value)
+        elif isinstance(container, list):
+            for i, member in enumerate(container):  # it may have moved
+                if member is instead_of:
+                    container[i] = value
+
+
+def _members(value: Any) -> Iterator[tuple[Any, Any]]:
+    """A variable's value, and the members of a list or dict, read past what a subclass makes of reading."""
+    if isinstance(value, dict):
+        if dict.__len__(value) < _LARGEST:
+            yield from list(dict.items(value))
+    elif isinstance(value, list):
+        if list.__len__(value) < _LARGEST:
+            yield from list(enumerate(list.__iter__(value)))
+    else:
+        yield _HERE, value
+
+
+def _is_users(name: str) -> bool:
+    return name in _ALIASES or name.startswith(_LAYERS) or name.partition(".")[0] not in _OTHERS
+
+

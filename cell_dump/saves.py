@@ -1,0 +1,242 @@
+"""What the user saves by hand, `PrecisionDebugger.save`: values at once, and the gradients that flow back to them.
+
+The gradient of a saved tensor is the sum over all its users. Nothing is inserted into the graph and nothing is given
+back to it, so every bit of the training stays as it was.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from mindspore import Parameter, Tensor
+from mindspore.ops.primitive import PrimitiveWithInfer
+
+from msprobe.base.log import once
+from msprobe.base.sections import CollectSettings
+from msprobe.base.settings import Settings
+from msprobe.store.write import Writer
+
+from .executors import executor
+from .gradient import HAS_NODES
+from .host import settle
+from .nested import PLAIN, Skeleton, children, fill, leaves, skeleton
+from .tensor import DEPTH, Describer, reason
+
+_TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
+"""Whether the framework tells when a whole backward has run; 2.7.0 does not."""
+
+
+class _InGraph(PrimitiveWithInfer):  # type: ignore[misc]  # the framework has no types
+    """Where Python runs, a function that gives False; where the graph compiler reads the call, the constant True.
+
+    So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run. A graph
+    that is captured from bytecode takes the same way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("msprobe_in_graph")
+        self.set_const_prim(True)
+        self.add_prim_attr("constexpr_prim", True)
+
+    def __infer__(self) -> dict[str, Any]:
+        once(
+            "save in a graph",
+            "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
+        )
+        return {"dtype": None, "shape": None, "value": True}
+
+    def __call__(self) -> bool:
+        return False
+
+
+in_graph = _InGraph()
+
+
+class Saves:
+    """The saved variables of one run, one dump a step.
+
+    What goes wrong in here is said in the log, noted in the dump where there is one, and never reaches the training.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        section = settings.section
+        self._tensors = settings.task == "tensor"
+        self._digests = isinstance(section, CollectSettings) and section.summary_mode == "md5"
+        self._step: _Step | None = None
+        self._refused = False
+
+    def save(self, variable: Any, name: str, save_backward: bool, open_writer: Callable[[], Writer]) -> None:
+        """Save a variable under `name`, and with `save_backward` the gradients that will flow back to its tensors.
+
+        `variable` is a tensor, a number, a text, or lists, tuples and dicts of them, nested at most 50 deep. Anything
+        else is said once in the log, and nothing of it is saved. `open_writer` is called at the first save of a step;
+        `end_step` closes what it gave.
+        """
+        if wrong := refusal(variable, name, save_backward):
+            once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; nothing is saved by this call")
+            return
+        settle(leaves(variable))
+        if self._step is None and not self._refused:
+            try:
+                writer = open_writer()
+                self._step = _Step(writer, Describer(writer, saves=self._tensors, digests=self._digests))
+            except Exception as cause:  # a debugger never stops the training because of itself
+                self._refused = True
+                message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"
+                once(message, f"{message}; the training goes on")
+        if self._step is not None:
+            self._step.save(variable, name, save_backward)
+
+    def end_step(self) -> None:
+        """Write what is still awaited, as it is, and finish the step's dump; numbers begin anew."""
+        if self._step is not None:
+            self._step.close()
+        self._step = None
+        self._refused = False
+
+
+class _Awaited:
+    """The gradients of one saved variable, as far as they have come."""
+
+    __slots__ = ("call", "done", "expected", "records", "shape")
+
+    def __init__(self, call: str, shape: Skeleton) -> None:
+        self.call, self.shape = call, shape
+        self.expected = 0
+        self.records: dict[str, str] = {}
+        self.done = False
+
+
+class _Step:
+    """The saved variables of one step: their numbers, and the gradients that are to come."""
+
+    def __init__(self, writer: Writer, describer: Describer) -> None:
+        self._writer, self._describer = writer, describer
+        self._numbers: dict[str, int] = {}
+        self._taken: set[str] = set()
+        self._awaited: list[_Awaited] = []
+        self._handles: list[Any] = []
+        self._final = self._ended  # kept: the framework may drop its last reference without holding the GIL
+        self._told_the_end = False
+
+    def save(self, variable: Any, name: str, save_backward: bool) -> None:
+        call, gradients = self._next(name)
+        self._guard(call, "value", self._write, call, variable)
+        if save_backward:
+            self._guard(gradients, "gradients", self._await, gradients, variable)
+
+    def close(self) -> None:
+        """Finish the dump; hooks on parameters and data go, those on nodes that live on find nobody to tell."""
+        for handle in self._handles:
+            self._guard("step", "hooks", handle.remove)
+        for awaited in self._awaited:
+            self._guard(awaited.call, "gradients", self._finish, awaited)
+        self._guard("step", "files", self._writer.close)
+
+    def _guard(self, call: str, part: str, work: Callable[..., None], *args: Any) -> None:
+        try:
+            work(*args)
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self._describer.lost(call, part, reason(cause))
+
+    def _next(self, name: str) -> tuple[str, str]:
+        """The names of a variable and of its gradients.
+
+        The gradients of `x` and a variable `x_grad` would share a name: a number that is taken is passed over.
+        """
+        while True:
+            number = self._numbers.get(name, 0)
+            self._numbers[name] = number + 1
+            names = f"{name}.{number}.debug", f"{name}_grad.{number}.debug"
+            if self._taken.isdisjoint(names):
+                self._taken.update(names)
+                return names
+
+    def _write(self, call: str, variable: Any) -> None:
+        self._writer.call(call, None, None, self._describer.value(variable, call, ""))
+
+    # ---- gradients -------------------------------------------------------------------------------------------------
+
+    def _await(self, call: str, variable: Any) -> None:
+        self._told_the_end = False  # what ran before this call of the user's has ended, if by an exception
+        awaited = _Awaited(call, skeleton(variable))
+        self._awaited.append(awaited)
+        for place, tensor in leaves(variable):
+            if self._hook(tensor, awaited, place):
+                awaited.expected += 1
+        if not awaited.expected:
+            self._finish(awaited)
+
+    def _hook(self, tensor: Tensor, awaited: _Awaited, place: str) -> bool:
+        """Have the gradient of a tensor told to `awaited`; False where none can come."""
+
+        def told(gradient: Any) -> None:
+            self._tell(awaited, place, gradient)
+
+        if HAS_NODES:
+            node = tensor._grad_node
+            if node is None:
+                return False
+            if not node.is_leaf():
+                index = tensor._output_index
+                node.register_prehook(lambda gradients: told(gradients[index]))
+                return True
+        elif not executor.requires_grad() and not isinstance(tensor, Parameter):
+            return False
+        try:
+            self._handles.append(tensor.register_hook(told))
+        except RuntimeError:
+            return False  # "requires grad is false"
+        return True
+
+    def _tell(self, awaited: _Awaited, place: str, gradient: Any) -> None:
+        if not awaited.done:
+            settle(leaves(gradient))
+            self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
+
+    def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
+        if place in awaited.records:
+            return
+        awaited.records[place] = self._describer.value(gradient, awaited.call, place)
+        if len(awaited.records) == awaited.expected:
+            self._finish(awaited)
+        elif _TELLS_THE_END and not self._told_the_end:
+            self._told_the_end = True
+            executor.queue_backward_final_callback(self._final)
+
+    def _ended(self) -> None:
+        """A whole backward has run: what came to a variable so far will not be completed by another one."""
+        self._told_the_end = False
+        for awaited in self._awaited:
+            if awaited.records:
+                self._guard(awaited.call, "gradients", self._finish, awaited)
+        self._awaited = [awaited for awaited in self._awaited if not awaited.done]
+
+    def _finish(self, awaited: _Awaited) -> None:
+        if not awaited.done:
+            awaited.done = True
+            self._writer.call(awaited.call, None, None, fill(awaited.shape, awaited.records))
+
+
+def refusal(variable: Any, name: Any, save_backward: Any) -> str:
+    """What is wrong with the arguments of `save`, and where; empty where nothing is."""
+    if not isinstance(name, str) or not name:
+        return f"the name is {name!r}; give a text"
+    if not isinstance(save_backward, bool):
+        return f"save_backward of {name!r} is {save_backward!r}; give True or False"
+    return _refusal(variable, f"variable {name!r}", 0)
+
+
+def _refusal(value: Any, where: str, depth: int) -> str:
+    if isinstance(value, (Tensor, *PLAIN)):
+        return ""
+    if not isinstance(value, (list, tuple, dict)):
+        what = "None" if value is None else f"of type {type(value).__name__}"
+        return f"{where} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
+    if depth >= DEPTH:
+        return f"{where[:80]}... is nested deeper than {DEPTH}; save its parts by themselves"
+    for key, inner in children(value) or ():
+        if isinstance(value, dict) and not isinstance(key, str):
+            return f"{where} has the key {key!r}; keys must be texts"
+        if wrong := _refusal(inner, f"{where}[{key!r}]", depth + 1):
+            return wrong
+    return ""

@@ -1,0 +1,53 @@
+"""What is collected at levels L1 and mix besides cells: functions, primitives, `@jit` code, and what the user registers."""
+
+from typing import Any
+
+from msprobe.base.errors import SettingsError
+
+from . import api, jit
+from .api import Current, Stems
+from .custom import CustomCalls
+from .golden import stems_of
+from .patches import Patches
+from .primitive import PrimitiveCalls
+from .references import References
+
+
+class Sources:
+    """The sources of one collector. Their places are taken and given back with its patches."""
+
+    def __init__(self, current: Current, patches: Patches) -> None:
+        self._current, self._patches = current, patches
+        self._primitives = PrimitiveCalls(current)
+        self._references = References()
+        self._customs = CustomCalls(current, patches, self._references)
+        self._wanted: Stems = None
+        self._planned = False
+
+    def plan(self, model: Any, names_from: str = "", rank: str = "") -> None:
+        """Plan patches for what is there now, before each `start`, while nothing is installed.
+
+        `model` may be None: then the primitives and references that cells hold are not seen. With `names_from`, the
+        path of a golden dump, only what that one names is collected, its rank `rank` if it has several.
+        """
+        if not self._planned:
+            self._wanted = self._named(names_from, rank) if names_from else None
+            self._planned = True
+            for patch in api.plan(self._current, self._patches, self._wanted):
+                self._references.follow(patch)
+            jit.plan_calls(self._current, self._patches, self._wanted)
+            self._patches.join(self._references)
+        if model is not None:
+            self._primitives.add(model, self._patches, self._wanted)
+            self._references.add(model)
+        self._customs.update(self._wanted)
+
+    @staticmethod
+    def _named(path: str, rank: str) -> frozenset[str]:
+        stems = stems_of(path, rank)
+        ours = {stem for *_, stem in api.functions()}
+        if not any(stem in ours or stem.startswith(("Primitive.", "Jit.")) for stem in stems):
+            raise SettingsError(
+                f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of MindSpore"
+            )
+        return stems

@@ -1,0 +1,156 @@
+"""One run of a training, whose bits are noted at every start() and step() and at its end, for `verify-collection`.
+
+    python -m msprobe.observed_run TRACE inert|collecting STEPS SCRIPT [ARGUMENT ...]
+
+The script is run as `python SCRIPT ARGUMENT ...` would run it. Nothing is imported before the script imports it: the
+debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything. STEPS is the
+number of step() calls after which the training is ended, 0 for all of them. TRACE is written in JSON lines.
+"""
+
+import hashlib
+import json
+import os
+import random
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.errors import MsprobeError
+
+DEBUGGER = "msprobe.debugger"
+
+
+class Enough(SystemExit):
+    """As many steps as were asked for: leaves the training the way `sys.exit()` does."""
+
+
+class Observer:
+    """Notes the moments of a run; `steps` as above."""
+
+    def __init__(self, trace: Path, inert: bool, steps: int) -> None:
+        self._trace, self._inert, self._steps = trace.open("w"), inert, steps
+        self._process = os.getpid()
+        self._models: list[Any] = []
+        self._step = 0
+
+    def wrap(self, debugger: type) -> None:
+        """Put ourselves around, or in an inert run in the place of, every public method of the debugger's class."""
+        for name, method in list(vars(debugger).items()):
+            if not name.startswith("_") and hasattr(method, "__get__") and not isinstance(method, property):
+                setattr(debugger, name, _Method(self, name, None if self._inert else method))
+        if self._inert:
+            debugger.__new__ = lambda cls, *args, **kwargs: object.__new__(cls)  # type: ignore[assignment]  # made to do nothing
+            debugger.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]  # also if it gets one some day
+
+    def called(self, name: str, method: Callable[..., Any] | None, args: Any, kwargs: Any) -> Any:
+        """The training calls a method: note a moment before start() and after step()."""
+        if name == "start":
+            self._meet(args[0] if args else kwargs.get("model"))
+            self.note("start")
+        result = method(*args, **kwargs) if method is not None else None
+        if name == "step":
+            self.note("step")
+            self._step += 1
+            if self._step == self._steps:
+                raise Enough(0)
+        return result
+
+    def note(self, at: str, **more: object) -> None:
+        """Write down where the training is, and its bits. A child that the training forked is not the training."""
+        if os.getpid() == self._process:
+            moment = {"at": at, "step": self._step, "bits": dict(self._bits()), **more}
+            print(json.dumps(moment), file=self._trace, flush=True)
+
+    def _meet(self, model: Any) -> None:
+        given = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
+        for each in given:
+            if hasattr(each, "parameters_and_names") and not any(each is known for known in self._models):
+                self._models.append(each)
+
+    def _bits(self) -> Iterator[tuple[str, str]]:
+        for i, model in enumerate(self._models):
+            of = f" of model {i}" if len(self._models) > 1 else ""
+            for name, parameter in model.parameters_and_names():
+                yield f"parameter {name}{of}", _parameter(parameter)
+        yield from _generators()
+
+
+class _Method:
+    """A method of the debugger, on an instance or on the class; None does nothing."""
+
+    def __init__(self, observer: Observer, name: str, method: Any) -> None:
+        self._observer, self._name, self._method = observer, name, method
+
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
+        method = None if self._method is None else self._method.__get__(instance, owner)
+        return lambda *args, **kwargs: self._observer.called(self._name, method, args, kwargs)
+
+
+def _parameter(parameter: Any) -> str:
+    try:
+        return _digest(parameter.asnumpy().tobytes())
+    except Exception as cause:  # one that cannot be read says so, in each run alike, and the training goes on
+        return f"{type(cause).__name__}: {cause}"
+
+
+def _generators() -> Iterator[tuple[str, str]]:
+    yield "the random generator of Python", _digest(repr(random.getstate()).encode())
+    if numpy := sys.modules.get("numpy"):
+        yield "the random generator of numpy", _digest(repr(numpy.random.get_state(legacy=False)).encode())
+        if mindspore := sys.modules.get("mindspore"):
+            yield "the random generator of MindSpore", _digest(mindspore.get_rng_state().asnumpy().tobytes())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class _WhenLoaded:
+    """A finder that wraps the debugger's class when its module is loaded."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != DEBUGGER:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_wrap(module: Any) -> None:
+            load(module)
+            self._observer.wrap(module.PrecisionDebugger)
+
+        spec.loader.exec_module = load_and_wrap  # type: ignore[method-assign]  # this one loader, for this one module
+        return spec
+
+
+def main() -> None:
+    """Run the script; its end, or its failure, is the last moment of the trace."""
+    trace, manner, steps, script, *arguments = sys.argv[1:]
+    observer = Observer(Path(trace), manner == "inert", int(steps))
+    sys.meta_path.insert(0, _WhenLoaded(observer))
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(script).resolve().parent)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as left:
+        if left.code not in (None, 0):
+            observer.note("failure", why=f"it ends with exit code {left.code}", ours=False)
+            raise
+    except BaseException as cause:
+        # whatever it is, it is noted and goes on
+        observer.note("failure", why=f"{type(cause).__name__}: {cause}", ours=isinstance(cause, MsprobeError))
+        raise
+    observer.note("end")
+
+
+if __name__ == "__main__":
+    main()

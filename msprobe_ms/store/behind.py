@@ -1,0 +1,148 @@
+"""Tensors are written by a thread, while the training goes on: a ring of memory holds what waits, and bounds it.
+
+Why a thread for every size: to create a file costs a training more than to copy what goes into it. Measured on two
+cores, medians of microseconds per tensor as the calling thread sees them (`benchmarks/tensor_task.py` repeats it):
+
+TABLE
+"""
+
+import atexit
+import os
+import sys
+import threading
+import weakref
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.log import once
+
+from .memory import available
+from .npy import is_storable, write_npy
+
+Array = np.ndarray[Any, Any]
+
+LIMIT = 128 << 20
+"""So many bytes of tensors may wait to be written, if nothing else was said."""
+
+_ALIGNED = 64  # bytes: where a copy begins in the ring
+_OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
+
+
+class Behind:
+    """Writes npy files in the order in which they are given. `limit` is in bytes; None: half of the free memory.
+
+    `failed` says of each file that could not be written why; a later success under the same path takes it out again.
+    Any thread may give tensors, also a signal handler that comes in between. A forked child must not.
+    """
+
+    def __init__(self, limit: int | None = LIMIT) -> None:
+        self.failed: dict[str, str] = {}
+        self._limit = available() // 2 if limit is None else limit
+        self._pid = os.getpid()
+        # For those who give only. The thread takes no lock: it could wait for one that a signal handler interrupted.
+        self._lock = threading.RLock()
+        self._tasks: SimpleQueue[tuple[str, Array, int] | threading.Event | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._ring: Array | None = None
+        # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
+        self._given = self._done = 0
+
+    def write(self, path: str, array: Array) -> None:
+        """Copy an array and have it written; its memory may be used again at once.
+
+        What the ring can never hold is written before this returns: OSError when the disk refuses. DumpError for
+        arrays that hold no numbers.
+        """
+        size = -(-(array.nbytes + _OVERHEAD) // _ALIGNED) * _ALIGNED
+        with self._lock:
+            if size > self._limit or not is_storable(array) or not self._runs():
+                self.drain()  # one of the same name may be on its way, and the later one counts
+                write_npy(path, array)
+                self.failed.pop(path, None)
+                return
+            at = self._room(size)
+            copy: Array = np.ndarray(array.shape, array.dtype, self._ring, at)
+            copy[...] = array
+            self._tasks.put((path, copy, self._given))
+
+    def drain(self) -> None:
+        """Wait until everything that was given is written or failed."""
+        if self._thread is None or os.getpid() != self._pid or sys.is_finalizing():
+            return
+        written = threading.Event()
+        self._tasks.put(written)
+        while not written.wait(1) and self._thread.is_alive():
+            pass
+
+    def end(self) -> None:
+        """Let the thread go when it has written what was given."""
+        self._tasks.put(None)
+
+    def _runs(self) -> bool:
+        """Whether there is a thread; it starts with the first tensor."""
+        if sys.is_finalizing():
+            return False
+        if self._thread is None:
+            try:
+                self._ring = np.empty(self._limit, np.uint8)
+                thread = threading.Thread(target=self._work, name="msprobe tensors", daemon=True)
+                thread.start()
+            except (RuntimeError, MemoryError) as cause:
+                once("no thread", f"tensors are written by the training's own thread, which takes longer ({cause})")
+                self._limit = -1
+                return False
+            self._thread = thread
+            _all.add(self)
+        return True
+
+    def _room(self, size: int) -> int:
+        """Where in the ring the next `size` bytes go, as soon as they are free."""
+        whole = self._limit
+        if self._given == self._done:
+            self._given = self._done = 0  # what was used last is still in the cache
+        start = self._given
+        if start % whole + size > whole:  # no tensor is cut in two
+            start += whole - start % whole
+        if start + size - self._done > whole:
+            # To wait for all costs no more than to wait for some: the thread is what everything waits for.
+            self.drain()
+            self._done = start = 0
+        self._given = start + size
+        return start % whole
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            if isinstance(task, threading.Event):
+                task.set()
+                continue
+            path, copy, end = task
+            try:
+                write_npy(path, copy)
+                if self.failed:
+                    self.failed.pop(path, None)
+            except Exception as cause:  # a debugger never stops the training because of itself
+                self._fail(path, cause)
+            self._done = end
+        self._ring = None
+
+    def _fail(self, path: str, cause: Exception) -> None:
+        why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+        self.failed[path] = why
+        once(
+            f"tensor: {why}",
+            f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing",
+        )
+
+
+_all: "weakref.WeakSet[Behind]" = weakref.WeakSet()
+
+
+def _drain_all() -> None:
+    for behind in list(_all):
+        behind.drain()
+
+
+# Daemon threads end in the middle of their work when the interpreter does; until then they can finish it.
+atexit.register(_drain_all)

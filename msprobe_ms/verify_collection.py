@@ -1,0 +1,165 @@
+"""Show that collecting leaves a training as it is, bit by bit: run it without, again without, and with the debugger.
+
+The training is your script, which uses PrecisionDebugger already. At every start() and step() and at the end the
+parameters of the networks that were passed to start(), and the states of the random generators, are compared. It runs
+as it always does: what it writes, the dump included, it writes.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import logger
+
+CHILD = "msprobe.observed_run"
+ADVICE = (
+    "seed everything before the network is made: `from msprobe.mindspore import seed_all; seed_all(mode=True)`; "
+    "shuffle data by a seeded generator"
+)
+_SHOWN = 3
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--steps", type=int, default=0, metavar="N", help="end the training after N calls of step()")
+    parser.add_argument("script", help="the training, a Python script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is called with")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify, and say what came out; 0 equal, 1 different."""
+    found = verify_collection(args.script, *args.arguments, steps=args.steps)
+    print(found.says)
+    return 0 if found else 1
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether collecting left the training as it was, and that in words."""
+
+    equal: bool
+    says: str
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+
+def verify_collection(script: "str | PathLike[str]", *arguments: str, steps: int = 0) -> Verification:
+    """Run a training three times in fresh processes, twice with an inert debugger, and compare its bits.
+
+    `steps` is the number of step() calls after which each run is ended, 0 for all of them. Raises UsageError where
+    nothing can be verified: no such script, a training that fails by itself, never calls start(), or is not
+    reproducible, and where PrecisionDebugger refuses its settings.
+    """
+    if steps < 0:
+        raise UsageError(f"--steps is {steps}; give the number of steps, or leave it out for all of them")
+    if not Path(script).is_file():
+        raise UsageError(f"{fspath(script)}: there is no such script; give the path of the training's Python file")
+    with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
+        command = [str(steps), fspath(script), *arguments]
+        bare, again = (_observed(Path(folder), "inert", command, f"{each} of 3, without collecting") for each in (1, 2))
+        _must_serve(bare, again)
+        return judged(bare, _observed(Path(folder), "collecting", command, "3 of 3, collecting"))
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a training was, and its bits: what -> digest."""
+
+    at: str
+    step: int
+    bits: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        places = {"start": f"at start() of step {self.step}", "step": f"at step() of step {self.step}"}
+        return places.get(self.at, "at the end of the training")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The moments of one run in their order; `failure` says how it failed, empty where it did not.
+
+    `refused`: the failure is msprobe's own refusal of what it was told, not the training's.
+    """
+
+    moments: tuple[Moment, ...]
+    failure: str = ""
+    refused: bool = False
+
+    @property
+    def steps(self) -> int:
+        """How many steps ended."""
+        return sum(moment.at == "step" for moment in self.moments)
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters were known at last."""
+        return sum(what.startswith("parameter ") for what in self.moments[-1].bits) if self.moments else 0
+
+
+def judged(bare: Trace, collecting: Trace) -> Verification:
+    """What the bits of a bare run and of a collecting one say."""
+    if collecting.refused:
+        raise UsageError(collecting.failure)
+    if different := first_difference(bare, collecting):
+        return Verification(False, f"first difference: {different}")
+    if collecting.failure:
+        return Verification(False, f"first difference: the training fails when it is collected: {collecting.failure}")
+    compared = "the random generators"
+    hint = "; start() was given no network, so no parameters are known: pass it, start(network)"
+    if bare.parameters:
+        compared, hint = f"{bare.parameters} parameters and {compared}", ""
+    return Verification(True, f"equal: {compared} have the same bits, at every step of {bare.steps}{hint}")
+
+
+def first_difference(one: Trace, other: Trace) -> str:
+    """Where two runs part, and in what; empty where they do not. A run that failed is compared up to there."""
+    for mine, yours in zip(one.moments, other.moments, strict=False):
+        if (mine.at, mine.step) != (yours.at, yours.step):
+            return f"the calls differ: one run is {mine}, the other {yours}"
+        names = list(dict.fromkeys((*mine.bits, *yours.bits)))
+        if parted := [name for name in names if mine.bits.get(name) != yours.bits.get(name)]:
+            more = f", and {len(parted) - _SHOWN} more" if len(parted) > _SHOWN else ""
+            return f"{mine}: {', '.join(parted[:_SHOWN])}{more}"
+    if not (one.failure or other.failure) and len(one.moments) != len(other.moments):
+        longer = max(one.moments, other.moments, key=len)
+        return f"{longer[min(len(one.moments), len(other.moments))]}: one run does not come there"
+    return ""
+
+
+def _must_serve(bare: Trace, again: Trace) -> None:
+    """Refuse two bare runs that cannot be a measure for a third."""
+    if failure := bare.failure or again.failure:
+        raise UsageError(f"the training fails by itself, without collecting: {failure}; mend that first")
+    if not any(moment.at in ("start", "step") for moment in bare.moments):
+        raise UsageError(
+            "the training never calls start() or step() of PrecisionDebugger, so there is nothing to verify; "
+            "put both into its loop"
+        )
+    if different := first_difference(bare, again):
+        raise UsageError(
+            f"the training is not reproducible, even without collecting: two runs differ {different}; {ADVICE}"
+        )
+
+
+def _observed(folder: Path, manner: str, command: Sequence[str], which: str) -> Trace:
+    """Run the training once; its own output goes to standard error, which is not the answer."""
+    logger.info("run %s", which)
+    file = folder / "trace.jsonl"
+    file.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", CHILD, str(file), manner, *command], stdout=sys.stderr.fileno(), check=False
+    )
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    failed = lines.pop() if lines and lines[-1]["at"] == "failure" else None
+    moments = tuple(Moment(line["at"], line["step"], line["bits"]) for line in lines)
+    if failed:
+        return Trace(moments, failed["why"], failed["ours"])
+    return Trace(moments, f"its process ends with code {done.returncode}" if done.returncode else "")

@@ -1,0 +1,187 @@
+"""Functions that users took before the tool came: recorded while a collection is open, and the originals afterwards."""
+
+import contextlib
+import functools
+import gc
+import sys
+import weakref
+from types import ModuleType
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, mint, nn, ops
+from mindspore.ops import functional as F
+from mindspore.ops import isnan_ext, relu, tanh
+
+X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
+ACT2FN = {"gelu": ops.gelu, "words": ["no", "functions"]}
+STAGES = [ops.exp, relu]
+PAIR = (ops.sin, "text")
+LEAKY = functools.partial(ops.leaky_relu, alpha=0.5)
+
+
+class Net(nn.Cell):
+    """Everything here was bound when the class and the object were made."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = ops.gelu
+        self.table = {"cos": ops.cos}
+        self.listed = [ops.sin]
+        self.silu = functools.partial(ops.silu)
+
+    def construct(self, x):
+        return self.silu(self.listed[0](self.table["cos"](self.act(x))))
+
+
+def collected(debugger, dumped, work, model=None):
+    """The forward calls that `work` makes, as recorded."""
+    debugger.start(model)
+    work()
+    debugger.stop()
+    debugger.step()
+    return [name for name in dumped(debugger).data if "forward" in name]
+
+
+def test_names_imported_before_are_recorded(collecting, dumped):
+    def work():
+        relu(tanh(X))
+        F.exp(X)
+
+    expected = ["Functional.tanh.0.forward", "Functional.relu.0.forward", "Functional.exp.0.forward"]
+    assert collected(collecting(level="L1"), dumped, work) == expected
+
+
+def test_members_of_module_level_containers_are_recorded(collecting, dumped):
+    def work():
+        STAGES[1](STAGES[0](ACT2FN["gelu"](PAIR[0](LEAKY(X)))))
+
+    names = ["leaky_relu", "sin", "gelu", "exp", "relu"]
+    assert collected(collecting(level="L1"), dumped, work) == [f"Functional.{name}.0.forward" for name in names]
+
+
+@pytest.mark.parametrize("level", ["L1", "mix"])
+def test_functions_held_by_cells_are_recorded(level, collecting, dumped):
+    net = Net()
+    names = collected(collecting(level=level), dumped, lambda: net(X), net)
+    assert names == [f"Functional.{name}.0.forward" for name in ["gelu", "cos", "sin", "silu"]]
+
+
+def test_of_two_public_names_the_one_that_the_reference_has_is_taken(collecting, dumped, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "isnan", mint.isnan, raising=False)
+    assert mint.isnan is isnan_ext, "otherwise this test says nothing"
+
+    def work():
+        isnan_ext(X)
+        isnan(X)  # noqa: F821  # set above
+
+    assert collected(collecting(level="L1"), dumped, work) == ["Functional.isnan_ext.0.forward", "Mint.isnan.0.forward"]
+
+
+def test_the_frameworks_own_layers_are_users(collecting, dumped):
+    net = mint.nn.ConvTranspose2d(2, 2, 3)
+
+    def work():
+        with contextlib.suppress(RuntimeError):  # not every device has its kernel; the call is recorded all the same
+            net(ops.ones((1, 2, 8, 8)))
+
+    names = collected(collecting(level="L1"), dumped, work)
+    assert names == ["Functional.ones.0.forward", "MintFunctional.conv_transpose2d.0.forward"]
+
+
+def test_every_original_is_back_after_stop(collecting):
+    net, here, pair, leaky = Net(), sys.modules[__name__], PAIR, LEAKY
+    silu = net.silu
+    debugger = collecting(level="L1")
+    for _ in range(2):
+        debugger.start(net)
+        during = [here.relu, F.exp, STAGES[1], ACT2FN["gelu"], net.act, net.table["cos"], net.listed[0]]
+        assert here.PAIR is not pair
+        debugger.stop()
+        after = [here.relu, F.exp, STAGES[1], ACT2FN["gelu"], net.act, net.table["cos"], net.listed[0]]
+        originals = [ops.relu, ops.exp, ops.relu, ops.gelu, ops.gelu, ops.cos, ops.sin]
+        assert all(a is o for a, o in zip(after, originals, strict=True))
+        assert not any(d is o for d, o in zip(during, originals, strict=True))
+        assert (here.PAIR, here.LEAKY, net.silu) == (pair, leaky, silu)
+        assert here.PAIR is pair
+        debugger.step()
+
+
+def test_a_list_that_changes_meanwhile_gets_its_originals_back(collecting):
+    stages = [ops.exp, ops.tanh]
+    here = sys.modules[__name__]
+    here.changing = stages
+    debugger = collecting(level="L1")
+    try:
+        debugger.start()
+        stages.insert(0, "new")
+        stages.pop()
+        debugger.stop()
+        assert stages == ["new", ops.exp]
+    finally:
+        del here.changing
+
+
+def test_what_the_user_puts_in_the_place_meanwhile_stays(collecting):
+    net, debugger = Net(), collecting(level="L1")
+    table = net.table
+    debugger.start(net)
+    net.act = abs
+    net.table = {"cos": abs}
+    debugger.stop()
+    assert net.act is net.table["cos"] is abs
+    assert table["cos"] is ops.cos
+    debugger.step()
+
+
+def test_a_module_imported_while_a_collection_is_open_keeps_no_replacement(collecting, monkeypatch):
+    late = ModuleType("late_module_of_the_user")
+    debugger = collecting(level="L1")
+    original = ops.relu
+    debugger.start()
+    late.relu = ops.relu
+    monkeypatch.setitem(sys.modules, late.__name__, late)
+    assert late.relu is not original
+    debugger.stop()
+    assert late.relu is original
+    debugger.start()
+    assert late.relu is ops.relu is not original
+    debugger.stop()
+    debugger.step()
+    assert late.relu is original
+
+
+def test_a_reference_made_between_two_collections_is_seen_by_the_next(collecting, dumped, monkeypatch):
+    debugger = collecting(level="L1")
+    debugger.start()
+    debugger.stop()
+    monkeypatch.setattr(sys.modules[__name__], "softmax", ops.softmax, raising=False)
+    assert collected(debugger, dumped, lambda: softmax(X)) == ["Functional.softmax.0.forward"]  # noqa: F821  # set above
+
+
+def test_references_keep_no_model_alive(collecting):
+    net, debugger = Net(), collecting(level="L1")
+    debugger.start(net)
+    net(X)
+    debugger.stop()
+    debugger.step()
+    watched = weakref.ref(net)
+    del net
+    gc.collect()
+    assert watched() is None
+
+
+def test_modules_of_the_framework_that_the_functions_are_made_of_stay_untouched(collecting):
+    homes = [m for n, m in sys.modules.items() if n.startswith(("mindspore.ops.function.", "mindspore.common"))]
+    before = [dict(vars(module)) for module in homes]
+    debugger = collecting(level="L1")
+    debugger.start()
+    changed = [
+        name
+        for module, known in zip(homes, before, strict=True)
+        for name, value in vars(module).items()
+        if known.get(name) is not value
+    ]
+    debugger.stop()
+    assert changed == []

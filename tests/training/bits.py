@@ -1,0 +1,132 @@
+"""Trainings as processes of their own, with and without the debugger: which there are, and whether they are equal."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from calls import CALLS, recorded
+
+NETS = tuple(CALLS)
+LEVELS = ("L0", "L1", "mix", "debug")
+TASKS = {"statistics": (), "md5": ("--summary", "md5"), "tensor": ("--task", "tensor")}
+"""What a collection writes down, and how train.py is asked for it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training that is collected."""
+
+    net: str
+    level: str
+    task: str
+    asynchronous: bool
+
+    @property
+    def mode(self) -> tuple[str, ...]:
+        """What its bare twin is asked for too."""
+        return ("--asynchronous",) if self.asynchronous else ()
+
+
+def grid() -> list[Run]:
+    """Every network at every level, with every task, in both modes of the pipeline."""
+    return [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in (False, True)]
+
+
+def covering() -> list[Run]:
+    """Four runs of each network: every level, every task, both modes.
+
+    Over all networks every pair of level, task and mode occurs: from network to network the tasks move on by one of
+    three and the modes by one of two.
+    """
+    tasks = tuple(TASKS)
+    return [
+        Run(net, level, tasks[(i + j) % len(tasks)], (i + j + j // 2) % 2 == 1)
+        for i, net in enumerate(NETS)
+        for j, level in enumerate(LEVELS)
+    ]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run: `word` is `equal`, `different`, `miscounted`, `failed` or `no control`; `why` in a line."""
+
+    word: str
+    seconds: float
+    why: str = ""
+
+
+def digest(net: str, steps: int, *options: str) -> str:
+    """What train.py prints last. Raises RuntimeError with its complaint where it fails."""
+    done = subprocess.run(
+        [sys.executable, "train.py", net, "--steps", str(steps), *options],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MSPROBE_LOG_LEVEL": "2"},
+        check=False,
+    )
+    if done.returncode:
+        complaint = " ".join(done.stderr.split("Traceback")[-1].splitlines()[-1:])
+        raise RuntimeError(f"train.py {net} {' '.join(options)}: {complaint or f'exit code {done.returncode}'}")
+    return done.stdout.split()[-1]
+
+
+def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
+    """Run a collected training and hold it to the digests of its bare twins, and its dump to the hand count."""
+    folder = Path(tempfile.mkdtemp(prefix="msprobe-bits-"))
+    begin = perf_counter()
+    try:
+        bare, again = (each.result() for each in control)
+        if bare != again:
+            return Outcome("no control", 0, f"without the debugger {bare} and {again}")
+        begin = perf_counter()
+        options = ("--collect", str(folder), "--level", run.level, *TASKS[run.task], *run.mode)
+        found = digest(run.net, steps, *options)
+        wanted = CALLS[run.net].at(run.level)
+        counted = [recorded(folder / f"step{step}" / "rank") for step in range(steps)]
+    except RuntimeError as cause:
+        return Outcome("failed", perf_counter() - begin, str(cause))
+    finally:
+        shutil.rmtree(folder)
+    seconds = perf_counter() - begin
+    if found != bare:
+        return Outcome("different", seconds, f"{found} instead of {bare}")
+    for step, each in enumerate(counted):
+        if each != wanted:
+            return Outcome("miscounted", seconds, f"step {step} has {each}, counted by hand {wanted}")
+    return Outcome("equal", seconds)
+
+
+def judge_all(
+    runs: Sequence[Run], steps: int, jobs: int, tell: Callable[[Run, Outcome], None] = lambda run, outcome: None
+) -> dict[Run, Outcome]:
+    """Judge many runs, `jobs` processes at once; each network and mode is first trained twice without the debugger."""
+    outcomes = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        twins = {(run.net, run.mode): None for run in runs}
+        control = {twin: [pool.submit(digest, twin[0], steps, *twin[1]) for _ in range(2)] for twin in twins}
+
+        def judged(run: Run) -> None:
+            # its controls were submitted before it, so they are done or another worker is at them
+            outcomes[run] = judge(run, steps, control[run.net, run.mode])
+            tell(run, outcomes[run])
+
+        try:
+            for work in [pool.submit(judged, run) for run in runs]:
+                work.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # whoever interrupts does not mean to wait for the rest
+            raise
+    return outcomes
+
+
+def processes() -> int:
+    """How many trainings fit on this machine at once."""
+    return min(2, len(os.sched_getaffinity(0)))

@@ -1,0 +1,158 @@
+"""Train every network at every level, with every task, in both modes, with and without the debugger; bits are compared.
+
+    python tests/training/grid.py [--jobs N] [--steps N] [--nets a,b] [--results FILE] [--write PAGE]
+
+What is done stands in FILE, one line a run; repeated with the same sources and steps, only the rest is run. Exit code:
+0 every run is equal to its bare twin and its dump holds what was counted by hand, 1 not so.
+"""
+
+import argparse
+import hashlib
+import json
+import platform
+import sys
+from dataclasses import asdict
+from datetime import datetime, timezone
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from bits import LEVELS, NETS, TASKS, Outcome, Run, grid, judge_all, processes
+
+MODES = {False: "synchronous", True: "asynchronous"}
+
+INTRODUCTION = """\
+# Bit-identity
+
+Written by `make verify`. Each training of `tests/training/` is run in a process of its own: twice without the
+debugger, and once with it for each level, task and mode of MindSpore's pipeline. `equal`: over all steps the losses,
+the returned gradients, the parameters, the states of the optimizer, and the states of the random generators of Python,
+numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by hand
+(`tests/training/calls.py`).
+
+"""
+
+
+def main() -> int:
+    args = arguments()
+    runs = [run for run in grid() if run.net in args.nets]
+    header = {"steps": args.steps, **environment()}
+    known = done_before(args.results, header)
+    rest = [run for run in runs if run not in known]
+    print(f"{len(runs)} runs of {args.steps} steps, {len(runs) - len(rest)} done before", flush=True)
+    with args.results.open("a") as results:
+        if not known:
+            results.truncate(0)
+            print(json.dumps(header), file=results, flush=True)
+
+        def tell(run: Run, outcome: Outcome) -> None:
+            known[run] = outcome
+            print(json.dumps([asdict(run), asdict(outcome)]), file=results, flush=True)
+            words = (run.net, run.level, run.task, MODES[run.asynchronous], outcome.word, outcome.why)
+            print(f"{len(known)}/{len(runs)}", *words, flush=True)
+
+        judge_all(rest, args.steps, args.jobs, tell)
+    if args.write:
+        args.write.write_text(page(known, header))
+    wrong = [run for run in runs if known[run].word != "equal"]
+    print(f"{len(runs) - len(wrong)} equal, {len(wrong)} not")
+    return 1 if wrong else 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--nets", type=lambda text: text.split(","), default=list(NETS), help="some networks only")
+    parser.add_argument("--results", type=Path, default=Path("bit-identity.jsonl"), help="what is done; taken up again")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the Markdown page to write")
+    return parser.parse_args()
+
+
+def environment() -> dict[str, str]:
+    """What the outcomes hold for: versions, the processor, and a digest of the sources that collect and train."""
+    return {
+        "msprobe-ms": version("msprobe-ms"),
+        "MindSpore": version("mindspore"),
+        "Python": platform.python_version(),
+        "numpy": version("numpy"),
+        "processor": processor(),
+        "sources": sources(),
+    }
+
+
+def processor() -> str:
+    """The processor's own name, and how many of its cores there are for us."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {len(names) or 1} cores"
+
+
+def sources() -> str:
+    """A short digest of every Python and C file of msprobe and of this folder."""
+    folders = [*(find_spec("msprobe").submodule_search_locations), str(Path(__file__).parent)]
+    folders += [place for room in ("cell_dump", "graph_save") for place in _places(f"msprobe.{room}")]
+    files = sorted({f for folder in folders for f in Path(folder).rglob("*") if f.suffix in (".py", ".c", ".so")})
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _places(name: str) -> list[str]:
+    return list(find_spec(name).submodule_search_locations)
+
+
+def done_before(results: Path, header: dict[str, object]) -> dict[Run, Outcome]:
+    """What stands in the file of an earlier call under the same header; a line that was cut off does not count."""
+    lines = results.read_text().splitlines() if results.exists() else []
+    if not lines or lines[0] != json.dumps(header):
+        return {}
+    found = {}
+    for line in lines[1:]:
+        try:
+            run, outcome = json.loads(line)
+        except ValueError:
+            continue
+        found[Run(**run)] = Outcome(**outcome)
+    return found
+
+
+def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
+    """The page of the documentation."""
+    whole = grid()
+    equal = sum(outcome.word == "equal" for outcome in known.values())
+    columns = [(task, mode) for task in TASKS for mode in MODES]
+    titles = ["network", "level", *(f"{task}, {MODES[mode]}" for task, mode in columns), "seconds"]
+    rows = []
+    for net in NETS:
+        for level in LEVELS:
+            outcomes = [known.get(Run(net, level, task, mode)) for task, mode in columns]
+            words = [_shown(outcome) for outcome in outcomes]
+            seconds = sum(outcome.seconds for outcome in outcomes if outcome)
+            rows.append([net, level, *words, f"{seconds:.0f}"])
+    trained = f"{datetime.now(timezone.utc):%Y-%m-%d}"
+    facts = [*((key, str(value)) for key, value in header.items()), ("date", trained)]
+    facts += [("seconds", f"{sum(outcome.seconds for outcome in known.values()):.0f} in the collected trainings")]
+    table = [
+        f"**{equal} of {len(whole)} trainings are equal.**",
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {key} | {value} |" for key, value in facts),
+        "",
+        f"| {' | '.join(titles)} |",
+        f"|{'---|' * len(titles)}",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return INTRODUCTION + "\n".join(table) + "\n"
+
+
+def _shown(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "not run"
+    return outcome.word if outcome.word == "equal" else f"**{outcome.word}**"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
