@@ -16,6 +16,7 @@ from msprobe.store.write import Writer
 
 from . import jit, recompute
 from .cell import CellCalls, check_model, roots_of
+from .dispatch import Dispatch
 from .patches import Patches
 from .session import Session
 from .sources import Sources
@@ -72,6 +73,8 @@ class Collector:
             self._planned = True
             jit.plan(self._guards, self._patches)
             recompute.plan(self._current, self._guards)
+            if self._settings.dispatch:
+                self._guards.join(Dispatch(self._current))
         level = self._settings.level
         if level in ("L1", "mix"):
             self._sources.plan(_members(model), self._settings.names_from, home.folder.name)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import mindspore
+
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
@@ -16,6 +18,7 @@ from msprobe.store.write import Writer
 
 from .backward import Backward
 from .cell_hooks import CellHooks
+from .device import DEVICES, DeviceDescriber, HeldWriter
 from .forward import Begin, Forward, outcome, results_of
 from .gradient import HAS_NODES, NodeGradients
 from .host import settle
@@ -34,18 +37,22 @@ class Session:
     def __init__(self, settings: Settings, wishes: Wishes, writer: Writer, scope: Scope) -> None:
         mode = wishes.data_mode
         self.on = self.open = self.busy = self.closed = False
-        self.describer = Describer(writer, saves=wishes.saves, digests=wishes.digests)
+        describers: type[Describer] = Describer
+        if mindspore.get_context("device_target") in DEVICES:
+            writer, describers = HeldWriter(writer), DeviceDescriber  # type: ignore[assignment]  # it does the same
+        self.describer = describers(writer, saves=wishes.saves, digests=wishes.digests)
         self.takes_backward_input = mode.backward and mode.input
         self.takes_backward_output = mode.backward and mode.output
         self._mode = mode
         self._wishes = wishes
-        self._saving = Describer(writer, saves=True, digests=wishes.digests)
+        self._saving = describers(writer, saves=True, digests=wishes.digests)
         self._writer = writer
         self._scope = scope
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
         self._open: list[Forward] = []
+        self._api: Forward | None = None
         self._tail = ""
         self._recomputed = 0
         self._runs: dict[int, int] = {}
@@ -85,13 +92,14 @@ class Session:
         """Do a piece of collecting that the training must not feel: no exception, no record of our own reading."""
         if self.closed:
             return
-        before, self.busy = self.busy, True
+        before = self.busy, self._api
+        self.busy, self._api = True, None
         try:
             work(*args)
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost("step", getattr(work, "__name__", "collecting"), reason(cause))
         finally:
-            self.busy = before
+            self.busy, self._api = before
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
@@ -147,16 +155,44 @@ class Session:
         """Run an API and record it, and nothing inside it. What it gives or raises is passed on untouched."""
         self.busy = True
         try:
-            call = self._begin(stem, api_call, args, kwargs)
+            self._api = call = self._begin(stem, api_call, args, kwargs)
             try:
                 result = function(*args, **kwargs)
             except BaseException as cause:
                 self._fail(call, cause)
                 raise
+            finally:
+                self._api = None
             self._end(call, outcome(args, result))
             return result
         finally:
             self.busy = False
+
+    def call_inner(self, stem: str, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
+        """Run an operation and record it, inside whatever is being recorded, without gradients.
+
+        Operations that our own reading makes are run only.
+        """
+        before = self.busy, self._api
+        is_ours = self.busy and self._api is None
+        if is_ours or not self.on or threading.get_ident() != self._thread:
+            return run()
+        try:
+            self.busy, self._api = True, None
+            call = self._begin(stem, api_call, args, {})
+            if call is not None:
+                call.parent, call.backward = before[1] or call.parent, None
+            self.busy, self._api = before
+            try:
+                result = run()
+            except BaseException as cause:
+                self._fail(call, cause)
+                raise
+            self.busy, self._api = True, None
+            self._end(call, outcome(args, result))
+            return result
+        finally:
+            self.busy, self._api = before
 
     def call_cell(
         self, stem: str, function: Callable[..., Any], cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]

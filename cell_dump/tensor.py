@@ -96,28 +96,32 @@ class Describer:
     def tensor(self, tensor: Tensor, call: str, part: str) -> str:
         """The record of a tensor; null, with a line in `missing`, where it could not be read."""
         try:
-            dtype, shape = tensor.dtype, tensor.shape
-            head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-            text = None
-            if self._direct and head.letter and tensor.is_contiguous():
-                text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
-                if text is not None and not self.saves and not self.digests:
-                    return f"{text}}}"
-            return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
+            return self.read(tensor, call, part)
         except Exception as cause:  # a debugger never stops the training because of itself
             self.lost(call, part, reason(cause))
             return "null"
 
+    def read(self, tensor: Tensor, call: str, part: str) -> str:
+        """The record of a tensor, which is read now; raises whatever the framework does."""
+        dtype, shape = tensor.dtype, tensor.shape
+        head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
+        text = None
+        if self._direct and head.letter and tensor.is_contiguous():
+            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
+            if text is not None and not self.saves and not self.digests:
+                return f"{text}}}"
+        return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
+
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
         """The record of an array that is read now; the array is neither kept nor changed."""
-        return self._finished(_beginning(kind, dtype, array.shape), array, call, part, described=False)
+        return self._finished(beginning(kind, dtype, array.shape), array, call, part, described=False)
 
     def dtype(self, tensor: Tensor) -> str:
         """The dtype's name as the dump spells it: `Float32`."""
         return str(tensor.dtype)
 
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
-        text = _beginning("mindspore.Tensor", str(dtype), shape)
+        text = beginning("mindspore.Tensor", str(dtype), shape)
         head = _Head(text, int(np.prod(shape, dtype=np.int64)), _LETTERS.get(dtype, ""), dtype)
         self._heads[id(dtype), shape] = head
         return head
@@ -150,19 +154,21 @@ def reason(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
 
 
-def _beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
+def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
+    """The record's text before its statistics."""
     return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
 
 
 def _statistics(array: np.ndarray[Any, Any]) -> str:
     """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
     s = statistic(array)
-    text = f'"Max":{_number(s.max)},"Min":{_number(s.min)},"Mean":{_number(s.mean)},"Norm":{_number(s.norm)}'
+    text = f'"Max":{number(s.max)},"Min":{number(s.min)},"Mean":{number(s.mean)},"Norm":{number(s.norm)}'
     if array.dtype.kind == "b" and array.size:
         return f'{text},"true_count":{s.true_count}'
     counts = (("nan", s.nan_count), ("positive_inf", s.positive_inf_count), ("negative_inf", s.negative_inf_count))
     return text + "".join([f',"{name}_count":{count}' for name, count in counts if count])
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """A statistic as JSON text."""
     return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)
