@@ -1,7 +1,7 @@
 """What collecting costs: the time of a training step with the debugger, beside the other tool's, level by level.
 
     python benchmarks/step_time.py [--nets transformer conv tiny] [--levels L0 L1 mix debug]
-        [--tasks statistics md5 tensor structure] [--rounds N] [--only-ours] [--asynchronous]
+        [--tasks idle statistics md5 tensor structure] [--rounds N] [--only-ours] [--asynchronous]
     python benchmarks/step_time.py --profile --nets tiny --levels mix --tasks statistics
 
 Each kind (level and task) of each tool has a process of its own. Every round runs, in turn and never two at once, for
@@ -11,11 +11,13 @@ step, with everything that is written. See `benchmarks/against/README.md` for th
 """
 
 import argparse
+import itertools
+import os
 import shutil
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,7 @@ from msprobe.base.statistic import statistic
 
 NETS = ("transformer", "conv", "tiny")
 LEVELS = ("L0", "L1", "mix", "debug")
-TASKS = ("statistics", "md5", "tensor", "structure")
+TASKS = ("idle", "statistics", "md5", "tensor", "structure")
 WARM_UP = 2
 VERSION = "26.2.0"
 NEEDS = ("mindspore", "numpy<2")  # MindSpore 2.10 trains with numpy 1 only
@@ -121,9 +123,30 @@ class Contest:
 
 
 def kinds_of(levels, tasks):
-    """The combinations that make sense: structure knows cells, and nothing of level debug."""
+    """The combinations that make sense: structure is of cells, and level debug has no start that could be idle."""
     kinds = [Kind(level, task) for level in levels for task in tasks]
-    return [kind for kind in kinds if kind.task != "structure" or kind.level in ("L0", "mix")]
+    senseless = {Kind("L1", "structure"), Kind("debug", "structure"), Kind("debug", "idle")}
+    return [kind for kind in kinds if kind not in senseless]
+
+
+def contested(args, kinds, pythons, rows):
+    """Fill `rows`, some kinds of one net at a time."""
+    for net, at in itertools.product(args.nets, range(0, len(kinds), args.together)):
+        with tempfile.TemporaryDirectory(dir=args.folder) as scratch, ExitStack() as stack:
+            some = kinds[at : at + args.together]
+            contest = Contest(net, some, pythons, Path(scratch), args.asynchronous, stack)
+            contest.run(args.rounds)
+        rows += contest.rows
+        print(*list(table.times(contest.rows))[2:], sep="\n", file=sys.stderr, flush=True)
+
+
+def profiled(args, kind):
+    """Where the time of one kind goes."""
+    with tempfile.TemporaryDirectory(dir=args.folder) as scratch:
+        process = Process(sys.executable, "ours", args.nets[0], kind, Path(scratch), args.asynchronous)
+        text = profile(process, Path(scratch))
+        process.end()
+    return text
 
 
 def main():
@@ -142,27 +165,20 @@ def main():
     )
     args = parser.parse_args()
     kinds = kinds_of(args.levels, args.tasks)
+    if args.profile:
+        print(profiled(args, kinds[0]))
+        return
     pythons = {"ours": sys.executable}
-    if not (args.only_ours or args.profile):
+    if not args.only_ours:
         pythons["other"] = str(install(VERSION, args.environments / "training", NEEDS).folder / "bin" / "python")
-    rows = []
-    speed = bandwidth()
-    for net in args.nets:
-        for at in range(0, len(kinds), args.together):
-            with tempfile.TemporaryDirectory(dir=args.folder) as scratch, ExitStack() as stack:
-                some, scratch = kinds[at : at + args.together], Path(scratch)
-                if args.profile:
-                    process = Process(sys.executable, "ours", net, some[0], scratch, args.asynchronous)
-                    stack.callback(process.end)
-                    print(profile(process, scratch))
-                    return
-                contest = Contest(net, some, pythons, scratch, args.asynchronous, stack)
-                contest.run(args.rounds)
-                rows += contest.rows
-                print(*list(table.times(contest.rows))[2:], sep="\n", file=sys.stderr)
+    rows, speed = [], bandwidth()
+    with suppress(KeyboardInterrupt):  # what is there is printed then
+        contested(args, kinds, pythons, rows)
     for lines in (table.times(rows), table.work(rows), table.floors(rows, speed)):
         print(*lines, sep="\n", end="\n\n")
-    print(f"The floor: {speed / 1e9:.1f} GB/s of reading, and {table.PER_TENSOR * 1e6:.0f} µs a tensor.")
+    mode = "Asynchronous" if args.asynchronous else "Synchronous"
+    print(f"{mode}, {args.rounds} rounds. Floor: {speed / 1e9:.1f} GB/s, {table.PER_TENSOR * 1e6:.0f} µs a tensor.")
+    print(f"Load: {' '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores.")
 
 
 if __name__ == "__main__":

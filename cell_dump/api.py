@@ -14,6 +14,7 @@ from mindspore import Tensor, mint, ops
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
+from . import collective
 from .patches import Patch, Patches
 from .session import Session
 
@@ -25,11 +26,12 @@ NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
     ("Mint", mint.special),
     ("MintDistributed", distributed),
     ("Distributed", comm_func),
+    *((("Distributed", ops.communication),) if hasattr(ops, "communication") else ()),  # since MindSpore 2.7.1
 )
 """Prefix of the names and the module whose public functions they are."""
 
-COLLECTIVE = (distributed, comm_func)
-"""Modules whose functions exchange tensors between ranks; a session may record their calls in a way of its own."""
+COLLECTIVE = ("MintDistributed", "Distributed")
+"""Prefixes of functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
 
 GROUPS = frozenset(
     [
@@ -228,8 +230,10 @@ def functions() -> Iterator[tuple[Any, str, str]]:
     for prefix, module in NAMESPACES:
         public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for name in sorted(set(public)):
-            if _is_function(vars(module).get(name)) and name not in LEFT_OUT:
-                yield module, name, f"{prefix}.{name}"
+            function = vars(module).get(name)
+            if _is_function(function) and name not in LEFT_OUT:
+                is_exchange = function.__module__ == collective.functional.__name__  # `ops` has most of them too
+                yield module, name, f"{'Distributed' if is_exchange else prefix}.{name}"
     for name in sorted(set(dir(Tensor))):
         public = not name.startswith("_") and name not in LEFT_OUT
         if (public or name in OPERATORS) and isinstance(_static(Tensor, name), _METHODS):
@@ -239,9 +243,10 @@ def functions() -> Iterator[tuple[Any, str, str]]:
 def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch]:
     """Plan a patch for every function of the list whose stem is `wanted`; gives those of modules, not of Tensor."""
     planned = []
+    collective.plan(current, patches)
     for owner, name, stem in functions():
         if wanted is None or stem in wanted:
-            make = collective if owner in COLLECTIVE else recorded
+            make = collective.recorded if stem.partition(".")[0] in COLLECTIVE else recorded
             patch = patches.add(owner, name, partial(make, stem, current))
             if owner is not Tensor:
                 planned.append(patch)
@@ -257,19 +262,6 @@ def recorded(stem: str, current: Current, original: Callable[..., Any]) -> Calla
         if session is None or not session.listens():
             return original(*args, **kwargs)
         return session.call_api(stem, original, args, kwargs)
-
-    return call
-
-
-def collective(stem: str, current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a function that exchanges tensors between ranks, as the session wants such calls recorded."""
-
-    @wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None or not session.listens():
-            return original(*args, **kwargs)
-        return getattr(session, "call_collective", session.call_api)(stem, original, args, kwargs)
 
     return call
 

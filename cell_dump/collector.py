@@ -3,8 +3,6 @@
 `open` and `shut` may alternate within a step; the records go on in the same dump. `end_step` ends the step's dump.
 """
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
@@ -12,24 +10,15 @@ from msprobe.base.log import once
 from msprobe.base.scope import Scope
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
-from msprobe.store.write import Writer
 
-from . import jit, recompute
+from . import dispatch, jit, recompute
 from .cell import CellCalls, check_model, roots_of
-from .dispatch import Dispatch
+from .home import Home
 from .patches import Patches
 from .session import Session
 from .sources import Sources
 from .tokens import Tokens
 from .wishes import wishes_of
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """Where a step's dump goes, and what it says above its data."""
-
-    folder: Path
-    header: dict[str, Any]
 
 
 class Collector:
@@ -53,6 +42,11 @@ class Collector:
         """Whether calls are being recorded, or will be when the tokens' turn comes."""
         return self._session is not None and self._session.open
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was given."""
+        return self._cells.any
+
     def check(self, model: Any, token_range: Any = None) -> None:
         """Refuse what cannot be collected at this level."""
         level = self._settings.level
@@ -66,6 +60,8 @@ class Collector:
             )
         if token_range is not None:
             check_tokens(token_range)
+        if self._settings.dispatch:
+            dispatch.check()
 
     def open(self, model: Any, home: Home, token_range: Any = None) -> None:
         """Start recording; `home` is used when this begins a step."""
@@ -74,15 +70,14 @@ class Collector:
             jit.plan(self._guards, self._patches)
             recompute.plan(self._current, self._guards)
             if self._settings.dispatch:
-                self._guards.join(Dispatch(self._current))
+                self._guards.join(dispatch.Dispatch(self._current))
         level = self._settings.level
         if level in ("L1", "mix"):
             self._sources.plan(_members(model), self._settings.names_from, home.folder.name)
         if model is not None:
             self._cells.add(model, self._patches, roots_only=level == "L1")
         if self._session is None:
-            writer = Writer(home.folder, home.header, extra_info=self._settings.extra_info)
-            self._session = Session(self._settings, self._wishes, writer, self._scope)
+            self._session = Session(self._settings, self._wishes, home.open(), self._scope)
         if self._wishes.data_mode.parameters_grad:
             self._cells.hook_parameters(self._session)
         if self._session.cell_hooks is not None and level != "L1":

@@ -4,7 +4,6 @@ The registry is of the whole process; what it holds at a `start` is collected fr
 function that were made before are reached by `references.py`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from inspect import getattr_static
@@ -40,7 +39,9 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
     if not isinstance(api, str):
         raise UsageError(f"{here}: api must be the name of a function, not {api!r}; write its name as text")
     if api_prefix is not None and (not isinstance(api_prefix, str) or not api_prefix):
-        raise UsageError(f"{here}: api_prefix of {api!r} must be a text, not {api_prefix!r}; write one, or leave it out")
+        raise UsageError(
+            f"{here}: api_prefix of {api!r} must be a text, not {api_prefix!r}; write one, or leave it out"
+        )
     if not isinstance(module, (ModuleType, type)):
         raise UsageError(
             f"{here}: {api!r} must belong to a module or a class, not to {type(module).__name__}; pass its module"
@@ -80,7 +81,7 @@ class CustomCalls:
             self._references.follow(patch)
 
 
-def _recorded(stem: str, current: Current, original: Any) -> Callable[..., Any]:
+def _recorded(stem: str, current: Current, original: Any) -> Any:
     """As for any function; what a class holds stays the kind of method that it was."""
     if isinstance(original, (staticmethod, classmethod)):
         return type(original)(recorded(stem, current, original.__func__))

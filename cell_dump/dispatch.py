@@ -6,7 +6,8 @@ gradients: the operations of the backward are calls of their own. The framework 
 
 The framework does not tell of: basic indexing (`x[0]`, `x[:, 1]`) and other views, operations in place (`add_`,
 `x[0] = 1`), anything inside `@jit` code and optimizers that are such, some kernels of the backward (those of
-LayerNorm and BiasAdd), and other threads. While a mode of the user's own is entered inside ours, that one alone is told.
+LayerNorm and BiasAdd), and other threads. While the user is inside a mode of his own that he entered after `start`,
+that one alone is told; `start` and `stop` stand on the same side of such a `with`.
 """
 
 from typing import Any

@@ -48,6 +48,8 @@ class Forward:
             named = [f"{quote(k)}:{describe(v, name, f'kwargs.{k}', 1, sources)}" for k, v in kwargs.items()]
             self.parts.append(f'"input_args":[{",".join(listed)}],"input_kwargs":{{{",".join(named)}}}')
         if self.cell is not None and self.cell._params:
+            if not self.cell._init_flag:
+                self.cell._init_check()  # as the framework does next: parameters may be initialised at the first call
             own = [
                 f"{quote(key)}:{self.describer.tensor(parameter, name, f'parameters.{key}')}"
                 for key, parameter in own_parameters(self.cell)

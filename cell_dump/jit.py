@@ -14,10 +14,11 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from mindspore import nn
+from mindspore import Parameter, Tensor, nn
 
 from .api import Current, Stems
 from .executors import api, tracer
+from .gradient import HAS_NODES
 from .patches import Patches
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
@@ -82,12 +83,23 @@ def _restoring(patches: Patches, early: bool, original: Callable[..., Any]) -> C
         if early:
             patches.remove()
         try:
-            return original(*args, **kwargs)
+            return original(*map(_unhooked, args), **kwargs)
         finally:
             if installed:
                 patches.install()
 
     return restoring
+
+
+def _unhooked(argument: Any) -> Any:
+    """What is compiled for, without gradient hooks.
+
+    Where we have to hook tensors, for want of autograd nodes, the compiler would take our hooks into the graph. They
+    are told by PyNative all the same: the graph is run with the very arguments.
+    """
+    if HAS_NODES or not isinstance(argument, Tensor) or isinstance(argument, Parameter) or not argument.hooks():
+        return argument
+    return Tensor(argument.asnumpy(), argument.dtype)
 
 
 def _tracing(patches: Patches, traced: list[bool], original: Callable[..., Any]) -> Callable[..., Any]:

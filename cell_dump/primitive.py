@@ -25,9 +25,10 @@ class PrimitiveCalls:
         self._models: list[ref[Any]] = []
 
     def add(self, model: Any, patches: Patches, wanted: Stems = None) -> None:
-        """Take in the primitives of a model (also of its root) whose stem is `wanted`; each model once, none kept alive.
+        """Take in the primitives of a model, also of its root, whose stem is `wanted`.
 
-        An object that several cells hold goes by the first attribute found.
+        Each model is looked at once, and not kept alive. An object that several cells hold goes by the first attribute
+        found.
         """
         self._models = [known for known in self._models if known() is not None]
         for root in model if isinstance(model, (list, tuple)) else [model]:

@@ -124,7 +124,7 @@ class References:
         functions = self._known.get(id(value))
         if functions:
             return min(functions, key=lambda f: f.distance(name, mint))
-        replacement = None
+        replacement: Any = None
         if type(value) is partial:
             if inner := self._pair(value.func, name, mint):
                 replacement = partial(inner.replacement, *value.args, **value.keywords)
@@ -214,5 +214,3 @@ def _members(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def _is_users(name: str) -> bool:
     return name in _ALIASES or name.startswith(_LAYERS) or name.partition(".")[0] not in _OTHERS
-
-

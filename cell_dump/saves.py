@@ -95,13 +95,14 @@ class Saves:
 
 
 class _Awaited:
-    """The gradients of one saved variable, as far as they have come."""
+    """The gradients of one saved variable, as far as they have come; `handles` are its hooks on parameters and data."""
 
-    __slots__ = ("call", "done", "expected", "records", "shape")
+    __slots__ = ("call", "done", "expected", "handles", "records", "shape")
 
     def __init__(self, call: str, shape: Skeleton) -> None:
         self.call, self.shape = call, shape
         self.expected = 0
+        self.handles: list[Any] = []
         self.records: dict[str, str] = {}
         self.done = False
 
@@ -114,9 +115,8 @@ class _Step:
         self._numbers: dict[str, int] = {}
         self._taken: set[str] = set()
         self._awaited: list[_Awaited] = []
-        self._handles: list[Any] = []
         self._final = self._ended  # kept: the framework may drop its last reference without holding the GIL
-        self._told_the_end = False
+        self._asked = False
 
     def save(self, variable: Any, name: str, save_backward: bool) -> None:
         call, gradients = self._next(name)
@@ -126,10 +126,9 @@ class _Step:
 
     def close(self) -> None:
         """Finish the dump; hooks on parameters and data go, those on nodes that live on find nobody to tell."""
-        for handle in self._handles:
-            self._guard("step", "hooks", handle.remove)
         for awaited in self._awaited:
             self._guard(awaited.call, "gradients", self._finish, awaited)
+        self._let_go()
         self._guard("step", "files", self._writer.close)
 
     def _guard(self, call: str, part: str, work: Callable[..., None], *args: Any) -> None:
@@ -157,7 +156,7 @@ class _Step:
     # ---- gradients -------------------------------------------------------------------------------------------------
 
     def _await(self, call: str, variable: Any) -> None:
-        self._told_the_end = False  # what ran before this call of the user's has ended, if by an exception
+        self._asked = False  # a backward that an exception ended has told nobody
         awaited = _Awaited(call, skeleton(variable))
         self._awaited.append(awaited)
         for place, tensor in leaves(variable):
@@ -165,6 +164,7 @@ class _Step:
                 awaited.expected += 1
         if not awaited.expected:
             self._finish(awaited)
+            self._awaited.remove(awaited)
 
     def _hook(self, tensor: Tensor, awaited: _Awaited, place: str) -> bool:
         """Have the gradient of a tensor told to `awaited`; False where none can come."""
@@ -183,7 +183,7 @@ class _Step:
         elif not executor.requires_grad() and not isinstance(tensor, Parameter):
             return False
         try:
-            self._handles.append(tensor.register_hook(told))
+            awaited.handles.append(tensor.register_hook(told))
         except RuntimeError:
             return False  # "requires grad is false"
         return True
@@ -199,16 +199,24 @@ class _Step:
         awaited.records[place] = self._describer.value(gradient, awaited.call, place)
         if len(awaited.records) == awaited.expected:
             self._finish(awaited)
-        elif _TELLS_THE_END and not self._told_the_end:
-            self._told_the_end = True
+        if _TELLS_THE_END and not self._asked:
+            self._asked = True
             executor.queue_backward_final_callback(self._final)
 
     def _ended(self) -> None:
         """A whole backward has run: what came to a variable so far will not be completed by another one."""
-        self._told_the_end = False
+        self._asked = False
         for awaited in self._awaited:
             if awaited.records:
                 self._guard(awaited.call, "gradients", self._finish, awaited)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget the variables that are finished; never from a hook, which may be one of those that go."""
+        for awaited in self._awaited:
+            if awaited.done:
+                for handle in awaited.handles:
+                    self._guard(awaited.call, "hooks", handle.remove)
         self._awaited = [awaited for awaited in self._awaited if not awaited.done]
 
     def _finish(self, awaited: _Awaited) -> None:

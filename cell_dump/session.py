@@ -18,6 +18,7 @@ from msprobe.store.write import Writer
 
 from .backward import Backward
 from .cell_hooks import CellHooks
+from .collective import NOT_WAITED, Pending, Pendings, exchanged, handles, messages
 from .device import DEVICES, DeviceDescriber, HeldWriter
 from .forward import Begin, Forward, outcome, results_of
 from .gradient import HAS_NODES, NodeGradients
@@ -59,6 +60,7 @@ class Session:
         self._tokens: Tokens | None = None
         self.first_runs: dict[int, list[Forward | None]] = {}
         self._backwards: list[Backward] = []
+        self._pendings = Pendings()
         self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
         self.cell_hooks = CellHooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
@@ -73,6 +75,7 @@ class Session:
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
+        self.guard(self._give_up)
         self.on = self.open = False
         self._tokens = None
         self.guard(self._flush)
@@ -81,6 +84,7 @@ class Session:
 
     def close(self) -> None:
         """End the step: what is incomplete is written as it is, and hooks that still fire find nobody."""
+        self.guard(self._give_up)
         self.on = self.open = False
         self.guard(self._flush)
         self.guard(self._writer.close)
@@ -151,8 +155,18 @@ class Session:
 
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
-    def call_api(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an API and record it, and nothing inside it. What it gives or raises is passed on untouched."""
+    def call_api(
+        self,
+        stem: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        end: "Callable[[Forward | None, Any], None] | None" = None,
+    ) -> Any:
+        """Run an API and record it, and nothing inside it. What it gives or raises is passed on untouched.
+
+        `end` does something else with the result than to record it at once.
+        """
         self.busy = True
         try:
             self._api = call = self._begin(stem, api_call, args, kwargs)
@@ -163,7 +177,10 @@ class Session:
                 raise
             finally:
                 self._api = None
-            self._end(call, outcome(args, result))
+            if end is None:
+                self._end(call, outcome(args, result))
+            else:
+                end(call, result)
             return result
         finally:
             self.busy = False
@@ -308,6 +325,47 @@ class Session:
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
                 call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
+
+    # ---- between ranks: results may come later ---------------------------------------------------------------------
+
+    def call_collective(
+        self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run a function that exchanges tensors between ranks, and record it when its results are there."""
+
+        def run(*_: Any, **__: Any) -> Any:
+            return function(*args, **kwargs)
+
+        def end(call: Forward | None, result: Any) -> None:
+            results, waits_for = exchanged(shown, named, result), handles(result)
+            if call is not None and waits_for and leaves(results):
+                self._pendings.add(Pending(call, results, waits_for))
+            else:
+                self._end(call, results)
+
+        shown, named = messages(args), messages(kwargs)
+        return self.call_api(stem, run, shown, named, end)
+
+    def waited(self, handle: Any) -> None:
+        """The training has waited for a handle: the call that gave it is complete."""
+        if threading.get_ident() != self._thread:
+            return
+        done = self._pendings.waited(handle)
+        if done is not None:
+            before = self.busy, self.on
+            self.busy = self.on = True  # the call was made while calls were recorded
+            try:
+                self._end(done.call, done.results)
+            finally:
+                self.busy, self.on = before
+
+    def _give_up(self) -> None:
+        """Write the calls that nobody has waited for without their results: to wait now would change the training."""
+        for call, _, _ in self._pendings.take():
+            entry = call.entry(',"missing":["output"]')
+            if entry is not None:
+                self._writer.missing(call.name, "output", NOT_WAITED)
+            self._writer.call(call.name, call.parent_name, call.stack, entry)
 
     # ---- backward --------------------------------------------------------------------------------------------------
 

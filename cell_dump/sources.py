@@ -1,4 +1,4 @@
-"""What is collected at levels L1 and mix besides cells: functions, primitives, `@jit` code, and what the user registers."""
+"""What is collected besides cells: functions, primitives, `@jit` code, and what the user registers (L1 and mix)."""
 
 from typing import Any
 

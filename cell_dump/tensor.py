@@ -110,6 +110,9 @@ class Describer:
             text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
             if text is not None and not self.saves and not self.digests:
                 return f"{text}}}"
+        if text is None and tensor.has_init:  # `asnumpy` would draw its numbers, perhaps before the training does
+            self.lost(call, part, "the tensor has no data yet, only an initializer")
+            return "null"
         return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
 
     def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:

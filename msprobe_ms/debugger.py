@@ -19,9 +19,11 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
 from msprobe.cell_dump import custom
-from msprobe.cell_dump.collector import Collector, Home
+from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump.home import Home
 from msprobe.cell_dump.saves import Saves, in_graph
 from msprobe.cell_dump.wishes import wishes_of
+from msprobe.store.budget import Budget
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.write import Writer
 
@@ -72,6 +74,7 @@ class PrecisionDebugger:
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
             debugger._collector = Collector(settings)
+            debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
             debugger._saves = Saves(settings)
             debugger._step = 0
             debugger._over = debugger._has_collected = False
@@ -81,6 +84,7 @@ class PrecisionDebugger:
     _settings: Settings
     _collector: Collector
     _saves: Saves
+    _budget: Budget | None
     _step: int
     _over: bool
     _has_collected: bool
@@ -104,13 +108,13 @@ class PrecisionDebugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         rank = _rank() if rank_id is None else rank_id
-        if not self._takes(rank):
-            return
         if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
             raise UsageError(
                 "start(): graph mode (GRAPH_MODE) is not collected by this version; "
                 "use mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
             )
+        if not self._takes(rank):
+            return
         home = self._home(rank)
         try:
             self._collector.open(model, home, token_range)
@@ -122,6 +126,11 @@ class PrecisionDebugger:
             once(message, f"{message}; the training goes on without the dump of this step")
             return
         self._announce()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether `start` was given a model."""
+        return self._collector.has_model
 
     @_OnEither
     def stop(self) -> None:
@@ -185,8 +194,7 @@ class PrecisionDebugger:
         return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
 
     def _open_saves(self, rank: int | None) -> Writer:
-        home = self._home(rank)
-        writer = Writer(home.folder, home.header, extra_info=False)
+        writer = self._home(rank).open()
         self._announce()
         return writer
 
@@ -214,6 +222,8 @@ class PrecisionDebugger:
                     "settings": self._settings.described(),
                 },
             },
+            self._settings,
+            self._budget,
         )
 
 

@@ -98,11 +98,16 @@ def _parameter(parameter: Any) -> str:
 
 
 def _generators() -> Iterator[tuple[str, str]]:
-    yield "the random generator of Python", _digest(repr(random.getstate()).encode())
+    yield "the random generator of Python", _digest(_text(random.getstate()))
     if numpy := sys.modules.get("numpy"):
-        yield "the random generator of numpy", _digest(repr(numpy.random.get_state(legacy=False)).encode())
+        yield "the random generator of numpy", _digest(_text(numpy.random.get_state(legacy=False)))
         if mindspore := sys.modules.get("mindspore"):
             yield "the random generator of MindSpore", _digest(mindspore.get_rng_state().asnumpy().tobytes())
+
+
+def _text(state: Any) -> bytes:
+    """The state of a generator, arrays and numpy's numbers included."""
+    return json.dumps(state, default=lambda value: value.tolist(), sort_keys=True).encode()
 
 
 def _digest(content: bytes) -> str:

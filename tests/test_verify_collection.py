@@ -26,7 +26,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from msprobe.mindspore import PrecisionDebugger
 
-square = ops.square
+bare = id(ops.square)  # an identity: the function itself would be replaced here too
 
 class Net(nn.Cell):
     def __init__(self):
@@ -38,7 +38,7 @@ class Net(nn.Cell):
         return ops.square(x * self.first * self.second).sum()
 
 def is_collecting():
-    return ops.square is not square
+    return id(ops.square) != bare
 
 with open("said", "a") as said:
     print(*sys.argv, __name__, file=said)

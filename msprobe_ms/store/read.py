@@ -114,7 +114,7 @@ def tensor_path(dump: Dump, record: Record) -> Path:
     try:
         return tensor_file(dump.folder, name)
     except DumpError as err:
-        raise DumpError(f"{dump.where}: {record.name} names {err}") from None
+        raise DumpError(f"{dump.where}: {record.name}: {err}") from None
 
 
 def tensor_file(dump: str | Path, name: str) -> Path:
@@ -123,11 +123,11 @@ def tensor_file(dump: str | Path, name: str) -> Path:
     path = os.path.join(folder, name)
     if name.endswith(".pt"):
         raise DumpError(
-            f"{path}, a pickle of torch, which can run code and is never opened; collect with this tool, or store it "
-            "with numpy.save and name the npy in dump.json"
+            f"{path}: is a pickle of torch, which can run code and is never opened; collect with this tool, or store "
+            "it with numpy.save and name the npy in dump.json"
         )
     if name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
-        raise DumpError(f"{name!r}, which is outside {layout.TENSORS}; not opened")
+        raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; not opened")
     return Path(path)
 
 

@@ -1,4 +1,4 @@
-"""Nothing is missing and nothing is there twice: recorded calls against a count that the interpreter makes of a bare run.
+"""Nothing is missing, nothing is there twice: recorded calls against a count that the interpreter makes of a bare run.
 
 The count knows nothing of how the debugger sees calls. Of the same networks, run without it, `sys.setprofile` tells of
 every call of a Python function (known by its code) and of a built-in one (known by itself); a call that is made while

@@ -381,7 +381,7 @@ def test_fifty_levels_are_saved(running):
     assert "missing" not in run.dump()
 
 
-def test_hooks_on_parameters_and_data_are_gone_with_the_step(running):
+def test_hooks_on_parameters_and_data_are_gone_with_their_backward_or_the_step(running):
     run = running()
     weight = Parameter(Tensor(np.ones((2, 4), np.float32)), name="weight")
     x = Tensor(GRID)
@@ -390,11 +390,17 @@ def test_hooks_on_parameters_and_data_are_gone_with_the_step(running):
         run.save([x, weight], "leaves")
         return (x * weight).sum()
 
+    def hooks():
+        return [len(tensor.hooks()) for tensor in (x, weight)]
+
     gradient = ms.value_and_grad(loss, 0, [weight])
-    gradient(x)
-    assert [len(t.hooks()) for t in (x, weight)] == [1, 1]
+    for _ in range(2):
+        gradient(x)
+    assert hooks() == ([0, 0] if HAS_NODES else [2, 2])
+    run.save(weight, "awaited")
+    assert hooks() == ([0, 1] if HAS_NODES else [2, 3])
     run.step()
-    assert [len(t.hooks()) for t in (x, weight)] == [0, 0]
+    assert hooks() == [0, 0]
 
 
 def test_a_backward_behind_the_step_finds_nobody(running):
@@ -638,6 +644,30 @@ def test_two_dumps_of_saves_are_compared(debugging, tmp_path, monkeypatch):
     (report,) = (tmp_path / "report").glob("*.json")
     rows = {row["NPU Name"]: row["Verdict"] for row in json.loads(report.read_text())["rows"]}
     assert rows == {"v.0.debug.same": "pass", "v.0.debug.other": "error"}
+
+
+DYING = """
+import os, sys
+from mindspore import Tensor
+from msprobe.mindspore import PrecisionDebugger
+PrecisionDebugger(level="debug", dump_path="dump", task="tensor")
+PrecisionDebugger.save([Tensor([1.0, 2.0]), 3], "a")
+PrecisionDebugger.save(Tensor([1.0, 2.0]), "b")
+if "killed" in sys.argv:
+    os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("how", ["ended", "killed"])
+def test_a_process_without_step_leaves_what_it_saved(how, tmp_path):
+    done = subprocess.run([sys.executable, "-c", DYING, how], cwd=tmp_path, check=False)
+    assert done.returncode == (0 if how == "ended" else -9)
+    if how == "killed":
+        assert main(["doctor", str(tmp_path / "dump")]) == 1
+    dump = saved(tmp_path)
+    assert list(dump["data"]) == ["a.0.debug", "a_grad.0.debug", "b.0.debug", "b_grad.0.debug"]
+    assert dump["data"]["a_grad.0.debug"] == [None, None]
+    assert ("rebuilt" in dump) == (how == "killed")
 
 
 # ---- docs/saving.md ------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def test_what_cannot_be_registered_is_refused_by_name(module, name, prefix, said
 
 
 def test_restoring_what_was_never_registered_is_refused_by_name():
-    with pytest.raises(UsageError, match="test_sources.gated was not registered"):
+    with pytest.raises(UsageError, match=r"test_sources\.gated was not registered"):
         restore_custom_api(HERE, "gated")
 
 

@@ -28,7 +28,7 @@ def dump(tmp_path):
         "data_name": FILE,
     }
     parent = "Cell.a.A.forward.0"
-    entry = json.dumps({"input_args": [leaf], "output": [None]})
+    entry = json.dumps({"input_args": [leaf], "output": [None]}, separators=(",", ":"))
     writer.call(NAME, parent, writer.stack(["File a.py, line 1, in f, \n x"]), entry)
     writer.call(parent, None, None, json.dumps({"input_args": [], "output": [leaf]}))
     writer.close()

@@ -11,6 +11,7 @@ FLOORS = [
     ["msprobe.mapping"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
     ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run"],
+    ["msprobe.callbacks"],
     ["msprobe", "msprobe.mindspore", "msprobe.cli"],
     ["msprobe.__main__"],
 ]
@@ -21,7 +22,7 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprobe.compare")
 
 DOORS = {
-    "mindspore": ("msprobe.cell_dump", "msprobe.graph_save", "msprobe.debugger"),
+    "mindspore": ("msprobe.cell_dump", "msprobe.graph_save", "msprobe.debugger", "msprobe.callbacks"),
     "torch": (),
     "openpyxl": ("msprobe.compare.report.sheet",),
     "xlsxwriter": ("msprobe.compare.report.sheet",),

@@ -1,6 +1,6 @@
 """Train every network at every level, with every task, in both modes, with and without the debugger; bits are compared.
 
-    python tests/training/grid.py [--jobs N] [--steps N] [--nets a,b] [--results FILE] [--write PAGE]
+    python tests/training/grid.py [--jobs N] [--steps N] [--nets NET ...] [--results FILE] [--write PAGE]
 
 What is done stands in FILE, one line a run; repeated with the same sources and steps, only the rest is run. Exit code:
 0 every run is equal to its bare twin and its dump holds what was counted by hand, 1 not so.
@@ -63,7 +63,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=processes(), help="trainings at once")
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--nets", type=lambda text: text.split(","), default=list(NETS), help="some networks only")
+    parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS), metavar="NET", help="some of them only")
     parser.add_argument("--results", type=Path, default=Path("bit-identity.jsonl"), help="what is done; taken up again")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the Markdown page to write")
     return parser.parse_args()

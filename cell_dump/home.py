@@ -1,0 +1,29 @@
+"""Where a step's dump goes, and how its writer is made."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.settings import Settings
+from msprobe.store.budget import Budget
+from msprobe.store.write import LIMIT, Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A step's folder, what its dump says above its data, and the disk space that all steps share."""
+
+    folder: Path
+    header: dict[str, Any]
+    settings: Settings
+    budget: Budget | None = None
+
+    def open(self) -> Writer:
+        """Begin the dump; OSError and UsageError as of the writer."""
+        return Writer(
+            self.folder,
+            self.header,
+            extra_info=self.settings.extra_info and self.settings.level != "debug",
+            limit=None if self.settings.async_dump else LIMIT,
+            budget=self.budget,
+        )
