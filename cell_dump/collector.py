@@ -43,6 +43,11 @@ class Collector:
         return self._session is not None and self._session.open
 
     @property
+    def in_step(self) -> bool:
+        """Whether a step's dump has begun and is not finished."""
+        return self._session is not None
+
+    @property
     def has_model(self) -> bool:
         """Whether a model was given."""
         return self._cells.any

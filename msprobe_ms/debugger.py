@@ -168,7 +168,7 @@ class PrecisionDebugger:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
-        if self._collector.is_open:
+        if self._collector.in_step:
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._step = step
 

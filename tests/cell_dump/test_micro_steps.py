@@ -92,14 +92,17 @@ def test_runs_go_on_after_stop_and_start_within_a_step(collecting, dumped):
 
 
 def test_each_backward_is_that_of_its_own_micro_batch(collecting, dumped):
+    bare = accumulate(Net())
     debugger, net = collecting(level="L0", task="tensor"), Net()
     collect(debugger, net)
     dump, w = dumped(debugger), np.linspace(0.5, 2.0, 4)
-    for n, batch in enumerate(BATCHES):
+    for n, (batch, (expected, _)) in enumerate(zip(BATCHES, bare, strict=True)):
         np.testing.assert_array_equal(load(dump, f"Cell.a.Scale.forward.{n}.input.0"), batch)
         np.testing.assert_array_equal(load(dump, f"Cell.a.Scale.backward.{n}.input.0"), np.ones_like(batch))
+        got = load(dump, f"Cell.a.Scale.backward.{n}.output.0")
+        np.testing.assert_array_equal(got, expected.asnumpy())
         by_hand = w * (1 - np.tanh(batch.astype(np.float64) * w) ** 2)
-        np.testing.assert_allclose(load(dump, f"Cell.a.Scale.backward.{n}.output.0"), by_hand, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-3)  # the framework's tanh is no better
 
 
 def test_parameter_gradients_are_numbered_and_are_those_of_one_backward_each(collecting, dumped):
@@ -114,7 +117,7 @@ def test_parameter_gradients_are_numbered_and_are_those_of_one_backward_each(col
     for name, (_, (gradient,)), batch in zip(names, bare, BATCHES, strict=True):
         np.testing.assert_array_equal(load(dump, f"{name}.w"), gradient.asnumpy())
         x = batch.astype(np.float64)
-        np.testing.assert_allclose(load(dump, f"{name}.w"), (x * (1 - np.tanh(x * w) ** 2)).sum(0), rtol=1e-4)
+        np.testing.assert_allclose(load(dump, f"{name}.w"), (x * (1 - np.tanh(x * w) ** 2)).sum(0), atol=2e-3)
 
 
 class TwoParameters(nn.Cell):
@@ -184,4 +187,4 @@ def test_a_grad_of_an_inner_cell_has_that_cells_own_input_gradient(collecting, d
     assert entry["output"][0].get("gradient", "own") == "own"
     np.testing.assert_array_equal(load(dump, "Cell.a.Scale.backward.0.output.0"), gradient.asnumpy())
     by_hand = w * (1 - np.tanh(BATCHES[0].astype(np.float64) * w) ** 2)
-    np.testing.assert_allclose(gradient.asnumpy(), by_hand, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(gradient.asnumpy(), by_hand, rtol=1e-4, atol=1e-3)

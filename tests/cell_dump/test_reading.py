@@ -435,3 +435,40 @@ def test_gradients_that_are_views_or_expanded(collecting, dumped):
     record = entry["output"][0]
     assert record["Norm"] == pytest.approx(np.sqrt((outgoing**2).sum()), rel=1e-5)
     assert record["Max"] == pytest.approx(outgoing.max(), rel=1e-5)
+
+
+class Owner(nn.Cell):
+    def __init__(self, parameter):
+        super().__init__()
+        self.p = parameter
+
+    def construct(self, x):
+        return x
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_parameter_that_is_still_being_computed_is_waited_for(task, collecting, dumped):
+    """As after an optimizer's step: the cell's next call comes while the update is queued behind heavy work."""
+    n = 600
+    half, two = Tensor(np.full((n, n), 0.5, np.float32)), Tensor(np.full((n, n), 2, np.float32))
+    parameter = Parameter(Tensor(np.zeros((n, n), np.float32)), name="p")
+    debugger, net = collecting(level="L0", task=task), nn.SequentialCell(Owner(parameter))
+    optimizer = nn.SGD([parameter], 1.0)
+    known = [-float(n * 2 * n), float(n * 2 * n), 5.0]
+    debugger.start(net)
+    optimizer((ops.matmul(ops.matmul(half, two), two),))
+    net(two)
+    ops.assign(parameter, ops.matmul(ops.matmul(half, two), two))
+    net(two)
+    ops.matmul(ops.matmul(half, two), two)
+    parameter[:] = 5.0
+    net(two)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    found = [dump.data[f"Cell.0.Owner.forward.{n}"]["parameters"]["p"] for n in range(3)]
+    assert [(r["Min"], r["Max"]) for r in found] == [(value, value) for value in known]
+    if task == "tensor":
+        for record, value in zip(found, known, strict=True):
+            saved = np.load(dump.folder / "dump_tensor_data" / record["data_name"])
+            np.testing.assert_array_equal(saved, np.full((n, n), value, np.float32))

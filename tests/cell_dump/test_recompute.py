@@ -5,7 +5,6 @@ The kinds of the framework: a cell set to `recompute()`, `mindspore.recompute(ce
 """
 
 import gc
-import inspect
 import weakref
 
 import mindspore as ms
@@ -13,8 +12,10 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
+from msprobe.cell_dump.gradient import HAS_NODES
+
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
-HAS_HOOKS = "use_reentrant" in inspect.signature(nn.Cell.recompute).parameters or "use_reentrant" in (nn.Cell.recompute.__doc__ or "")
+HAS_HOOKS = "use_reentrant" in (nn.Cell.recompute.__doc__ or "")
 KINDS = ["set", "called"] + (["hooks"] if HAS_HOOKS else [])
 
 
@@ -159,6 +160,8 @@ def test_backward_calls_are_nested_like_brackets(kind, level, collecting, dumped
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_blocks_gradients_are_its_vjp(kind, level, collecting, dumped):
+    if kind == "called" and not HAS_NODES:
+        pytest.skip("hooks on tensors, all that MindSpore 2.7.0 has, are silent at the edges of a differentiated block")
     debugger, net = collecting(level=level, task="tensor"), Net(kind)
     collect(debugger, net)
     dump, plain = dumped(debugger), Block()
@@ -210,9 +213,7 @@ def test_two_micro_batches_each_have_their_second_run_in_their_own_place(kind, c
     marked = {n for n in recomputed(dump) if n.startswith("Cell.body.block.a.Scale.forward")}
     assert marked == {"Cell.body.block.a.Scale.forward.1", "Cell.body.block.a.Scale.forward.3"}
     at = {n: dump.data[n].get("at") for n in dump.data if n.startswith("Cell.body.block.a.Scale.forward")}
-    assert at == {
-        f"Cell.body.block.a.Scale.forward.{n}": None if n < 2 else {"micro_step": 1} for n in range(4)
-    }
+    assert at == {f"Cell.body.block.a.Scale.forward.{n}": None if n < 2 else {"micro_step": 1} for n in range(4)}
 
 
 class TwoForwards(nn.Cell):
