@@ -6,6 +6,8 @@ found anew each time.
 """
 
 from collections.abc import Callable, Iterator
+from operator import is_
+from types import ModuleType
 from typing import Any, Protocol
 
 Make = Callable[[Any], Any]
@@ -28,14 +30,14 @@ class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 
     def __init__(self) -> None:
-        self._planned: list[Patch] = []
+        self._planned: dict[int, Together] = {}
         self._joined: list[Replaced] = []
         self.installed = False
 
     def add(self, owner: Any, name: str, make: Make) -> "Patch":
         """Plan to replace `owner.name` by what `make` makes of it."""
         patch = Patch(owner, name, make)
-        self._planned.append(patch)
+        self._planned.setdefault(id(owner), Together(owner)).add(patch)
         return patch
 
     def join(self, other: Replaced) -> None:
@@ -45,24 +47,94 @@ class Patches:
     def discard(self, patch: "Patch") -> None:
         """Forget a plan."""
         patch.remove()
-        self._planned.remove(patch)
+        self._planned[id(patch.owner)].discard(patch)
 
     def install(self) -> None:
         """Put every replacement in place."""
         if not self.installed:
             self.installed = True
-            for patch in (*self._planned, *self._joined):
-                patch.install()
+            for each in (*self._planned.values(), *self._joined):
+                each.install()
 
     def remove(self) -> None:
         """Put every original back."""
         if self.installed:
             self.installed = False
-            for patch in reversed((*self._planned, *self._joined)):
-                patch.remove()
+            for each in reversed((*self._planned.values(), *self._joined)):
+                each.remove()
 
     def __iter__(self) -> Iterator["Patch"]:
-        return iter(self._planned)
+        return (patch for together in self._planned.values() for patch in together)
+
+
+class Place(Protocol):
+    """A variable by name, with what stands there outside and inside of a collection."""
+
+    name: str
+
+    @property
+    def original(self) -> Any:
+        """What stands there otherwise."""
+
+    @property
+    def replacement(self) -> Any:
+        """What stands there meanwhile."""
+
+    def install(self) -> None:
+        """Put the replacement in place."""
+
+    def remove(self) -> None:
+        """Put the original back."""
+
+
+class Together:
+    """Places of one owner. A module's are replaced in one stroke, where it is as the last time left it: collecting
+    every step of a training would else cost a millisecond for the replacing alone.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        self._namespace = vars(owner) if isinstance(owner, ModuleType) else None
+        self._places: list[Any] = []
+        self._outside: dict[str, Any] = {}
+        self._inside: dict[str, Any] = {}
+
+    def add(self, place: Place) -> None:
+        """One more place."""
+        self._places.append(place)
+        self._inside = {}
+
+    def discard(self, place: Place) -> None:
+        """One place less."""
+        self._places.remove(place)
+        self._inside = {}
+
+    def install(self) -> None:
+        """Put every replacement in place."""
+        if self._swap(self._outside, self._inside):
+            return
+        for place in self._places:
+            place.install()
+        if self._namespace is not None:
+            self._outside = {place.name: place.original for place in self._places}
+            self._inside = {place.name: place.replacement for place in self._places}
+            if len(self._inside) < len(self._places) or _INHERITED in self._outside.values():
+                self._inside = {}
+
+    def remove(self) -> None:
+        """Put every original back."""
+        if not self._swap(self._inside, self._outside):
+            for place in reversed(self._places):
+                place.remove()
+
+    def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+        namespace = self._namespace
+        if namespace is None or not self._inside or not all(map(is_, map(namespace.get, found), found.values())):
+            return False
+        namespace.update(wanted)
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._places)
 
 
 class Patch:

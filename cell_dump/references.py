@@ -20,7 +20,7 @@ from weakref import ref
 
 from mindspore import nn
 
-from .patches import Patch
+from .patches import Patch, Replaced, Together
 
 _LAYERS = ("mindspore.nn.", "mindspore.mint.nn.layer.")
 _ALIASES = ("mindspore.ops.functional", "mindspore.mint.nn")
@@ -40,9 +40,12 @@ class References:
         self._followed: list[Patch] = []
         self._learned: dict[int, Any] = {}
         self._known: dict[int, list[_Function]] = {}
+        self._imported = 0
+        self._users: dict[str, ModuleType] = {}
         self._sizes: dict[str, int] = {}
         self._models: list[ref[Any]] = []
         self._found: dict[tuple[int, str, Any], _Reference] = {}
+        self._arranged: list[Replaced] | None = None
 
     def follow(self, patch: Patch) -> None:
         """Have the references to what this patch replaces replaced too."""
@@ -59,10 +62,13 @@ class References:
 
     def add(self, model: Any) -> None:
         """Take in the cells of a model, which is not kept alive."""
-        self._models = [known for known in self._models if known() is not None]
-        self._found = {place: reference for place, reference in self._found.items() if reference.is_alive}
+        known = len(self._models)
+        self._models = [each for each in self._models if each() is not None]
+        if len(self._models) < known:
+            self._found = {place: reference for place, reference in self._found.items() if reference.is_alive}
+            self._arranged = None
         for root in model if isinstance(model, (list, tuple)) else [model]:
-            if not any(known() is root for known in self._models):
+            if not any(each() is root for each in self._models):
                 self._models.append(ref(root))
                 self._look_into_cells(root)
 
@@ -70,14 +76,29 @@ class References:
         """Replace every reference; the patches must be in place already."""
         self._learn()
         self._look_into_modules()
-        for reference in self._found.values():
-            reference.install()
+        for each in self._together():
+            each.install()
 
     def remove(self) -> None:
         """Put every original back, also into a module that was imported meanwhile and took a replacement."""
         self._look_into_modules()
-        for reference in self._found.values():
-            reference.remove()
+        for each in reversed(self._together()):
+            each.remove()
+
+    def _together(self) -> "list[Replaced]":
+        """The references, those that are variables of one module together."""
+        if self._arranged is None:
+            modules: dict[int, Together] = {}
+            self._arranged = []
+            for reference in self._found.values():
+                holder = reference.module
+                if holder is None:
+                    self._arranged.append(reference)
+                    continue
+                if id(holder) not in modules:
+                    self._arranged.append(modules.setdefault(id(holder), Together(holder)))
+                modules[id(holder)].add(reference)
+        return self._arranged
 
     def _learn(self) -> None:
         """What the patches replace now: the same as last time, unless somebody else replaced it in between."""
@@ -93,17 +114,18 @@ class References:
     def _start_over(self) -> None:
         self._sizes.clear()
         self._found.clear()
+        self._arranged = None
         for model in self._models:
             self._look_into_cells(model())
 
     def _look_into_modules(self) -> None:
-        for name, module in list(sys.modules.items()):
-            before = self._sizes.get(name)
-            if before == -1:
-                continue
-            if not (isinstance(module, ModuleType) and (before is not None or _is_users(name))):
-                self._sizes[name] = -1
-            elif (size := len(vars(module))) != before:
+        if len(sys.modules) != self._imported:
+            self._imported = len(sys.modules)
+            for name, module in list(sys.modules.items()):
+                if name not in self._users and isinstance(module, ModuleType) and _is_users(name):
+                    self._users[name] = module
+        for name, module in self._users.items():
+            if (size := len(vars(module))) != self._sizes.get(name):
                 self._sizes[name] = size
                 self._look_into(module, name.startswith("mindspore.mint"))
 
@@ -119,6 +141,7 @@ class References:
                 pair = self._pair(member, str(name if key is _HERE else key), mint)
                 if pair is not None:
                     self._found[id(holder), name, key] = _Reference(ref(holder), name, key, pair)
+                    self._arranged = None
 
     def _pair(self, value: Any, name: str, mint: bool) -> "_Pair | None":
         functions = self._known.get(id(value))
@@ -160,16 +183,32 @@ class _Function(_Pair):
 class _Reference:
     """A place that holds a known function: a variable, or a member of a container."""
 
-    __slots__ = ("_container", "_holder", "_key", "_name", "_pair")
+    __slots__ = ("_container", "_holder", "_key", "_pair", "name")
 
     def __init__(self, holder: "ref[Any]", name: str, key: Any, pair: _Pair) -> None:
-        self._holder, self._name, self._key, self._pair = holder, name, key, pair
+        self._holder, self.name, self._key, self._pair = holder, name, key, pair
         self._container: Any = None  # held only while our replacement is in it
 
     @property
     def is_alive(self) -> bool:
         """Whether there is still a module or cell that holds it."""
         return self._holder() is not None
+
+    @property
+    def module(self) -> ModuleType | None:
+        """The module whose variable this is; None for what cells or containers hold."""
+        holder = self._holder() if self._key is _HERE else None
+        return holder if isinstance(holder, ModuleType) else None
+
+    @property
+    def original(self) -> Any:
+        """What stands there otherwise."""
+        return self._pair.original
+
+    @property
+    def replacement(self) -> Any:
+        """What stands there meanwhile."""
+        return self._pair.replacement
 
     def install(self) -> None:
         """Put the replacement in place."""
@@ -187,10 +226,10 @@ class _Reference:
         holder = self._holder()
         if holder is not None:
             namespace = vars(holder)  # not setattr: a cell would make something of it
-            self._container = namespace if self._key is _HERE else namespace.get(self._name)
+            self._container = namespace if self._key is _HERE else namespace.get(self.name)
 
     def _put(self, value: Any, instead_of: Any) -> None:
-        container, key = self._container, self._name if self._key is _HERE else self._key
+        container, key = self._container, self.name if self._key is _HERE else self._key
         if isinstance(container, dict):
             if dict.get(container, key) is instead_of:
                 dict.__setitem__(container, key, value)

@@ -20,7 +20,7 @@ from .backward import Backward
 from .cell_hooks import CellHooks
 from .collective import NOT_WAITED, Pending, Pendings, exchanged, handles, messages
 from .device import DEVICES, DeviceDescriber, HeldWriter
-from .forward import Begin, Forward, outcome, results_of
+from .forward import Begin, Forward, outcome, own_parameters, results_of
 from .gradient import HAS_NODES, NodeGradients
 from .host import settle
 from .nested import Leaf, leaves, skeletons
@@ -241,7 +241,7 @@ class Session:
     ) -> Forward | None:
         arguments = [*args, *kwargs.values()] if kwargs else args
         tensors = leaves(arguments)
-        settle(tensors)
+        settle(own_parameters(cell) if not tensors and cell is not None else tensors)
         try:
             number = self._numbers.get(stem, 0)
             self._numbers[stem] = number + 1

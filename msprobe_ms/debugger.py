@@ -6,7 +6,7 @@ A user's mistake is raised here, at construction or at `start`; after the first 
 import atexit
 import platform
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import lru_cache, update_wrapper
 from importlib.metadata import version
 from os import PathLike
 from typing import Any, ClassVar
@@ -213,7 +213,7 @@ class PrecisionDebugger:
                 "framework": "mindspore",
                 "dump_data_dir": str(folder / TENSORS) if wishes_of(self._settings).any_file else None,
                 "run": {
-                    "tool": f"msprobe-ms {version('msprobe-ms')}",
+                    "tool": f"msprobe-ms {_version()}",
                     "framework": f"mindspore {mindspore.__version__}",
                     "python": platform.python_version(),
                     "numpy": np.__version__,
@@ -225,6 +225,12 @@ class PrecisionDebugger:
             self._settings,
             self._budget,
         )
+
+
+@lru_cache(1)
+def _version() -> str:
+    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
+    return version("msprobe-ms")
 
 
 def _rank() -> int | None:

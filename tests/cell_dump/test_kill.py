@@ -46,13 +46,23 @@ def test_every_finished_record_is_there_after_doctor(seed, tmp_path, capsys):
     reports = killed(tmp_path, seed)
     assert reports
     assert main(["doctor", str(tmp_path)]) in (0, 1)
-    steps = {}
+    steps, complete = {}, []
     for step, name in reports:
         folder = tmp_path / f"step{step}" / "rank"
         data = steps.setdefault(step, json.loads((folder / "dump.json").read_text())["data"])
         for part in data[name].values():
             for record in part:
                 if isinstance(record, dict) and record.get("type") == "mindspore.Tensor":
+                    if "data_name" not in record:  # its file still waited for the writer
+                        assert name in lost(folder)
+                        continue
                     array = np.load(folder / "dump_tensor_data" / record["data_name"])
                     assert (list(array.shape), float(array.max())) == (record["shape"], record["Max"])
+                    complete.append(name)
+    assert complete or len(reports) < 50, "most tensors had time to be written"
     assert not list(tmp_path.rglob("dump.journal")), "nothing is left to repair"
+
+
+def lost(folder):
+    """The calls of which the dump says that something is missing."""
+    return [item["name"] for item in json.loads((folder / "dump.json").read_text())["missing"]]

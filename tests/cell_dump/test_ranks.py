@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import mindspore as ms
@@ -55,9 +56,11 @@ def launch(count, case, folder):
     ) as process:
         try:
             said, _ = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # the session of our own launch: msrun and its ranks
-            said = f"no end after {LIMIT} s; {process.communicate()[0]}"
+        except subprocess.TimeoutExpired as cause:
+            said = str(cause)
+        finally:
+            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
+                os.killpg(process.pid, signal.SIGKILL)
     logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
     assert process.returncode == 0, f"{said[-3000:]}{logs}"
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(count)]
@@ -131,7 +134,8 @@ def test_every_rank_writes_a_whole_dump_of_its_own(level, two):
             if level == "mix":
                 expected.add("dump_tensor_data")
                 assert dump.file["dump_data_dir"] == str(dump.folder / "dump_tensor_data")
-                assert {f.name for f in (dump.folder / "dump_tensor_data").iterdir()} == dump.files() != set()
+                assert len(dump.files()) > 20
+                assert dump.files() <= {f.name for f in (dump.folder / "dump_tensor_data").iterdir()}
             assert {f.name for f in dump.folder.iterdir()} == expected
 
 
@@ -148,7 +152,6 @@ def test_the_setting_rank_chooses_who_writes(two):
     for step in range(STEPS):
         assert list(two.dumps("second", step)) == ["rank1"]
         assert list(two.dumps("both", step)) == ["rank0", "rank1"]
-    assert [f.name for f in (two.folder / "second").iterdir() if f.name != "step0"] != []
 
 
 def test_a_rank_may_be_numbered_by_the_training(two):
@@ -161,10 +164,8 @@ def test_started_before_the_communication_one_process_is_refused_and_the_trainin
         complaints = [report["early"] for report in run.reports]
         assert complaints.count("") == 1
         for complaint in filter(None, complaints):
-            assert complaint.endswith(
-                "another process or debugger writes this dump. Start the debugger after the communication is initialised, "
-                "so that each rank has a folder of its own, or give each process its own dump_path"
-            )
+            assert complaint.startswith(f"{run.folder}/early/step0/rank: another process or debugger writes this dump.")
+            assert "Start the debugger after the communication is initialised" in complaint
         assert list(run.dumps("early")) == ["rank"]
 
 
@@ -251,14 +252,8 @@ def test_barriers_are_not_recorded(two):
 
 def test_asynchronous_calls_are_recorded_when_they_were_waited_for_in_the_order_of_the_waits(two):
     for dump in two.pair("collectives"):
-        behind = [n for n in dump.data if n == "Mint.add.0.forward" or n > "MintDistributed.all_reduce.0.forward"]
-        order = [
-            "Mint.add.0",
-            "MintDistributed.all_reduce.2",
-            "MintDistributed.all_reduce.1",
-            "MintDistributed.all_reduce.3",
-        ]
-        assert [n for n in behind if "all_reduce" in n or "add" in n] == [f"{name}.forward" for name in order]
+        order = ["Mint.add.0.forward", *(f"MintDistributed.all_reduce.{n}.forward" for n in (2, 1, 3))]
+        assert list(dump.data)[-4:] == order
 
 
 def test_a_handle_that_is_not_waited_for_before_stop_leaves_a_record_without_output(two):
@@ -359,7 +354,7 @@ def exchanging(collecting, monkeypatch):
     """An open collection, with an asynchronous all_reduce that doubles, and gives the handle of nothing to wait for."""
 
     def all_reduce(tensor, async_op=True):
-        tensor.mul_(2)
+        tensor[:] = tensor * 2
         return comm_func.default_handle
 
     monkeypatch.setattr(distributed, "all_reduce", all_reduce)

@@ -472,3 +472,34 @@ def test_a_parameter_that_is_still_being_computed_is_waited_for(task, collecting
         for record, value in zip(found, known, strict=True):
             saved = np.load(dump.folder / "dump_tensor_data" / record["data_name"])
             np.testing.assert_array_equal(saved, np.full((n, n), value, np.float32))
+
+
+class Produces(nn.Cell):
+    """Takes no tensor: the first thing that a collection reads of its call is its parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.p = Parameter(Tensor(np.ones(4, np.float32)), name="p")
+
+    def construct(self):
+        return self.p * 2.0
+
+
+class Wrong(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.produces = Produces()
+
+    def construct(self, x):
+        beyond = ops.gather(x, Tensor([0, 9]), 0)
+        return self.produces(), beyond
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_the_trainings_own_error_is_not_taken_by_the_reading_of_a_parameter(level, collecting):
+    debugger, net = collecting(level=level), Wrong()
+    debugger.start(net)
+    with pytest.raises((RuntimeError, IndexError), match="9"):
+        net(Tensor(RANDOM[:2]))[1].asnumpy()
+    debugger.stop()
+    debugger.step()

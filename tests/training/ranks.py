@@ -1,7 +1,7 @@
 """One rank of a training on several: `msrun ... ranks.py CASE FOLDER`, with CASE one of those below.
 
-What a rank has to report goes to `FOLDER/rank{R}.json`; its dumps go to folders beside it. `msrun` runs this also as the
-scheduler, which never returns from `init()`.
+What a rank has to report goes to `FOLDER/rank{R}.json`; its dumps go to folders beside it. `msrun` runs this also as
+the scheduler, which never returns from `init()`.
 """
 
 import faulthandler
