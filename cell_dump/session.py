@@ -302,7 +302,7 @@ class Session:
         tensors = leaves(results)
         settle(tensors)
         try:
-            if not tensors and call.cell is None:
+            if not tensors and call.cell is None and not call.stem.startswith(("Primitive.", "Jit.")):
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:

@@ -133,8 +133,8 @@ FAULTS = [
         "batch",
         {
             "L0": ("Cell.first.Dense.forward.0", INPUTS),
-            "L1": ("Functional.relu.0.forward", INPUTS),
-            "mix": ("Cell.first.Dense.forward.0", INPUTS),
+            "L1": ("Primitive.shape_op.Shape.0.forward", INPUTS),
+            "mix": ("Primitive.shape_op.Shape.0.forward", INPUTS),
         },
     ),
     (

@@ -44,8 +44,8 @@ def step(debugger, net, *inputs):
 
 
 def dense(n):
-    """What one Dense records: its primitives, in the order of its construct; `Shape` gives no tensor and is no call."""
-    return [f"Primitive.{p}.{n}.forward" for p in ("matmul.MatMul", "bias_add.BiasAdd")]
+    """What one Dense records: its primitives, in the order of its construct."""
+    return [f"Primitive.{p}.{n}.forward" for p in ("shape_op.Shape", "matmul.MatMul", "bias_add.BiasAdd")]
 
 
 def test_a_net_of_layers_gives_the_names_of_the_worked_example(collecting, dumped):

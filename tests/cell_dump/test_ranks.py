@@ -5,6 +5,7 @@ Two launches serve all tests, for the ranks of one need seconds to find each oth
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,6 +27,11 @@ SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
 LIMIT = 300
 STEPS = 3
 X = ms.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+
+
+def options(count):
+    """What `msrun` is told wherever it runs."""
+    return [f"--worker_num={count}", f"--local_worker_num={count}", "--join=True"]
 
 
 def launch(count, case, folder):
@@ -200,6 +206,18 @@ def test_gradients_are_each_ranks_own_before_and_the_sum_of_all_afterwards(two):
             if number in (0, 2):  # the weights; 1 and 3 are biases
                 np.testing.assert_allclose(own[rank], gradients_by_hand(rank)[number], rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(dump.array(f"{name}.output.0"), own[0] + own[1])
+
+
+def test_the_example_of_the_documentation_runs(two):
+    page = (SCRIPT.parents[2] / "docs" / "ranks.md").read_text()
+    command = re.search(r"^msrun .*$", page, re.MULTILINE)[0].split()
+    assert command == ["msrun", *options(2), "train.py"]
+    for step in (0, 1):
+        dumps = two.dumps("dump", step)
+        assert list(dumps) == ["rank0", "rank1"]
+        for dump in dumps.values():
+            assert "missing" not in dump.file
+            assert {"Cell.0.Dense.forward.0", "MintDistributed.all_reduce.3.forward"} <= set(dump.data)
 
 
 # ---- collectives -----------------------------------------------------------------------------------------------------

@@ -481,23 +481,28 @@ class Produces(nn.Cell):
         super().__init__()
         self.p = Parameter(Tensor(np.ones(4, np.float32)), name="p")
 
-    def construct(self):
+    def construct(self, *_):
         return self.p * 2.0
 
 
 class Wrong(nn.Cell):
-    def __init__(self):
+    """Queues something that fails, then calls a cell whose own arguments have nothing to do with it."""
+
+    def __init__(self, arguments):
         super().__init__()
-        self.produces = Produces()
+        self.produces, self.arguments = Produces(), arguments
 
     def construct(self, x):
         beyond = ops.gather(x, Tensor([0, 9]), 0)
-        return self.produces(), beyond
+        return self.produces(*self.arguments()), beyond
 
 
 @pytest.mark.parametrize("level", ["L0", "mix"])
-def test_the_trainings_own_error_is_not_taken_by_the_reading_of_a_parameter(level, collecting):
-    debugger, net = collecting(level=level), Wrong()
+@pytest.mark.parametrize(
+    "arguments", [list, lambda: [Tensor(RANDOM)], lambda: [Tensor(RANDOM), Tensor(RANDOM)[1]]], ids=["none", "new", "view"]
+)
+def test_the_trainings_own_error_is_not_taken_by_our_reading(arguments, level, collecting):
+    debugger, net = collecting(level=level), Wrong(arguments)
     debugger.start(net)
     with pytest.raises((RuntimeError, IndexError), match="9"):
         net(Tensor(RANDOM[:2]))[1].asnumpy()

@@ -8,6 +8,7 @@ import faulthandler
 import hashlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -105,6 +106,13 @@ def train(collector=None, level="mix", **start):
         for tensor in (loss, *gradients, *net.get_parameters()):
             digest.update(tensor.asnumpy().tobytes())
     return digest.hexdigest()
+
+
+def documented():
+    """The example of docs/ranks.md."""
+    page = (Path(__file__).parents[2] / "docs" / "ranks.md").read_text()
+    os.chdir(FOLDER)
+    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/ranks.md", "exec"), {})
 
 
 def bits():
@@ -262,7 +270,7 @@ def pairs():
     collector.step()
 
 
-CASES = {"two": (bits, chosen, collectives, overlap, gradients, forks), "four": (bare, pairs)}
+CASES = {"two": (documented, bits, chosen, collectives, overlap, gradients, forks), "four": (bare, pairs)}
 
 if __name__ == "__main__":
     main()

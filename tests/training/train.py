@@ -26,6 +26,8 @@ def main():
     ms.set_seed(1)
     ms.manual_seed(1)  # set_seed leaves the default generator alone, which MindSpore 2.7 seeds by the clock
     case = nets.NETS[args.net]
+    if case.one_thread:
+        ms.device_context.cpu.op_tuning.threads_num(1)
     net = case.net()
     net.set_train()
     optimizer = nets.optimizer_of(case, net.trainable_params())
