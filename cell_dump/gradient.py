@@ -96,7 +96,7 @@ class NodeGradients:
                     sequence = -1 if is_leaf else node._sequence_nr()
                 if not is_leaf and sequence > floor:
                     floor = sequence
-            if isinstance(tensor, Parameter):
+            if type(tensor) is not Tensor and isinstance(tensor, Parameter):
                 sources[id(tensor)] = f"parameter {tensor.name}"
         return wanted, floor, sources
 

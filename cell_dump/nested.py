@@ -24,6 +24,20 @@ PLAIN = (bool, int, float, str)
 _PLAIN_TYPES = frozenset((*PLAIN, type(None)))
 
 
+_KNOWN: dict[type, bool] = {Tensor: True, **dict.fromkeys(_PLAIN_TYPES, False), tuple: False, list: False, dict: False}
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor. Asked very often, and `isinstance` is slow where the answer is no or the value a
+    parameter: the framework's classes have a say in it.
+    """
+    kind = type(value)
+    known = _KNOWN.get(kind)
+    if known is None:
+        known = _KNOWN[kind] = isinstance(value, Tensor)
+    return known
+
+
 def children(value: Any) -> Iterator[tuple[Any, Any]] | None:
     """The members of a container with their keys or positions; None where `value` is not one."""
     kind = type(value)
@@ -50,11 +64,11 @@ def is_listed(value: Any) -> bool:
 def leaves(value: Any, place: str = "", found: list[Leaf] | None = None) -> list[Leaf]:
     """Every tensor inside a nested value, depth first, with its place."""
     found = [] if found is None else found
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         found.append((place, value))
     elif (inner := children(value)) is not None:
         for k, v in inner:
-            if isinstance(v, Tensor):
+            if is_tensor(v):
                 found.append((f"{place}.{k}" if place else str(k), v))
             elif type(v) not in _PLAIN_TYPES:
                 leaves(v, f"{place}.{k}" if place else str(k), found)
@@ -63,7 +77,7 @@ def leaves(value: Any, place: str = "", found: list[Leaf] | None = None) -> list
 
 def skeleton(value: Any, place: str = "") -> Skeleton:
     """The shape of a nested value, without holding its tensors."""
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         return Place(place)
     inner = children(value)
     if inner is None:
@@ -79,7 +93,7 @@ def skeletons(values: Sequence[Any]) -> list[Skeleton]:
     """The shape of a call's arguments or results."""
     return [
         (_PLACES[i] if i < 32 else Place(i))
-        if isinstance(value, Tensor)
+        if is_tensor(value)
         else None
         if type(value) in _PLAIN_TYPES
         else skeleton(value, str(i))

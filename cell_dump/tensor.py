@@ -20,7 +20,7 @@ from msprobe.base.statistic import kernel, statistic
 from msprobe.store.write import Writer
 
 from .host import HAS_ADDRESSES, array_of
-from .nested import PLAIN, children, is_listed
+from .nested import PLAIN, children, is_listed, is_tensor
 
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
@@ -59,7 +59,7 @@ class Describer:
 
     def value(self, value: Any, call: str, part: str, depth: int = 0, sources: Sources | None = None) -> str:
         """The record of any value. `part` is its place in the call, `input.1`."""
-        if isinstance(value, Tensor):
+        if is_tensor(value):
             record = self.tensor(value, call, part)
             if sources and record != "null" and (source := sources.get(id(value))):
                 return f'{record[:-1]},"from":{quote(source)}}}'

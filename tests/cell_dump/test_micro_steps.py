@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
+from msprobe.cell_dump.gradient import HAS_NODES
+
 BATCHES = [np.random.default_rng(n).standard_normal((3, 4)).astype(np.float32) for n in range(3)]
 
 
@@ -175,6 +177,9 @@ def test_training_has_the_bits_that_it_has_without_us(collecting):
         assert w.asnumpy().tobytes() == w_ours.asnumpy().tobytes()
 
 
+@pytest.mark.skipif(
+    not HAS_NODES, reason="hooks of MindSpore 2.7.0 are silent at a differentiated function's own result"
+)
 def test_a_grad_of_an_inner_cell_has_that_cells_own_input_gradient(collecting, dumped):
     """`ms.grad(net.sub)`: the differentiated function is the recorded cell itself, its input is a leaf."""
     debugger, net = collecting(level="L0", task="tensor"), Net()

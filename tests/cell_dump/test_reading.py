@@ -217,7 +217,12 @@ def test_not_finite_elements_are_counted_in_views_too(collecting, dumped):
     debugger.step()
     dump = dumped(debugger)
     counts = ("nan_count", "positive_inf_count", "negative_inf_count")
-    assert [[record_of(dump, n).get(c, 0) for c in counts] for n in range(4)] == [[1, 2, 1], [0] * 3, [0, 2, 0], [1, 2, 1]]
+    assert [[record_of(dump, n).get(c, 0) for c in counts] for n in range(4)] == [
+        [1, 2, 1],
+        [0] * 3,
+        [0, 2, 0],
+        [1, 2, 1],
+    ]
     assert math.isnan(record_of(dump, 0)["Max"])
     assert record_of(dump, 2)["Mean"] == math.inf
 
@@ -330,7 +335,9 @@ def test_a_change_right_after_the_call_is_not_in_its_record(collecting, dumped):
         "optimized": lambda: (parameter, lambda: optimizer((twos,))),
         "optimized again": lambda: (parameter, lambda: ops.assign(parameter, twos)),
     }
-    known = [np.ones(shape, np.float32)] * 3 + [np.ones(400, np.float32)] + [np.full(shape, v, np.float32) for v in (1, -1)]
+    known = (
+        [np.ones(shape, np.float32)] * 3 + [np.ones(400, np.float32)] + [np.full(shape, v, np.float32) for v in (1, -1)]
+    )
     check(collecting(level="L0"), dumped, makers, known)
 
 
@@ -499,7 +506,9 @@ class Wrong(nn.Cell):
 
 @pytest.mark.parametrize("level", ["L0", "mix"])
 @pytest.mark.parametrize(
-    "arguments", [list, lambda: [Tensor(RANDOM)], lambda: [Tensor(RANDOM), Tensor(RANDOM)[1]]], ids=["none", "new", "view"]
+    "arguments",
+    [list, lambda: [Tensor(RANDOM)], lambda: [Tensor(RANDOM), Tensor(RANDOM)[1]]],
+    ids=["none", "new", "view"],
 )
 def test_the_trainings_own_error_is_not_taken_by_our_reading(arguments, level, collecting):
     debugger, net = collecting(level=level), Wrong(arguments)

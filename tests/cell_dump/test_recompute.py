@@ -113,7 +113,9 @@ def test_apis_of_the_second_run_are_marked_and_no_others(kind, collecting, dumpe
     collect(debugger, Net(kind))
     dump = dumped(debugger)
     stems = ("Functional.tanh.", "Functional.mul.", "Functional.exp.", "Functional.sum.")
-    marked = {n for n, e in dump.data.items() if n.startswith(stems) and n.endswith("forward") and e.get("is_recompute")}
+    marked = {
+        n for n, e in dump.data.items() if n.startswith(stems) and n.endswith("forward") and e.get("is_recompute")
+    }
     assert {"Functional.tanh.2.forward", "Functional.tanh.3.forward", "Functional.mul.2.forward"} <= marked
     assert marked <= {f"Functional.{api}.{n}.forward" for api in ("tanh", "mul") for n in (2, 3)}
 
@@ -343,3 +345,50 @@ def test_a_forward_without_a_backward_leaves_later_steps_alone(kind, collecting,
     while not parent.startswith("Cell.body.Body"):
         parent = dump.construct[parent]
     assert parent == "Cell.body.Body.forward.1"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_run_stands_with_the_first_run_whose_inputs_it_gets(kind, collecting, dumped):
+    """Of two forwards only the first has a backward; a cell set to recompute is run again on its latest inputs."""
+    debugger, net = collecting(level="L0", task="tensor"), Net(kind)
+    debugger.start(net)
+    ms.grad(lambda x: net(x) + ops.stop_gradient(net(x + 1.0)))(Tensor(X))
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    second = "Cell.body.block.a.Scale.forward.2"
+    assert dump.data[second]["is_recompute"] is True
+    body = second
+    while not body.startswith("Cell.body.Body"):
+        body = dump.construct[body]
+    twin = f"Cell.body.block.a.Scale.forward.{body[-1]}"
+    np.testing.assert_array_equal(load(dump, f"{second}.input.0"), load(dump, f"{twin}.input.0"))
+    assert dump.data[second].get("at") == dump.data[twin].get("at")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_in_a_second_run_reaches_the_training_and_leaves_later_ones_whole(kind, collecting, dumped):
+    class Fragile(Scale):
+        runs = 0
+
+        def construct(self, x):
+            Fragile.runs += 1
+            if Fragile.runs == 2:
+                raise ValueError("not again")
+            return super().construct(x)
+
+    debugger, net = collecting(level="L0"), Net(kind)
+    net.body.block.b = Fragile(0.5)
+    debugger.start(net)
+    with pytest.raises(Exception, match="not again"):
+        train(net)
+    train(net)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    entry = dump.data["Cell.body.block.b.Fragile.forward.1"]
+    assert (entry["is_recompute"], entry["missing"]) == (True, ["output"])
+    assert {m["cause"] for m in dump.dump["missing"]} == {"the call raised ValueError: not again"}
+    assert "is_recompute" not in dump.data["Cell.body.block.b.Fragile.forward.2"]
+    assert dump.data["Cell.body.block.b.Fragile.forward.3"]["is_recompute"] is True
+    assert dump.construct["Cell.body.Body.forward.1"] is None

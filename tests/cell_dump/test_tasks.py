@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from pathlib import Path
 
 import mindspore as ms
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base.errors import SettingsError
+from msprobe.cell_dump.gradient import HAS_NODES
 
 X = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
 W = np.linspace(0.5, 2.0, 4, dtype=np.float32)
@@ -260,8 +262,6 @@ def test_the_parts_of_a_cells_entries_follow_data_mode(mode, forward, backward, 
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
 def test_without_extra_info_there_are_no_stacks_and_no_nesting(task, configured):
-    from pathlib import Path
-
     debugger = configured(task, common={"extra_info": False})
     collect(debugger)
     folder = Path(debugger._settings.dump_path) / "step0" / "rank"
@@ -278,7 +278,9 @@ def told(dump):
     return dump.data, dump.construct, dump.dump.get("missing")
 
 
-@pytest.mark.parametrize(("task", "section"), [("statistics", {}), ("statistics", {"tensor_list": ["a"]}), ("tensor", {"list": ["Scale"]})])
+@pytest.mark.parametrize(
+    ("task", "section"), [("statistics", {}), ("statistics", {"tensor_list": ["a"]}), ("tensor", {"list": ["Scale"]})]
+)
 @pytest.mark.parametrize("level", ["L0", "mix"])
 def test_an_asynchronous_dump_is_the_same_dump(task, section, level, configured, dumped):
     later, at_once = configured(task, level, {"async_dump": True}, **section), configured(task, level, **section)
@@ -346,6 +348,9 @@ def positive(monkeypatch):
     monkeypatch.setitem(globals(), "X", np.abs(X))
 
 
+@pytest.mark.skipif(
+    not HAS_NODES, reason="of hooks on one tensor, all there is in MindSpore 2.7.0, inner calls hear first"
+)
 def test_at_mix_a_cell_that_the_list_names_keeps_everything_inside(positive, configured, dumped):
     debugger = configured(list=["b1"])
     collect(debugger, Two())
@@ -376,6 +381,9 @@ def test_at_l1_a_scope_keeps_everything_from_one_call_to_the_other(positive, con
     assert not any("backward" in n or "mean" in n for n in names)
 
 
+@pytest.mark.skipif(
+    not HAS_NODES, reason="of hooks on one tensor, all there is in MindSpore 2.7.0, inner calls hear first"
+)
 def test_at_l0_a_scope_may_reach_into_backward(positive, configured, dumped):
     debugger = configured(level="L0", scope=["Cell.b1.d.Dense.forward.0", "Cell.b2.d.Dense.backward.0"])
     collect(debugger, Two())
@@ -409,6 +417,8 @@ def test_a_pattern_that_no_call_has_matched_is_told_once(configured, caplog):
     debugger, net = configured(list=["Scale", "no such call", "neither this"]), Net()
     for _ in range(2):
         collect(debugger, net)
-    said = [r.getMessage() for r in caplog.records if "no such call" in r.getMessage() or "neither this" in r.getMessage()]
+    said = [
+        r.getMessage() for r in caplog.records if "no such call" in r.getMessage() or "neither this" in r.getMessage()
+    ]
     assert len(said) == 2
     assert not any('"Scale"' in r.getMessage() for r in caplog.records)

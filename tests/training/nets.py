@@ -41,9 +41,9 @@ class Case:
     """A network, the data of a step, and how it is trained.
 
     With `micro_batches` above 1 the gradients of as many calls are summed for one step of the optimizer; the loss is
-    multiplied by `loss_scale`, and the gradients divided by it. `one_thread` keeps each kernel on one thread: from the
-    sixth launch on MindSpore's CPU kernels use as many threads as were fastest before, and each thread of its Dropout
-    primitive draws numbers of its own, so with more the training would not be reproducible.
+    multiplied by `loss_scale`, and the gradients divided by it. `one_thread` keeps each kernel on one thread: on
+    several, MindSpore's Dropout primitive on the CPU draws other numbers in every process from its sixth launch on,
+    whatever the seed, and the training could not be repeated.
     """
 
     net: type[nn.Cell]

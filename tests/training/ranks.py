@@ -112,7 +112,8 @@ def documented():
     """The example of docs/ranks.md."""
     page = (Path(__file__).parents[2] / "docs" / "ranks.md").read_text()
     os.chdir(FOLDER)
-    exec(compile(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], "docs/ranks.md", "exec"), {})
+    example = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
+    exec(compile(example, "ranks.md", "exec"), {"__name__": "example"})
 
 
 def bits():
