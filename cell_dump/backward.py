@@ -200,9 +200,7 @@ class Backward:
             return "null"  # nobody wants this gradient: what came is what some node computed besides
         record = part.record or "null"
         if part.total is not None:
-            record = self._describer.array(
-                part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype
-            )
+            record = self._describer.array(part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype)
         return _accumulated(record) if part.shared else record
 
 

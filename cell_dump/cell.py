@@ -50,7 +50,7 @@ def named_cells(prefix: str, root: Any) -> list[tuple[str, Any]]:
 
 
 def _descend(prefix: str, cell: Any, seen: set[int], found: list[tuple[str, Any]]) -> None:
-    """What the framework's `cells_and_names` gives, in the same order, at a tenth of its cost: it is asked every step."""
+    """What the framework's `cells_and_names` gives, in its order, at a tenth of its cost: it is asked every step."""
     for name, child in cell._cells.items():
         # a recomputed cell is wrapped by the framework in cells of its own
         if child is None or id(child) in seen or name == "_recompute_cell":
@@ -63,8 +63,9 @@ def _descend(prefix: str, cell: Any, seen: set[int], found: list[tuple[str, Any]
 
 def check_model(model: Any) -> None:
     """Refuse, before anything runs, what is no model."""
-    if isinstance(model, dict) and (wrong := next((k for k in model if not isinstance(k, str) or not k), None)) is not None:
-        raise UsageError(f"start(): models of a dict are named by its keys, and {wrong!r} is not a text; use texts")
+    for key in model if isinstance(model, dict) else ():
+        if not isinstance(key, str) or not key:
+            raise UsageError(f"start(): models of a dict are named by its keys, and {key!r} is not a text; use texts")
     members = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
     for member in members:
         if not isinstance(member, nn.Cell):

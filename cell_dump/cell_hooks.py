@@ -1,8 +1,8 @@
 """A cell's backward by the framework's own backward hooks, on request (`gradients: "hooks"`), as msprobe sees it.
 
-They insert a node on the cell's inputs and one on its outputs, so the order of accumulation, and with it the last bits of
-the training, may change. What they give is the framework's: gradients of the tensors among the positional arguments and
-of a tensor, or a tuple's tensors, as the result; nothing for results of another shape; a cell whose inputs need no
+They insert a node on the cell's inputs and one on its outputs, so the order of accumulation, and with it the last bits
+of the training, may change. What they give is the framework's: gradients of the tensors among the positional arguments
+and of a tensor, or a tuple's tensors, as the result; nothing for results of another shape; a cell whose inputs need no
 gradient reports them as null, at the end of the whole backward.
 """
 

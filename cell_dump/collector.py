@@ -106,7 +106,8 @@ class Collector:
                 self._session.cell_hooks.detach()
             self._session.pause()
             for pattern in self._scope.unmatched_patterns():
-                once(f"unmatched {pattern}", f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json')
+                what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
+                once(f"unmatched {pattern}", what)
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""

@@ -1,9 +1,9 @@
 """Statistics on a device: computed there, one small tensor for each record, and fetched together.
 
 On a device a look at a tensor waits for everything before it. So the numbers stay there, and the lines that need them
-are held back, until 256 calls wait, or until `stop` or `step`; then all numbers come over in one piece, with
-one wait. The order on the device keeps what was read before a later change in place apart from it, so nothing is copied.
-Tensors that are saved or digested are fetched one by one, as they are needed whole.
+are held back, until 256 calls wait, or until `stop` or `step`; then all numbers come over in one piece, with one wait.
+The order on the device keeps what was read before a later change in place apart from it, so nothing is copied. Tensors
+that are saved or digested are fetched one by one, as they are needed whole.
 """
 
 import re

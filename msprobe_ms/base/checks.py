@@ -112,15 +112,16 @@ def folder(value: object) -> Path:
     return path
 
 
-_UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_UNITS = {f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)}
+_UNITS |= {f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)}
+_SIZE = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kmgt]i?b)\s*", re.IGNORECASE)
 
 
 def size(value: object) -> int:
     """A number of bytes, whole or as a text with a unit: `"20GB"`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    fits = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([kmgt]i?b)\s*", value, re.IGNORECASE) if isinstance(value, str) else None
-    if fits:
+    if isinstance(value, str) and (fits := _SIZE.fullmatch(value)):
         return int(float(fits[1]) * _UNITS[fits[2].lower()])
     raise SettingsError(f'{shown(value)} is no size; write a number of bytes, or a text such as "20GB" or "512MiB"')
 
@@ -132,5 +133,5 @@ def existing(value: object) -> str:
     if not str(value):
         return ""
     if "\0" in str(value) or not os.path.exists(value):
-        raise SettingsError(f"{shown(str(value))} does not exist; name a dump, or write \"\"")
+        raise SettingsError(f'{shown(str(value))} does not exist; name a dump, or write ""')
     return str(Path(value).absolute())

@@ -22,8 +22,8 @@ Kind = Literal["cell", "api", "parameters_grad", "debug", "other"]
 
 CELL_PREFIXES = ("Cell", "Module")
 API_PREFIXES = (
-    *("Tensor", "Functional", "Mint", "MintFunctional", "MintDistributed", "Distributed", "Primitive", "Jit", "Dispatch"),
-    *("Torch", "NPU", "Aten", "VF"),
+    *("Tensor", "Functional", "Mint", "MintFunctional", "MintDistributed", "Distributed", "Primitive", "Jit"),
+    *("Dispatch", "Torch", "NPU", "Aten", "VF"),
 )
 """What collectors put before the name of a function; one that the user registered himself may have any other."""
 

@@ -11,7 +11,7 @@ from msprobe.base.data_mode import DataMode
 from msprobe.base.errors import SettingsError
 from msprobe.base.fields import settings_of
 from msprobe.base.sections import SECTIONS, FreeBenchmarkSettings, GradProbeSettings, StatisticsSettings, TensorSettings
-from msprobe.base.settings import Origin, Settings, load, meant
+from msprobe.base.settings import Settings, load
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "tests" / "samples" / "configs"

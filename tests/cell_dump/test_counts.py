@@ -244,7 +244,13 @@ def of_layers(monkeypatch):
 SOME = {
     "Branching": {"Functional.matmul": 3, "Tensor.__add__": 3 + 2 * 2, "Functional.gelu": 2, "Tensor.__sub__": 1},
     "InPlace": {"Tensor.__imul__": 1, "Tensor.__iadd__": 1, "Tensor.__setitem__": 1, "Functional.tanh": 1},
-    "Layers": {"Primitive.shape_op.Shape": 1, "Primitive.matmul.MatMul": 1, "Primitive.mul.Mul": 1, "Jit.compiled": 1, "Tensor.__getitem__": 3},
+    "Layers": {
+        "Primitive.shape_op.Shape": 1,
+        "Primitive.matmul.MatMul": 1,
+        "Primitive.mul.Mul": 1,
+        "Jit.compiled": 1,
+        "Tensor.__getitem__": 3,
+    },
 }
 
 

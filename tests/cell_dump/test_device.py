@@ -1,4 +1,4 @@
-"""Statistics that stay on the device until they are fetched together. No device is here: the same operations run on CPU."""
+"""Statistics that stay on the device until they are fetched together; here the same operations run on the CPU."""
 
 import json
 import math

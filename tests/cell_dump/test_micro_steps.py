@@ -108,7 +108,7 @@ def test_each_backward_is_that_of_its_own_micro_batch(collecting, dumped):
 
 
 def test_parameter_gradients_are_numbered_and_are_those_of_one_backward_each(collecting, dumped):
-    """Each is the gradient of its own micro-batch: nothing accumulates in the parameter, as the framework's hooks say."""
+    """Each is the gradient of its own micro-batch: nothing accumulates in the parameter."""
     bare = accumulate(Net())
     debugger, net = collecting(level="L0", task="tensor"), Net()
     collect(debugger, net)

@@ -45,7 +45,11 @@ def test_calls_are_named_numbered_and_nested(collecting, dumped):
     debugger.stop()
     debugger.step()
     dump = dumped(debugger)
-    one = ["Primitive.shape_op.Shape.{0}.forward", "Primitive.matmul.MatMul.{0}.forward", "Primitive.bias_add.BiasAdd.{0}.forward"]
+    one = [
+        "Primitive.shape_op.Shape.{0}.forward",
+        "Primitive.matmul.MatMul.{0}.forward",
+        "Primitive.bias_add.BiasAdd.{0}.forward",
+    ]
     one += ["Cell.a.dense.Dense.forward.{0}", "Functional.relu.{0}.forward", "Tensor.__mul__.{1}.forward"]
     one += ["Cell.a.Inner.forward.{0}", "Tensor.__mul__.{2}.forward", "Functional.exp.{0}.forward"]
     assert list(dump.data) == [n.format(i, 2 * i, 2 * i + 1) for i in (0, 1) for n in one]

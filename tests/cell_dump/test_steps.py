@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
