@@ -6,7 +6,7 @@ then are they read. To read them earlier would mean to wait for other ranks at a
 which costs what the asynchrony was for, and may be for ever.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, wraps
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from mindspore import Tensor
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
+
+from msprobe.store.write import Writer
 
 from .forward import Forward
 from .nested import leaves
@@ -24,10 +26,10 @@ try:
 except ImportError:  # before 2.7.1
     functional = comm_func
 
-HANDLES = tuple({comm_func.CommHandle, functional.CommHandle})
+HANDLES = tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle)))
 """What asynchronous calls give."""
 
-_MESSAGES = tuple({distributed.P2POp, functional.P2POp, comm_func.P2POp})
+_MESSAGES = tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp)))
 _PEERS = (distributed.isend, distributed.irecv, functional.isend, functional.irecv)
 
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
@@ -52,32 +54,54 @@ class Pending(NamedTuple):
     handles: list[Any]
 
 
-class Pendings:
-    """The asynchronous calls whose handles nobody has waited for yet, oldest first."""
+class Exchanges:
+    """The collectives of a session: complete at once, or when somebody has waited for their handles.
 
-    def __init__(self) -> None:
-        self._all: list[Pending] = []
+    `run` runs an API and records it; `end` records what it gave.
+    """
 
-    def add(self, pending: Pending) -> None:
-        """Take in a call."""
-        self._all.append(pending)
+    def __init__(self, run: Callable[..., Any], end: Callable[[Forward | None, Any], None], writer: Writer) -> None:
+        self._run, self._end, self._writer = run, end, writer
+        self._pending: list[Pending] = []  # oldest first
 
-    def waited(self, handle: Any) -> Pending | None:
-        """A handle was waited for: the call that is complete by this, if one is.
+    def call(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective. What it gives or raises is passed on untouched."""
+
+        def run(*_: Any, **__: Any) -> Any:
+            return function(*args, **kwargs)
+
+        def end(call: Forward | None, result: Any) -> None:
+            results, waits_for = exchanged(shown, named, result), handles(result)
+            if call is not None and waits_for and leaves(results):
+                self._pending.append(Pending(call, results, waits_for))
+            else:
+                self._end(call, results)
+
+        shown, named = messages(args), messages(kwargs)
+        return self._run(stem, run, shown, named, end)
+
+    def waited(self, handle: Any) -> None:
+        """A handle was waited for; the call that is complete by this, if one is, is recorded.
 
         Several calls may share a handle, where the framework has nothing to wait for: one wait then is for the oldest.
         """
-        for i, pending in enumerate(self._all):
-            for j, each in enumerate(pending.handles):
+        for i, (call, results, missing) in enumerate(self._pending):
+            for j, each in enumerate(missing):
                 if each is handle:
-                    del pending.handles[j]
-                    return None if pending.handles else self._all.pop(i)
-        return None
+                    del missing[j]
+                    if not missing:
+                        del self._pending[i]
+                        self._end(call, results)
+                    return
 
-    def take(self) -> Iterator[Pending]:
-        """Everything that is still here, which is not here any more then."""
-        while self._all:
-            yield self._all.pop(0)
+    def give_up(self) -> None:
+        """Write the calls that nobody has waited for without their results: to wait now would change the training."""
+        while self._pending:
+            call, _, _ = self._pending.pop(0)
+            entry = call.entry(',"missing":["output"]')
+            if entry is not None:
+                self._writer.missing(call.name, "output", NOT_WAITED)
+            self._writer.call(call.name, call.parent_name, call.stack, entry)
 
 
 def exchanged(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:

@@ -12,13 +12,16 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
-try:
-    from mindspore.utils import to_dlpack
-except ImportError:  # before 2.8: views are copied by the framework
-    to_dlpack = None
-
 HAS_ADDRESSES = tuple(map(int, ms.__version__.split(".")[:2])) >= (2, 8)
 """Whether a contiguous tensor's address is where its elements lie; MindSpore 2.7 leaves a view's offset out."""
+
+if HAS_ADDRESSES:
+    from mindspore.utils import to_dlpack
+else:
+    to_dlpack = None  # views are copied by the framework; the function of 2.7.1 refuses tensors of a CPU
+
+_DRAINS = hasattr(Tensor, "_grad_node")
+"""Whether any look at a tensor waits for all that is queued: MindSpore 2.7.1 and later."""
 
 _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
 """What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
@@ -53,10 +56,10 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
 
     In the asynchronous pipeline the framework raises what went wrong at the first look at a result, once. Where that
     look is ours, the error must still reach the training: so this stands outside everything that keeps our own errors
-    from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but its address, which is
-    asked for next, waits for everything that is queued, and would raise there.
+    from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but to read it waits for
+    everything that is queued, and would raise there.
     """
-    if not HAS_ADDRESSES:
+    if not _DRAINS:
         for _, tensor in tensors:
             tensor.wait_pipeline()
     elif tensors:

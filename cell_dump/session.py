@@ -18,7 +18,7 @@ from msprobe.store.write import Writer
 
 from .backward import Backward
 from .cell_hooks import CellHooks
-from .collective import NOT_WAITED, Pending, Pendings, exchanged, handles, messages
+from .collective import Exchanges
 from .device import DEVICES, DeviceDescriber, HeldWriter
 from .forward import Begin, Forward, outcome, own_parameters, results_of
 from .gradient import HAS_NODES, NodeGradients
@@ -60,7 +60,7 @@ class Session:
         self._tokens: Tokens | None = None
         self.first_runs: dict[int, list[Forward | None]] = {}
         self._backwards: list[Backward] = []
-        self._pendings = Pendings()
+        self._exchanges = Exchanges(self.call_api, self._end, writer)
         self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
         self.cell_hooks = CellHooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
@@ -75,7 +75,7 @@ class Session:
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
-        self.guard(self._give_up)
+        self.guard(self._exchanges.give_up)
         self.on = self.open = False
         self._tokens = None
         self.guard(self._flush)
@@ -84,7 +84,7 @@ class Session:
 
     def close(self) -> None:
         """End the step: what is incomplete is written as it is, and hooks that still fire find nobody."""
-        self.guard(self._give_up)
+        self.guard(self._exchanges.give_up)
         self.on = self.open = False
         self.guard(self._flush)
         self.guard(self._writer.close)
@@ -313,7 +313,7 @@ class Session:
                 if call.backward.live:
                     call.backward.describe(skeletons(call.arguments), skeletons(results))
                     self._backwards.append(call.backward)
-            call.arguments = ()  # a recomputation may remember the call, but not what it was given
+            call.arguments, call.wanted = (), None  # a recomputation may remember the call, but not what it was given
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
 
@@ -332,40 +332,18 @@ class Session:
         self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Run a function that exchanges tensors between ranks, and record it when its results are there."""
-
-        def run(*_: Any, **__: Any) -> Any:
-            return function(*args, **kwargs)
-
-        def end(call: Forward | None, result: Any) -> None:
-            results, waits_for = exchanged(shown, named, result), handles(result)
-            if call is not None and waits_for and leaves(results):
-                self._pendings.add(Pending(call, results, waits_for))
-            else:
-                self._end(call, results)
-
-        shown, named = messages(args), messages(kwargs)
-        return self.call_api(stem, run, shown, named, end)
+        return self._exchanges.call(stem, function, args, kwargs)
 
     def waited(self, handle: Any) -> None:
-        """The training has waited for a handle: the call that gave it is complete."""
+        """The training has waited for a handle that an exchange gave."""
         if threading.get_ident() != self._thread:
             return
-        done = self._pendings.waited(handle)
-        if done is not None:
-            before = self.busy, self.on
-            self.busy = self.on = True  # the call was made while calls were recorded
-            try:
-                self._end(done.call, done.results)
-            finally:
-                self.busy, self.on = before
-
-    def _give_up(self) -> None:
-        """Write the calls that nobody has waited for without their results: to wait now would change the training."""
-        for call, _, _ in self._pendings.take():
-            entry = call.entry(',"missing":["output"]')
-            if entry is not None:
-                self._writer.missing(call.name, "output", NOT_WAITED)
-            self._writer.call(call.name, call.parent_name, call.stack, entry)
+        before = self.busy, self.on
+        self.busy = self.on = True  # the call was made while calls were recorded
+        try:
+            self._exchanges.waited(handle)
+        finally:
+            self.busy, self.on = before
 
     # ---- backward --------------------------------------------------------------------------------------------------
 

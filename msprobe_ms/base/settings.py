@@ -90,6 +90,9 @@ def load(
     for owner, where in owners:
         for key, message in not_built.refused(owner):
             raise SettingsError(f"{where(key)}: {message}")
+    if settings.async_dump:
+        waits = "tensors wait in memory, up to half of what is free at start; collect few at a time"
+        once("async_dump", f"{origin.common('async_dump')}: {waits}")
     for owner, where in owners:
         for key, reason in inert(owner):
             once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")

@@ -548,3 +548,9 @@ def test_names_come_from_a_dump_that_is_there(config, tmp_path):
 def test_a_structure_has_cells(config, notes, level, taken):
     assert load(config(task="structure", level=level)).level == taken
     assert any("structure" in note for note in notes()) == (level != taken)
+
+
+def test_async_dump_is_noted_for_the_memory_that_it_takes(config, notes):
+    load(config(async_dump=True))
+    (note,) = [note for note in notes() if "async_dump" in note]
+    assert "tensors wait in memory" in note

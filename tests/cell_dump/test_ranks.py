@@ -21,7 +21,7 @@ from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
 from msprobe.cell_dump import collective
-from msprobe.cell_dump.collective import HANDLES, Pending, Pendings
+from msprobe.cell_dump.collective import HANDLES
 
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
 LIMIT = 300
@@ -406,15 +406,19 @@ def test_a_wait_in_another_thread_is_not_ours(exchanging, dumped):
     assert outputs(dumped, exchanging) == {"0": None}
 
 
-def test_a_call_with_several_handles_is_complete_with_the_last(exchanging):
-    first, second = object(), object()
-    pendings = Pendings()
-    call = Pending(None, (), [first, second])
-    pendings.add(call)
-    assert pendings.waited(object()) is None
-    assert pendings.waited(second) is None
-    assert pendings.waited(first) is call
-    assert list(pendings.take()) == []
+def test_a_call_with_several_handles_is_complete_with_the_last(exchanging, dumped, monkeypatch):
+    own = [comm_func.CommHandle(), comm_func.CommHandle()]
+    monkeypatch.setattr(distributed, "all_gather", lambda tensors, async_op=True: list(own))
+    exchanging.stop()
+    exchanging.start()
+    for _ in range(2):
+        assert distributed.all_gather([X], async_op=True) == own
+    own[1].wait()
+    own[0].wait()
+    own[0].wait()
+    exchanging.stop()
+    exchanging.step()
+    assert ["output" in entry for entry in dumped(exchanging).data.values()] == [True, False]
 
 
 def test_messages_are_made_of_the_collected_functions_too_and_say_what_they_are(collecting, dumped):
