@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from operator import is_
 from types import ModuleType
 from typing import Any, Protocol
+from weakref import ref
 
 Make = Callable[[Any], Any]
 """Makes a replacement of an original."""
@@ -93,7 +94,7 @@ class Together:
     """
 
     def __init__(self, owner: Any) -> None:
-        self._namespace = vars(owner) if isinstance(owner, ModuleType) else None
+        self._module = ref(owner) if isinstance(owner, ModuleType) else None
         self._places: list[Any] = []
         self._outside: dict[str, Any] = {}
         self._inside: dict[str, Any] = {}
@@ -114,7 +115,7 @@ class Together:
             return
         for place in self._places:
             place.install()
-        if self._namespace is not None:
+        if self._module is not None:
             self._outside = {place.name: place.original for place in self._places}
             self._inside = {place.name: place.replacement for place in self._places}
             if len(self._inside) < len(self._places) or _INHERITED in self._outside.values():
@@ -127,8 +128,11 @@ class Together:
                 place.remove()
 
     def _swap(self, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-        namespace = self._namespace
-        if namespace is None or not self._inside or not all(map(is_, map(namespace.get, found), found.values())):
+        module = self._module() if self._module is not None and self._inside else None
+        if module is None:
+            return False
+        namespace = vars(module)
+        if not all(map(is_, map(namespace.get, found), found.values())):
             return False
         namespace.update(wanted)
         return True

@@ -41,7 +41,8 @@ class References:
         self._learned: dict[int, Any] = {}
         self._known: dict[int, list[_Function]] = {}
         self._imported = 0
-        self._users: dict[str, ModuleType] = {}
+        # Not kept alive: at its end a program tears its modules down in an order of its own.
+        self._users: dict[str, ref[ModuleType]] = {}
         self._sizes: dict[str, int] = {}
         self._models: list[ref[Any]] = []
         self._found: dict[tuple[int, str, Any], _Reference] = {}
@@ -122,10 +123,12 @@ class References:
         if len(sys.modules) != self._imported:
             self._imported = len(sys.modules)
             for name, module in list(sys.modules.items()):
-                if name not in self._users and isinstance(module, ModuleType) and _is_users(name):
-                    self._users[name] = module
-        for name, module in self._users.items():
-            if (size := len(vars(module))) != self._sizes.get(name):
+                known = self._users.get(name)
+                if (known is None or known() is None) and isinstance(module, ModuleType) and _is_users(name):
+                    self._users[name] = ref(module)
+        for name, known in self._users.items():
+            module = known()
+            if module is not None and (size := len(vars(module))) != self._sizes.get(name):
                 self._sizes[name] = size
                 self._look_into(module, name.startswith("mindspore.mint"))
 

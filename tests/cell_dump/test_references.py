@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import subprocess
 import sys
 import weakref
 from types import ModuleType
@@ -184,3 +185,30 @@ def test_modules_of_the_framework_that_the_functions_are_made_of_stay_untouched(
     ]
     debugger.stop()
     assert changed == []
+
+
+ENDING = """
+import sys
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, nn
+from mindspore.ops import relu
+from msprobe.mindspore import PrecisionDebugger
+ms.set_context(mode=ms.PYNATIVE_MODE)
+net = nn.SequentialCell(nn.Dense(4, 4))
+debugger = PrecisionDebugger(dump_path=sys.argv[1], level="mix")
+debugger.start(net)
+relu(net(Tensor(np.ones((2, 4), np.float32))))
+debugger.stop()
+debugger.step()
+"""
+
+
+def test_a_program_that_ends_tears_its_network_down_in_time(tmp_path):
+    """The framework's cells complain when they outlive the framework's modules."""
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING)
+    command = [sys.executable, str(script), str(tmp_path / "dump")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert "Exception ignored" not in done.stderr
+    assert "Functional.relu.0.forward" in (tmp_path / "dump/step0/rank/dump.json").read_text()
