@@ -20,7 +20,7 @@ if HAS_ADDRESSES:
 else:
     to_dlpack = None  # views are copied by the framework; the function of 2.7.1 refuses tensors of a CPU
 
-_DRAINS = hasattr(Tensor, "_grad_node")
+DRAINS = hasattr(Tensor, "_grad_node")
 """Whether any look at a tensor waits for all that is queued: MindSpore 2.7.1 and later."""
 
 _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
@@ -59,11 +59,16 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
     from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but to read it waits for
     everything that is queued, and would raise there.
     """
-    if not _DRAINS:
+    if not DRAINS:
         for _, tensor in tensors:
             tensor.wait_pipeline()
     elif tensors:
-        _bystander().data_ptr()
+        drain()
+
+
+def drain() -> None:
+    """Wait for everything that is queued, and let the training's own errors out."""
+    _bystander().data_ptr()
 
 
 @cache

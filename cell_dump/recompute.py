@@ -48,7 +48,7 @@ def _first_run(current: Current, original: Callable[..., Any]) -> Callable[..., 
     def first_run(owner: Any, *args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is not None and session.on:
-            session.first_runs.setdefault(id(owner), []).append(session.innermost)
+            session.position.first_run(owner)
         return original(owner, *args, **kwargs)
 
     return first_run
@@ -60,7 +60,7 @@ def _second_run(current: Current, original: Callable[..., Any]) -> Callable[...,
         session = current()
         if session is None:
             return original(owner, *args)
-        with session.recomputing(owner):
+        with session.position.second_run(owner):
             return original(owner, *args)
 
     return second_run
@@ -83,7 +83,7 @@ def _begin(current: Current, original: Callable[..., Any]) -> Callable[..., Any]
         result = original(hook)
         session = current()
         if session is not None:
-            hook._msprobe_second_run = second_run = session.recomputing(hook._msprobe_first_run())
+            hook._msprobe_second_run = second_run = session.position.second_run(hook._msprobe_first_run())
             second_run.__enter__()
         return result
 

@@ -22,8 +22,9 @@ from .collective import Exchanges
 from .device import DEVICES, DeviceDescriber, HeldWriter
 from .forward import Begin, Forward, outcome, own_parameters, results_of
 from .gradient import HAS_NODES, NodeGradients
-from .host import settle
+from .host import DRAINS, drain, settle
 from .nested import Leaf, leaves, skeletons
+from .position import Position
 from .recompute import is_early_stop
 from .stack import Stacks
 from .tensor import Describer, reason
@@ -52,13 +53,9 @@ class Session:
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
-        self._open: list[Forward] = []
+        self.position = Position()
         self._api: Forward | None = None
-        self._tail = ""
-        self._recomputed = 0
-        self._runs: dict[int, int] = {}
         self._tokens: Tokens | None = None
-        self.first_runs: dict[int, list[Forward | None]] = {}
         self._backwards: list[Backward] = []
         self._exchanges = Exchanges(self.call_api, self._end, writer)
         self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
@@ -109,49 +106,24 @@ class Session:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
 
         def told(*given: Any) -> None:
-            settle(leaves(given))
+            if DRAINS:
+                drain()
+            else:
+                settle(leaves(given))
             self.guard(work, *args, *given)
 
         return told
 
-    # ---- where in the step a call stands ---------------------------------------------------------------------------
-
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:
-        """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
-        if not self.listens() and self._tokens is None:
+        """One run of a model; where tokens are collected it may be one of theirs."""
+        if threading.get_ident() != self._thread or self.busy or not self.open:
             yield
             return
-        run = self._runs.get(model, 0)
-        self._runs[model] = run + 1
         if self._tokens is not None and model == self._tokens.model:
             self.on = self._tokens.takes_next()
-        said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
-        before, self._tail = self._tail, f',"at":{{{",".join(said)}}}' if said else ""
-        try:
+        with self.position.run_of(model):
             yield
-        finally:
-            self._tail = before
-
-    @property
-    def innermost(self) -> Forward | None:
-        """The cell's call that runs now."""
-        return self._open[-1] if self._open else None
-
-    @contextmanager
-    def recomputing(self, owner: Any) -> Iterator[None]:
-        """Calls made meanwhile are the second run of a recomputation, inside the call that enclosed the first."""
-        runs = self.first_runs.get(id(owner))
-        base = runs.pop() if runs else None
-        before = self._open, self._tail
-        self._open = [] if base is None else [base]
-        self._tail = "" if base is None else base.tail
-        self._recomputed += 1
-        try:
-            yield
-        finally:
-            self._recomputed -= 1
-            self._open, self._tail = before
 
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
@@ -221,7 +193,7 @@ class Session:
         finally:
             self.busy = False
         if call is not None:
-            self._open.append(call)
+            self.position.enter(call)
         try:
             result = function(cell, *args, **kwargs)
         except BaseException as cause:
@@ -245,9 +217,8 @@ class Session:
         try:
             number = self._numbers.get(stem, 0)
             self._numbers[stem] = number + 1
-            above = self._open[-1] if self._open else None
+            above, tail = self.position.innermost, self.position.tail
             name = naming(stem, number, "forward")
-            tail = f',"is_recompute":true{self._tail}' if self._recomputed else self._tail
             call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
             call.kept = self._keeps(name, cell is not None)
             call.arguments = arguments
@@ -276,11 +247,9 @@ class Session:
         return self._scope.enter(name) if is_cell else self._scope.wants(name)
 
     def _leave(self, call: Forward | None) -> None:
-        """Take a cell off the open calls, with whatever an exception left open above it."""
         if call is None:
             return
-        while self._open and self._open.pop() is not call:
-            pass
+        self.position.leave(call)
         if not self._scope.trivial:
             self._scope.leave(call.name)
 

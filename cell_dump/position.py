@@ -1,0 +1,71 @@
+"""Where in a step a call stands: inside which calls, in which run of which model, in a first or a second run."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .forward import Forward
+
+
+_SECOND = ',"is_recompute":true'
+
+
+class Position:
+    """The open calls of cells, and what the entries of calls made now say of their place in the step."""
+
+    def __init__(self) -> None:
+        self._open: list[Forward] = []
+        self._tail = ""
+        self._runs: dict[int, int] = {}
+        self._recomputed = 0
+        self._first_runs: dict[int, list[Forward | None]] = {}
+
+    @property
+    def innermost(self) -> Forward | None:
+        """The cell's call that runs now."""
+        return self._open[-1] if self._open else None
+
+    @property
+    def tail(self) -> str:
+        """Members for the entry of a call made now; empty at the usual place."""
+        return f"{_SECOND}{self._tail}" if self._recomputed else self._tail
+
+    def enter(self, call: Forward) -> None:
+        """A cell's call runs now."""
+        self._open.append(call)
+
+    def leave(self, call: Forward) -> None:
+        """It has ended, and with it whatever an exception left open inside."""
+        while self._open and self._open.pop() is not call:
+            pass
+
+    @contextmanager
+    def run_of(self, model: int) -> Iterator[None]:
+        """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
+        run = self._runs.get(model, 0)
+        self._runs[model] = run + 1
+        said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
+        before, self._tail = self._tail, f',"at":{{{",".join(said)}}}' if said else ""
+        try:
+            yield
+        finally:
+            self._tail = before
+
+    def first_run(self, owner: Any) -> None:
+        """What `owner` runs now will be run again by a recomputation; the runs of one object are a stack."""
+        self._first_runs.setdefault(id(owner), []).append(self.innermost)
+
+    @contextmanager
+    def second_run(self, owner: Any) -> Iterator[None]:
+        """Calls made meanwhile are a recomputation, inside the call that enclosed the first run."""
+        runs = self._first_runs.get(id(owner))
+        base = runs.pop() if runs else None
+        before = self._open, self._tail
+        self._open = [] if base is None else [base]
+        self._tail = "" if base is None else base.tail.removeprefix(_SECOND)
+        self._recomputed += 1
+        try:
+            yield
+        finally:
+            self._recomputed -= 1
+            self._open, self._tail = before
