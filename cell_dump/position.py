@@ -6,7 +6,6 @@ from typing import Any
 
 from .forward import Forward
 
-
 _SECOND = ',"is_recompute":true'
 
 
