@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from types import FunctionType
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from mindspore import Tensor
 from mindspore.communication import comm_func
@@ -18,7 +19,7 @@ from mindspore.mint import distributed
 from msprobe.store.write import Writer
 
 from .forward import Forward
-from .nested import leaves
+from .nested import Bare, leaves
 from .patches import Patches
 
 try:
@@ -32,18 +33,20 @@ HANDLES = tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle)))
 _MESSAGES = tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp)))
 _PEERS = (distributed.isend, distributed.irecv, functional.isend, functional.irecv)
 
+_MESSAGE = "mindspore.mint.distributed.P2POp"
+
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
 
 
 class Message(NamedTuple):
-    """What a `P2POp` says, as a value that can be described."""
+    """What a `P2POp` says, as a value that can be described; its group by the CRC-32 of the group's name."""
 
-    class_type: str
+    class_type: Bare
     tensor: Tensor
-    op: str
-    peer: int
-    tag: int
-    group: str | None
+    op: Bare
+    peer: Bare
+    tag: Bare
+    group_id: Bare
 
 
 class Pending(NamedTuple):
@@ -120,8 +123,8 @@ def messages(value: Any) -> Any:
     """`value` with each `P2POp`, which is no container, replaced by what it says."""
     if isinstance(value, _MESSAGES):
         op = value.op.__name__ if isinstance(value.op, FunctionType) else value.op
-        kind = f"{type(value).__module__}.{type(value).__name__}"
-        return Message(kind, value.tensor, op, value.peer, value.tag, value.group)
+        group = None if value.group is None else f"{crc32(str(value.group).encode()):08x}"
+        return Message(Bare(_MESSAGE), value.tensor, Bare(op), Bare(value.peer), Bare(value.tag), Bare(group))
     if type(value) in (list, tuple):
         return type(value)([messages(each) for each in value])
     return {k: messages(v) for k, v in value.items()} if type(value) is dict else value

@@ -20,6 +20,13 @@ Leaf: TypeAlias = tuple[str, Tensor]
 Skeleton: TypeAlias = Any
 """A nested value with its tensors replaced by their places, everything else by None."""
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bare:
+    """A number, text or None that stands in a record as it is, without a type."""
+
+    value: int | str | None
+
+
 PLAIN = (bool, int, float, str)
 _PLAIN_TYPES = frozenset((*PLAIN, type(None)))
 
@@ -51,7 +58,7 @@ def children(value: Any) -> Iterator[tuple[Any, Any]] | None:
         return zip(value._fields, value, strict=True)
     if isinstance(value, (list, tuple)):
         return iter(enumerate(value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Bare)):
         return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
     return None
 

@@ -20,7 +20,7 @@ from msprobe.base.statistic import kernel, statistic
 from msprobe.store.write import Writer
 
 from .host import HAS_ADDRESSES, array_of
-from .nested import PLAIN, children, is_listed, is_tensor
+from .nested import PLAIN, Bare, children, is_listed, is_tensor
 
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
@@ -83,6 +83,8 @@ class Describer:
         if isinstance(value, slice):
             ends = [e if isinstance(e, int) else None for e in (value.start, value.stop, value.step)]
             return json.dumps({"type": "slice", "value": ends})
+        if isinstance(value, Bare):
+            return json.dumps(value.value)
         if value is Ellipsis:
             return '{"type":"ellipsis","value":"..."}'
         if isinstance(value, Type):

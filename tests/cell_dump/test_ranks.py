@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -434,12 +435,12 @@ def test_messages_are_made_of_the_collected_functions_too_and_say_what_they_are(
     debugger.stop()
     debugger.step()
     entry = dumped(debugger).data["MintDistributed.batch_isend_irecv.0.forward"]
-    (first, second), kind = entry["input_args"][0], "mindspore.mint.distributed.distributed.P2POp"
+    first, second = entry["input_args"][0]
     assert entry["missing"] == ["output"]
     assert first["tensor"]["Max"] == 5.0
-    assert {k: v["value"] for k, v in second.items() if k != "tensor"} == {
-        **{"class_type": kind, "op": "irecv", "peer": 1, "tag": 0, "group": "pair"}
+    assert {k: v for k, v in second.items() if k != "tensor"} == {
+        "class_type": "mindspore.mint.distributed.P2POp",
+        **{"op": "irecv", "peer": 1, "tag": 0, "group_id": f"{zlib.crc32(b'pair'):08x}"},
     }
-    assert first["op"]["value"] == "isend"
-    assert first["group"] is None
+    assert (first["op"], first["group_id"]) == ("isend", None)
     assert distributed.P2POp(plain, X, 1).op is plain
