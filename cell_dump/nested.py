@@ -20,6 +20,7 @@ Leaf: TypeAlias = tuple[str, Tensor]
 Skeleton: TypeAlias = Any
 """A nested value with its tensors replaced by their places, everything else by None."""
 
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bare:
     """A number, text or None that stands in a record as it is, without a type."""
