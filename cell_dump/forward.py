@@ -7,7 +7,6 @@ from typing import Any
 from msprobe.base.data_mode import DataMode
 
 from .backward import Backward
-from .nested import Leaf
 from .tensor import Describer, Sources
 
 
@@ -84,6 +83,3 @@ def outcome(args: tuple[Any, ...], result: Any) -> Any:
 def results_of(result: Any) -> tuple[Any, ...]:
     """A call's result as a tuple of results."""
     return result if type(result) is tuple else (result,)
-
-
-Leaves = list[Leaf]
