@@ -269,7 +269,11 @@ class Session:
             return
         results = results_of(result)
         tensors = leaves(results)
-        settle(tensors)
+        try:
+            settle(tensors)
+        except BaseException as cause:  # the training's: in the asynchronous pipeline it comes behind the call
+            self._fail(call, cause)
+            raise
         try:
             if not tensors and call.cell is None and not call.stem.startswith(("Primitive.", "Jit.")):
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import mindspore as ms
 import numpy as np
 import pytest
-from mindspore import Tensor, nn, ops
+from mindspore import Tensor, mint, nn, ops
 
 from msprobe.base.errors import UsageError
 
@@ -274,3 +275,20 @@ def test_an_exception_that_ends_the_step_leaves_the_next_one_whole(collecting, d
     dump = dumped(debugger, 1)
     assert dump.construct == {"Cell.show.Show.forward.0": None}
     assert dumped(debugger).data["Cell.fails.Fails.forward.0"]["missing"] == ["output"]
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+def test_a_call_that_fails_is_recorded_also_where_its_error_comes_later(synchronous, collecting, dumped):
+    """This kernel is not there on a CPU; in the asynchronous pipeline that is found out behind the call."""
+    ms.set_context(pynative_synchronize=synchronous)
+    net = nn.SequentialCell(mint.nn.BatchNorm2d(2))
+    debugger = collecting(level="mix")
+    debugger.start(net)
+    with pytest.raises(RuntimeError, match="BatchNormExt"):
+        net(ops.ones((1, 2, 4, 4)))
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    failed = [name for name, entry in dump.data.items() if entry.get("missing") == ["output"]]
+    assert failed == ["MintFunctional.batch_norm.0.forward", "Cell.0.BatchNorm2d.forward.0"]
+    assert all("BatchNormExt" in item["cause"] for item in dump.dump["missing"])
