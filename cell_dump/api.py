@@ -246,22 +246,24 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
     collective.plan(current, patches)
     for owner, name, stem in functions():
         if wanted is None or stem in wanted:
-            make = collective.recorded if stem.partition(".")[0] in COLLECTIVE else recorded
-            patch = patches.add(owner, name, partial(make, stem, current))
+            door = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
+            patch = patches.add(owner, name, partial(recorded, stem, current, door=door))
             if owner is not Tensor:
                 planned.append(patch)
     return planned
 
 
-def recorded(stem: str, current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """`original`, whose outermost calls are recorded while a session listens."""
+def recorded(
+    stem: str, current: Current, original: Callable[..., Any], *, door: str = "call_api"
+) -> Callable[..., Any]:
+    """`original`, whose outermost calls go through a session's method `door` while one listens."""
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None or not session.listens():
             return original(*args, **kwargs)
-        return session.call_api(stem, original, args, kwargs)
+        return getattr(session, door)(stem, original, args, kwargs)
 
     return call
 

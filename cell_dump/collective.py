@@ -139,19 +139,6 @@ def plan(current: Callable[[], Any], patches: Patches) -> None:
         patches.add(message, "__init__", _of_plain)
 
 
-def recorded(stem: str, current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    """`original`, whose outermost calls are recorded while a session listens."""
-
-    @wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None or not session.listens():
-            return original(*args, **kwargs)
-        return session.call_collective(stem, original, args, kwargs)
-
-    return call
-
-
 def _told(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
     def wait(handle: Any, *args: Any, **kwargs: Any) -> Any:

@@ -78,7 +78,8 @@ class Collector:
                 self._guards.join(dispatch.Dispatch(self._current))
         level = self._settings.level
         if level in ("L1", "mix"):
-            self._sources.plan(_members(model), self._settings.names_from, home.folder.name)
+            roots = [] if model is None else [root for _, root in roots_of(model)]
+            self._sources.plan(roots, self._settings.names_from, home.folder.name)
         if model is not None:
             self._cells.add(model, self._patches, roots_only=level == "L1")
         if self._session is None:
@@ -133,7 +134,3 @@ def check_tokens(token_range: Any) -> None:
     first, last = token_range
     if not 0 <= first <= last:
         raise UsageError(f"start(): token_range is {token_range!r}; write 0 <= first <= last")
-
-
-def _members(model: Any) -> Any:
-    return list(model.values()) if isinstance(model, dict) else model

@@ -9,8 +9,6 @@ from functools import partial, wraps
 from typing import Any
 from weakref import finalize, ref
 
-from mindspore import nn
-
 from .api import Current, Stems
 from .patches import Patches
 
@@ -24,14 +22,14 @@ class PrimitiveCalls:
         self._owners: set[type] = set()
         self._models: list[ref[Any]] = []
 
-    def add(self, model: Any, patches: Patches, wanted: Stems = None) -> None:
-        """Take in the primitives of a model, also of its root, whose stem is `wanted`.
+    def add(self, roots: list[Any], patches: Patches, wanted: Stems = None) -> None:
+        """Take in the primitives of models, also of their roots, whose stem is `wanted`.
 
         Each model is looked at once, and not kept alive. An object that several cells hold goes by the first attribute
         found.
         """
         self._models = [known for known in self._models if known() is not None]
-        for root in model if isinstance(model, (list, tuple)) else [model]:
+        for root in roots:
             if any(known() is root for known in self._models):
                 continue
             self._models.append(ref(root))
@@ -64,8 +62,6 @@ class PrimitiveCalls:
 
 def held_by(root: Any) -> Iterable[tuple[str, Any]]:
     """The primitives that a model's cells hold, with the stems of their calls."""
-    if not isinstance(root, nn.Cell):
-        return
     for _, cell in root.cells_and_names():
         for attribute, primitive in cell._primitives.items():
             if primitive is not None:

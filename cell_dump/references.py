@@ -61,14 +61,14 @@ class References:
         }
         self._start_over()
 
-    def add(self, model: Any) -> None:
-        """Take in the cells of a model, which is not kept alive."""
+    def add(self, roots: list[Any]) -> None:
+        """Take in the cells of models, which are not kept alive."""
         known = len(self._models)
         self._models = [each for each in self._models if each() is not None]
         if len(self._models) < known:
             self._found = {place: reference for place, reference in self._found.items() if reference.is_alive}
             self._arranged = None
-        for root in model if isinstance(model, (list, tuple)) else [model]:
+        for root in roots:
             if not any(each() is root for each in self._models):
                 self._models.append(ref(root))
                 self._look_into_cells(root)

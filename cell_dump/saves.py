@@ -11,7 +11,6 @@ from mindspore import Parameter, Tensor
 from mindspore.ops.primitive import PrimitiveWithInfer
 
 from msprobe.base.log import once
-from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.write import Writer
 
@@ -20,6 +19,7 @@ from .gradient import HAS_NODES
 from .host import settle
 from .nested import PLAIN, Skeleton, children, fill, leaves, skeleton
 from .tensor import DEPTH, Describer, reason
+from .wishes import wishes_of
 
 _TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
 """Whether the framework tells when a whole backward has run; 2.7.0 does not."""
@@ -58,9 +58,7 @@ class Saves:
     """
 
     def __init__(self, settings: Settings) -> None:
-        section = settings.section
-        self._tensors = settings.task == "tensor"
-        self._digests = isinstance(section, CollectSettings) and section.summary_mode == "md5"
+        self._wishes = wishes_of(settings)
         self._step: _Step | None = None
         self._refused = False
 
@@ -78,7 +76,7 @@ class Saves:
         if self._step is None and not self._refused:
             try:
                 writer = open_writer()
-                self._step = _Step(writer, Describer(writer, saves=self._tensors, digests=self._digests))
+                self._step = _Step(writer, Describer(writer, saves=self._wishes.saves, digests=self._wishes.digests))
             except Exception as cause:  # a debugger never stops the training because of itself
                 self._refused = True
                 message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"

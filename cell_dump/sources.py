@@ -24,11 +24,11 @@ class Sources:
         self._wanted: Stems = None
         self._planned = False
 
-    def plan(self, model: Any, names_from: str = "", rank: str = "") -> None:
+    def plan(self, roots: list[Any], names_from: str = "", rank: str = "") -> None:
         """Plan patches for what is there now, before each `start`, while nothing is installed.
 
-        `model` may be None: then the primitives and references that cells hold are not seen. With `names_from`, the
-        path of a golden dump, only what that one names is collected, its rank `rank` if it has several.
+        `roots` are cells whose primitives and references are taken in, besides those known already. With `names_from`,
+        the path of a golden dump, only what that one names is collected, its rank `rank` if it has several.
         """
         if not self._planned:
             self._wanted = self._named(names_from, rank) if names_from else None
@@ -37,9 +37,9 @@ class Sources:
                 self._references.follow(patch)
             jit.plan_calls(self._current, self._patches, self._wanted)
             self._patches.join(self._references)
-        if model is not None:
-            self._primitives.add(model, self._patches, self._wanted)
-            self._references.add(model)
+        if roots:
+            self._primitives.add(roots, self._patches, self._wanted)
+            self._references.add(roots)
         self._customs.update(self._wanted)
 
     @staticmethod
