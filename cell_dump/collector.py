@@ -10,15 +10,15 @@ from msprobe.base.log import once
 from msprobe.base.scope import Scope
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
+from msprobe.base.wishes import wishes_of
+from msprobe.store.home import Home
 
 from . import dispatch, jit, recompute
 from .cell import CellCalls, check_model, roots_of
-from .home import Home
 from .patches import Patches
 from .session import Session
 from .sources import Sources
 from .tokens import Tokens
-from .wishes import wishes_of
 
 
 class Collector:

@@ -14,10 +14,11 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 
+from msprobe.store.describe import beginning, number
 from msprobe.store.write import Writer
 
 from .executors import api
-from .tensor import Describer, beginning, number
+from .tensor import Describer
 
 MOST_HELD = 256
 """Calls that are held back at most; their statistics are lost when the process is killed."""

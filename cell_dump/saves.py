@@ -12,14 +12,15 @@ from mindspore.ops.primitive import PrimitiveWithInfer
 
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
+from msprobe.base.wishes import wishes_of
+from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
 from .executors import executor
 from .gradient import HAS_NODES
 from .host import settle
 from .nested import PLAIN, Skeleton, children, fill, leaves, skeleton
-from .tensor import DEPTH, Describer, reason
-from .wishes import wishes_of
+from .tensor import DEPTH, Describer
 
 _TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
 """Whether the framework tells when a whole backward has run; 2.7.0 does not."""

@@ -14,6 +14,8 @@ import mindspore
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
+from msprobe.base.wishes import Wishes
+from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
 from .backward import Backward
@@ -27,10 +29,9 @@ from .nested import Leaf, leaves, skeletons
 from .position import Position
 from .recompute import is_early_stop
 from .stack import Stacks
-from .tensor import Describer, reason
+from .tensor import Describer
 from .tensor_gradient import TensorGradients
 from .tokens import Tokens
-from .wishes import Wishes
 
 
 class Session:

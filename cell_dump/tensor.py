@@ -4,9 +4,7 @@ The other implementation of this page's interface would read tensors of another 
 """
 
 import json
-import logging
 from json.encoder import encode_basestring_ascii as quote
-from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import mindspore as ms
@@ -14,9 +12,8 @@ import numpy as np
 from mindspore import Tensor
 from mindspore.common.dtype import Type
 
-from msprobe.base.digest import digest
-from msprobe.base.log import once
-from msprobe.base.statistic import kernel, statistic
+from msprobe.base.statistic import kernel
+from msprobe.store.describe import ArrayDescriber, beginning, reason
 from msprobe.store.write import Writer
 
 from .host import HAS_ADDRESSES, array_of
@@ -44,15 +41,11 @@ class _Head(NamedTuple):
     dtype: Any
 
 
-class Describer:
-    """Makes records, and writes the npy files where tensors are saved.
-
-    `saves`: each tensor goes to an npy file too. `digests`: records have the CRC-32 of the tensor's bytes.
-    """
+class Describer(ArrayDescriber):
+    """Makes records of any value, and writes the npy files where tensors are saved."""
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
-        self._writer = writer
-        self.saves, self.digests = saves, digests
+        super().__init__(writer, saves=saves, digests=digests)
         self._direct = kernel is not None and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
         # By the dtype's id, since hashing a dtype costs more than reading a small tensor; the head keeps it alive.
         self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
@@ -117,10 +110,6 @@ class Describer:
             return "null"
         return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
 
-    def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
-        """The record of an array that is read now; the array is neither kept nor changed."""
-        return self._finished(beginning(kind, dtype, array.shape), array, call, part, described=False)
-
     def dtype(self, tensor: Tensor) -> str:
         """The dtype's name as the dump spells it: `Float32`."""
         return str(tensor.dtype)
@@ -130,50 +119,3 @@ class Describer:
         head = _Head(text, int(np.prod(shape, dtype=np.int64)), _LETTERS.get(dtype, ""), dtype)
         self._heads[id(dtype), shape] = head
         return head
-
-    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str, described: bool) -> str:
-        if not described:
-            text += _statistics(array)
-        if self.digests:
-            text += f',"md5":"{digest(array)}"'
-        if self.saves:
-            try:
-                name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)
-                text += f',"data_name":{quote(name)}' if name else ""
-            except OSError as cause:
-                self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
-        return f"{text}}}"
-
-    def lost(self, call: str, part: str, cause: str) -> None:
-        """Note once in the log, and each time in the dump, that a value could not be collected."""
-        once(f"lost: {cause}", f"{call}.{part} could not be collected: {cause}; the training goes on", logging.WARNING)
-        try:
-            self._writer.missing(call, part, cause)
-        except OSError as error:
-            once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
-
-
-def reason(cause: BaseException) -> str:
-    """An exception as one line: its class and the first line of what it says."""
-    said = str(cause).strip().splitlines()
-    return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
-
-
-def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
-    """The record's text before its statistics."""
-    return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
-
-
-def _statistics(array: np.ndarray[Any, Any]) -> str:
-    """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
-    s = statistic(array)
-    text = f'"Max":{number(s.max)},"Min":{number(s.min)},"Mean":{number(s.mean)},"Norm":{number(s.norm)}'
-    if array.dtype.kind == "b" and array.size:
-        return f'{text},"true_count":{s.true_count}'
-    counts = (("nan", s.nan_count), ("positive_inf", s.positive_inf_count), ("negative_inf", s.negative_inf_count))
-    return text + "".join([f',"{name}_count":{count}' for name, count in counts if count])
-
-
-def number(value: Any) -> str:
-    """A statistic as JSON text."""
-    return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)

@@ -18,12 +18,12 @@ from mindspore.communication import GlobalComm, get_rank
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
+from msprobe.base.wishes import wishes_of
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.collector import Collector
-from msprobe.cell_dump.home import Home
 from msprobe.cell_dump.saves import Saves, in_graph
-from msprobe.cell_dump.wishes import wishes_of
 from msprobe.store.budget import Budget
+from msprobe.store.home import Home
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.write import Writer
 

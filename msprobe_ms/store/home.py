@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.settings import Settings
-from msprobe.store.budget import Budget
-from msprobe.store.write import LIMIT, Writer
+
+from .budget import Budget
+from .write import LIMIT, Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from msprobe.base.data_mode import DataMode
-from msprobe.base.sections import CollectSettings
-from msprobe.base.settings import Settings
+from .data_mode import DataMode
+from .sections import CollectSettings
+from .settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

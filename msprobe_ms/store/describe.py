@@ -1,0 +1,77 @@
+"""An array becomes a record of a tensor, as JSON text: what `docs/format.md` 2.3 says of it."""
+
+import json
+import logging
+from json.encoder import encode_basestring_ascii as quote
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.digest import digest
+from msprobe.base.log import once
+from msprobe.base.statistic import statistic
+
+from .write import Writer
+
+
+class ArrayDescriber:
+    """Makes the records of arrays, and writes the npy files where tensors are saved.
+
+    `saves`: each tensor goes to an npy file too. `digests`: records have the CRC-32 of the tensor's bytes.
+    """
+
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+        self._writer = writer
+        self.saves, self.digests = saves, digests
+
+    def array(self, array: np.ndarray[Any, Any], call: str, part: str, kind: str, dtype: str) -> str:
+        """The record of an array that is read now; the array is neither kept nor changed."""
+        return self._finished(beginning(kind, dtype, array.shape), array, call, part, described=False)
+
+    def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str, described: bool) -> str:
+        if not described:
+            text += _statistics(array)
+        if self.digests:
+            text += f',"md5":"{digest(array)}"'
+        if self.saves:
+            try:
+                name = self._writer.tensor(f"{call}.{part}.npy" if part else f"{call}.npy", array)
+                text += f',"data_name":{quote(name)}' if name else ""
+            except OSError as cause:
+                self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
+        return f"{text}}}"
+
+    def lost(self, call: str, part: str, cause: str) -> None:
+        """Note once in the log, and each time in the dump, that a value could not be collected."""
+        once(f"lost: {cause}", f"{call}.{part} could not be collected: {cause}; the training goes on", logging.WARNING)
+        try:
+            self._writer.missing(call, part, cause)
+        except OSError as error:
+            once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
+
+
+def reason(cause: BaseException) -> str:
+    """An exception as one line: its class and the first line of what it says."""
+    said = str(cause).strip().splitlines()
+    return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
+
+
+def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
+    """The record's text before its statistics."""
+    return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
+
+
+def _statistics(array: np.ndarray[Any, Any]) -> str:
+    """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
+    s = statistic(array)
+    text = f'"Max":{number(s.max)},"Min":{number(s.min)},"Mean":{number(s.mean)},"Norm":{number(s.norm)}'
+    if array.dtype.kind == "b" and array.size:
+        return f'{text},"true_count":{s.true_count}'
+    counts = (("nan", s.nan_count), ("positive_inf", s.positive_inf_count), ("negative_inf", s.negative_inf_count))
+    return text + "".join([f',"{name}_count":{count}' for name, count in counts if count])
+
+
+def number(value: Any) -> str:
+    """A statistic as JSON text."""
+    return repr(value) if type(value) is float and isfinite(value) else json.dumps(value)
