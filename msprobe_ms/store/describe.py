@@ -31,7 +31,7 @@ class ArrayDescriber:
 
     def _finished(self, text: str, array: np.ndarray[Any, Any], call: str, part: str, described: bool) -> str:
         if not described:
-            text += _statistics(array)
+            text += statistics(array)
         if self.digests:
             text += f',"md5":"{digest(array)}"'
         if self.saves:
@@ -62,7 +62,7 @@ def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
 
 
-def _statistics(array: np.ndarray[Any, Any]) -> str:
+def statistics(array: np.ndarray[Any, Any]) -> str:
     """The members of a record that say the statistics; the kernel's `text` gives the same for what it can read."""
     s = statistic(array)
     text = f'"Max":{number(s.max)},"Min":{number(s.min)},"Mean":{number(s.mean)},"Norm":{number(s.norm)}'

@@ -1,4 +1,4 @@
-"""Where things are in a dump: the names of its folders and files (`docs/format.md`, pages 1 and 6)."""
+"""Where things are in a dump: the names of its folders and files (`docs/format.md`, pages 1, 6 and 7)."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,7 @@ STACK = "stack.json"
 CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
+SAVES = "saves.jsonl"
 
 FORMAT_VERSION = 1
 

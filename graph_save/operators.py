@@ -1,0 +1,59 @@
+"""Operators that hand a tensor of a running graph to Python, and the gradient that flows back to it.
+
+On a CPU an operator is `ops.Custom` around a Python function. Several things that the framework does not say have been
+found by trying:
+
+- `side_effect_io` keeps an operator whose result nobody uses, and all of them in the order of the program.
+- The function's parameters must be named one by one; behind `*args` an operator refuses its inputs.
+- A tensor without dimensions would arrive as a number of Python, or not at all (bfloat16): it is sent as one element.
+- An empty tensor fails to arrive: only its place is told.
+- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are told with a token, the
+  result of an operator that ran in the forward. The token also says which run of the forward a gradient belongs to.
+- The array is the framework's memory: it must be read before the function returns.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+
+Array = np.ndarray[Any, Any]
+
+_NOTHING = np.zeros(1, np.int32)
+
+
+def operator(function: Callable[..., Array]) -> Any:
+    """An operator that runs a Python function with arrays; the function gives one int32 element."""
+    made = ops.Custom(function, out_shape=[1], out_dtype=ms.int32, func_type="pyfunc")
+    made.add_prim_attr("side_effect_io", True)
+    return made
+
+
+def nothing() -> Array:
+    """What an operator gives that has nothing to say."""
+    return _NOTHING
+
+
+def number(value: Any) -> int:
+    """A constant of the graph, or a token, as a number."""
+    return int(value if np.ndim(value) == 0 else value[0])
+
+
+class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
+    """Gives its input back, and has the gradient that flows back to it told, by `tell(gradient, token, place)`.
+
+    `tell` is compiled, and gives what its operator gives: in a backward an operator that nobody waits for may be lost.
+    """
+
+    def __init__(self, tell: Callable[..., Any]) -> None:
+        super().__init__(auto_prefix=False)
+        self._tell = tell
+
+    def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
+        return value
+
+    def bprop(self, value, token, place, out, gradient):  # type: ignore[no-untyped-def]  # compiled code
+        told = self._tell(gradient, token, place)
+        return ops.depend(gradient, told), ops.zeros_like(token), ops.zeros_like(place)

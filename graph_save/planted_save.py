@@ -1,0 +1,170 @@
+"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does when it runs.
+
+Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
+"""
+
+from typing import Any
+
+import numpy as np
+from mindspore import Tensor, ops
+from mindspore import dtype as mstype
+from mindspore.ops import functional as F
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import once
+
+from .arguments import check, refuse_data, refuse_gradient
+from .compiled import AtCompile, Places
+from .operators import Array, Tap, nothing, number, operator
+from .runtime import has_tensor_dump, rank
+from .tree import task, tree
+
+# ---- constants of the graph ----------------------------------------------------------------------------------------
+
+_places = Places()
+
+
+def _admitted(function: str, save_dir: Any, name: Any) -> None:
+    check(function, save_dir, name)
+    task()
+
+
+def _folder(save_dir: str) -> str:
+    return save_dir.rstrip("/") + "/{step}/{rank}/"
+
+
+def _unknown_shape(name: str) -> None:
+    what = f"save_grad(): the shape of {name} is not known when the graph is compiled, and its gradient is not saved"
+    once(what, f"{what}; give the network inputs of fixed shapes, or run this part in PyNative mode")
+
+
+def _step_in_graph() -> None:
+    raise UsageError("step(): was called inside of a graph; call it between two steps, outside of construct and @jit")
+
+
+admit = AtCompile(_admitted)
+refuse_step = AtCompile(_step_in_graph)
+_place = AtCompile(_places.number)
+_dump_folder = AtCompile(_folder)
+_dumps = AtCompile(has_tensor_dump)
+_refuse_data = AtCompile(refuse_data)
+_refuse_gradient = AtCompile(refuse_gradient)
+_no_shape = AtCompile(_unknown_shape)
+
+
+# ---- what an operator does when the graph runs ---------------------------------------------------------------------
+
+
+def _write(place: Any, array: Array | None, count: int | None) -> Array:
+    save_dir, name, dtype, shape = _places[place]
+    if array is None:
+        array = np.zeros(shape, mstype.dtype_to_nptype(dtype))
+    if count is None:
+        count = tree.next_count(save_dir, name)
+    tree.save(save_dir, name, np.reshape(array, shape), str(dtype), count, rank())
+    return nothing()
+
+
+def _save(place: Any, array: Any) -> Array:
+    return _write(place, array, None)
+
+
+def _save_empty(place: Any) -> Array:
+    return _write(place, None, None)
+
+
+def _save_late(save_dir: str, name: str, tensor: Tensor) -> int:
+    """Of a tensor whose shape is known only when the graph runs; its caller is the framework's Python fallback."""
+    tree.save(save_dir, name, tensor.asnumpy(), str(tensor.dtype), tree.next_count(save_dir, name), rank())
+    return 0
+
+
+# The compiler reads our functions; one of a builtin module it leaves to Python.
+_save_late.__module__ = "builtins"
+
+
+def _count(place: Any) -> Array:
+    return np.array([tree.next_count(*_places[place][:2])], np.int32)
+
+
+def _save_gradient(place: Any, token: Any, array: Any) -> Array:
+    return _write(place, array, number(token))
+
+
+def _save_empty_gradient(place: Any, token: Any) -> Array:
+    return _write(place, None, number(token))
+
+
+_saving = operator(_save)
+_saving_empty = operator(_save_empty)
+_counting = operator(_count)
+_saving_gradient = operator(_save_gradient)
+_saving_empty_gradient = operator(_save_empty_gradient)
+_dumping = ops.TensorDump()
+
+
+# ---- what the compiler reads ---------------------------------------------------------------------------------------
+
+
+def plant(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
+    """Have the tensors in `data` saved here."""
+    if isinstance(data, Tensor):
+        _plant_tensor(save_dir, name, data)
+    elif isinstance(data, (list, tuple)):
+        for place in range(len(data)):
+            plant(save_dir, name + "." + str(place), data[place])
+    elif isinstance(data, dict):
+        for key in data:
+            plant(save_dir, name + "." + str(key), data[key])
+    elif data is not None:
+        _refuse_data(name, "neither a tensor nor a container")
+
+
+def _plant_tensor(save_dir, name, tensor):  # type: ignore[no-untyped-def]  # compiled code
+    if _dumps():
+        _dumping(_dump_folder(save_dir) + name, _wide(tensor))
+    elif not F.isconstant(F.shape(tensor)):
+        _save_late(save_dir, name, tensor)
+    elif 0 in tensor.shape:
+        _saving_empty(_place(save_dir, name, tensor.dtype, tensor.shape))
+    else:
+        _saving(_place(save_dir, name, tensor.dtype, tensor.shape), _sendable(tensor))
+
+
+def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
+    """Have the gradient of a tensor saved when it flows back to here; gives the tensor."""
+    if not isinstance(data, Tensor):
+        _refuse_gradient(name)
+    if _dumps():
+        return _dumping_tap(data, 0, _dump_folder(save_dir) + name + "_grad")
+    if not F.isconstant(F.shape(data)):
+        _no_shape(name)
+        return data
+    place = _place(save_dir, name + "_grad", data.dtype, data.shape)
+    return _tap(data, ops.stop_gradient(_counting(place)), place)
+
+
+def _tell(gradient, token, place):  # type: ignore[no-untyped-def]  # compiled code
+    if 0 in gradient.shape:
+        return _saving_empty_gradient(place, token)
+    return _saving_gradient(place, token, _sendable(gradient))
+
+
+def _dump(gradient, token, path):  # type: ignore[no-untyped-def]  # compiled code
+    return _dumping(path, _wide(gradient))
+
+
+def _sendable(tensor):  # type: ignore[no-untyped-def]  # compiled code
+    if len(tensor.shape) == 0:
+        return ops.reshape(_wide(tensor), (1,))
+    return tensor
+
+
+def _wide(tensor):  # type: ignore[no-untyped-def]  # compiled code
+    if tensor.dtype == mstype.bfloat16:
+        return ops.cast(tensor, mstype.float32)
+    return tensor
+
+
+_tap = Tap(_tell)
+_dumping_tap = Tap(_dump)
