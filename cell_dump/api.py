@@ -14,8 +14,9 @@ from mindspore import Tensor, mint, ops
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
+from msprobe.base.patches import Patch, Patches
+
 from . import collective
-from .patches import Patch, Patches
 from .session import Session
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (

@@ -14,10 +14,9 @@ from weakref import finalize, ref
 
 from mindspore import nn
 
-from msprobe.base.errors import UsageError
+from msprobe.base.model import named_cells, own_parameters, roots_of
+from msprobe.base.patches import Patches
 
-from .forward import own_parameters
-from .patches import Patches
 from .session import Session
 
 
@@ -32,49 +31,6 @@ class Named:
     stem: str
     owner: type
     model: int = 0
-
-
-def roots_of(model: Any) -> list[tuple[str, Any]]:
-    """The roots of a model with the prefix of their cells' names: `Cell`, or `Cell.0`, `Cell.actor` of several."""
-    if isinstance(model, nn.Cell):
-        return [("Cell", model)]
-    pairs = model.items() if isinstance(model, dict) else enumerate(model)
-    return [(f"Cell.{key}", root) for key, root in pairs]
-
-
-def named_cells(prefix: str, root: Any) -> list[tuple[str, Any]]:
-    """The descendants of a root (the root itself is not collected) by their stems, each under the first name found."""
-    found: list[tuple[str, Any]] = []
-    _descend(prefix, root, {id(root)}, found)
-    return found
-
-
-def _descend(prefix: str, cell: Any, seen: set[int], found: list[tuple[str, Any]]) -> None:
-    """What the framework's `cells_and_names` gives, in its order, at a tenth of its cost: it is asked every step."""
-    for name, child in cell._cells.items():
-        # a recomputed cell is wrapped by the framework in cells of its own
-        if child is None or id(child) in seen or name == "_recompute_cell":
-            continue
-        seen.add(id(child))
-        found.append((f"{prefix}.{name}.{type(child).__name__}", child))
-        if child._cells:
-            _descend(f"{prefix}.{name}", child, seen, found)
-
-
-def check_model(model: Any) -> None:
-    """Refuse, before anything runs, what is no model."""
-    for key in model if isinstance(model, dict) else ():
-        if not isinstance(key, str) or not key:
-            raise UsageError(f"start(): models of a dict are named by its keys, and {key!r} is not a text; use texts")
-    members = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
-    for member in members:
-        if not isinstance(member, nn.Cell):
-            raise UsageError(
-                "start(): the model must be a mindspore.nn.Cell, or a list, tuple or dict of them, "
-                f"not {type(member).__name__}; pass the network itself"
-            )
-    if not members:
-        raise UsageError("start(): the model is an empty list, tuple or dict; pass the network")
 
 
 class CellCalls:

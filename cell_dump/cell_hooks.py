@@ -9,8 +9,9 @@ gradient reports them as null, at the end of the whole backward.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msprobe.executors import executor
+
 from .backward import Backward
-from .executors import executor
 from .forward import Forward
 from .nested import leaves
 

@@ -16,11 +16,11 @@ from mindspore import Tensor
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
+from msprobe.base.patches import Patches
 from msprobe.store.write import Writer
 
 from .forward import Forward
 from .nested import Bare, leaves
-from .patches import Patches
 
 try:
     from mindspore.ops.function import comm_func as functional

@@ -5,8 +5,12 @@
 
 from typing import Any
 
+from mindspore import nn
+
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
+from msprobe.base.model import check_model, roots_of
+from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
@@ -14,8 +18,7 @@ from msprobe.base.wishes import wishes_of
 from msprobe.store.home import Home
 
 from . import dispatch, jit, recompute
-from .cell import CellCalls, check_model, roots_of
-from .patches import Patches
+from .cell import CellCalls
 from .session import Session
 from .sources import Sources
 from .tokens import Tokens
@@ -56,7 +59,7 @@ class Collector:
         """Refuse what cannot be collected at this level."""
         level = self._settings.level
         if model is not None:
-            check_model(model)
+            check_model(model, nn.Cell)
         elif level in ("L0", "mix") and not self._cells.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
         elif token_range is not None:

@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.patches import Patch, Patches
 
 from .api import Current, Stems, recorded
-from .patches import Patch, Patches
 from .references import References
 
 

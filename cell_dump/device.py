@@ -14,10 +14,10 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 
+from msprobe.executors import api
 from msprobe.store.describe import beginning, number
 from msprobe.store.write import Writer
 
-from .executors import api
 from .tensor import Describer
 
 MOST_HELD = 256

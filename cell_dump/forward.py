@@ -5,6 +5,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from msprobe.base.data_mode import DataMode
+from msprobe.base.model import own_parameters
 
 from .backward import Backward
 from .tensor import Describer, Sources
@@ -68,11 +69,6 @@ class Forward:
 
 Begin = Callable[[str, int, str], str]
 """Makes a call's name of stem, number and direction."""
-
-
-def own_parameters(cell: Any) -> list[tuple[str, Any]]:
-    """A cell's own parameters, not those of the cells inside, with their names in the cell."""
-    return [(key, p) for key, p in cell._params.items() if p is not None]
 
 
 def outcome(args: tuple[Any, ...], result: Any) -> Any:

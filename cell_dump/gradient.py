@@ -16,8 +16,9 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, _c_expression
 
+from msprobe.executors import executor
+
 from .backward import Backward, Memo
-from .executors import executor
 from .nested import Leaf
 from .tensor import Sources
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, nn
 
+from msprobe.base.patches import Patches
+from msprobe.executors import api, tracer
+
 from .api import Current, Stems
-from .executors import api, tracer
 from .gradient import HAS_NODES
-from .patches import Patches
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
 

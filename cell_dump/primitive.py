@@ -9,8 +9,9 @@ from functools import partial, wraps
 from typing import Any
 from weakref import finalize, ref
 
+from msprobe.base.patches import Patches
+
 from .api import Current, Stems
-from .patches import Patches
 
 
 class PrimitiveCalls:

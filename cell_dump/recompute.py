@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .patches import Patches
+    from msprobe.base.patches import Patches
+
     from .session import Session
 
 # By its full name: `mindspore.common.recompute` as an attribute is the function.

@@ -20,7 +20,7 @@ from weakref import ref
 
 from mindspore import nn
 
-from .patches import Patch, Replaced, Together
+from msprobe.base.patches import Patch, Replaced, Together
 
 _LAYERS = ("mindspore.nn.", "mindspore.mint.nn.layer.")
 _ALIASES = ("mindspore.ops.functional", "mindspore.mint.nn")

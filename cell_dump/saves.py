@@ -13,10 +13,10 @@ from mindspore.ops.primitive import PrimitiveWithInfer
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import wishes_of
+from msprobe.executors import executor
 from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
-from .executors import executor
 from .gradient import HAS_NODES
 from .host import settle
 from .nested import PLAIN, Skeleton, children, fill, leaves, skeleton

@@ -11,6 +11,7 @@ from typing import Any
 
 import mindspore
 
+from msprobe.base.model import own_parameters
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
@@ -22,7 +23,7 @@ from .backward import Backward
 from .cell_hooks import CellHooks
 from .collective import Exchanges
 from .device import DEVICES, DeviceDescriber, HeldWriter
-from .forward import Begin, Forward, outcome, own_parameters, results_of
+from .forward import Begin, Forward, outcome, results_of
 from .gradient import HAS_NODES, NodeGradients
 from .host import DRAINS, drain, settle
 from .nested import Leaf, leaves, skeletons

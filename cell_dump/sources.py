@@ -3,12 +3,12 @@
 from typing import Any
 
 from msprobe.base.errors import SettingsError
+from msprobe.base.patches import Patches
 
 from . import api, jit
 from .api import Current, Stems
 from .custom import CustomCalls
 from .golden import stems_of
-from .patches import Patches
 from .primitive import PrimitiveCalls
 from .references import References
 

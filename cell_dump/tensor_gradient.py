@@ -9,8 +9,9 @@ from typing import Any
 
 from mindspore import Parameter, Tensor
 
+from msprobe.executors import executor
+
 from .backward import Backward
-from .executors import executor
 from .nested import Leaf
 from .tensor import Sources
 

@@ -7,8 +7,8 @@ found by trying:
 - The function's parameters must be named one by one; behind `*args` an operator refuses its inputs.
 - A tensor without dimensions would arrive as a number of Python, or not at all (bfloat16): it is sent as one element.
 - An empty tensor fails to arrive: only its place is told.
-- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are told with a token, the
-  result of an operator that ran in the forward. The token also says which run of the forward a gradient belongs to.
+- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are told with a token,
+  the result of an operator that ran in the forward. The token also says which run of the forward a gradient belongs to.
 - The array is the framework's memory: it must be read before the function returns.
 """
 

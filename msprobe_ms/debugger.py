@@ -22,6 +22,7 @@ from msprobe.base.wishes import wishes_of
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves, in_graph
+from msprobe.graph_save.collector import GraphCollector
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import TENSORS, rank_folder
@@ -74,6 +75,7 @@ class PrecisionDebugger:
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
             debugger._collector = Collector(settings)
+            debugger._graphs = GraphCollector(settings)
             debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
             debugger._saves = Saves(settings)
             debugger._step = 0
@@ -83,6 +85,7 @@ class PrecisionDebugger:
 
     _settings: Settings
     _collector: Collector
+    _graphs: GraphCollector
     _saves: Saves
     _budget: Budget | None
     _step: int
@@ -100,24 +103,20 @@ class PrecisionDebugger:
         """
         if self._over or self._settings.level == "debug":
             return
-        self._collector.check(model, token_range)
+        collector = self._graphs if _in_graph_mode() else self._collector
+        collector.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
         for other in self._known.values():
-            if other._collector.is_open:
+            if other._is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         rank = _rank() if rank_id is None else rank_id
-        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
-            raise UsageError(
-                "start(): graph mode (GRAPH_MODE) is not collected by this version; "
-                "use mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
-            )
         if not self._takes(rank):
             return
         home = self._home(rank)
         try:
-            self._collector.open(model, home, token_range)
+            collector.open(model, home, token_range)
         except OSError as cause:
             why = cause.strerror or cause
             message = f"start(): {home.folder} cannot be written: {why}; free some space, or choose another dump_path"
@@ -130,18 +129,17 @@ class PrecisionDebugger:
     @property
     def has_model(self) -> bool:
         """Whether `start` was given a model."""
-        return self._collector.has_model
+        return self._collector.has_model or self._graphs.has_model
 
     @_OnEither
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
-        self._collector.shut()
+        self._shut()
 
     @_OnEither
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step."""
-        self._collector.end_step()
-        self._saves.end_step()
+        self._end_step()
         self._step += 1
         last = self._settings.last_step
         if last is not None and self._step > last and not self._over:
@@ -168,7 +166,7 @@ class PrecisionDebugger:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
-        if self._collector.in_step:
+        if self._collector.in_step or self._graphs.in_step:
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._step = step
 
@@ -188,7 +186,20 @@ class PrecisionDebugger:
     @_OnEither
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
+        self._shut()
+
+    def _shut(self) -> None:
+        self._graphs.shut()
         self._collector.shut()
+
+    def _end_step(self) -> None:
+        self._graphs.end_step()
+        self._collector.end_step()
+        self._saves.end_step()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._collector.is_open or self._graphs.is_open
 
     def _takes(self, rank: int | None) -> bool:
         return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
@@ -233,6 +244,10 @@ def _version() -> str:
     return version("msprobe-ms")
 
 
+def _in_graph_mode() -> bool:
+    return bool(mindspore.get_context("mode") == mindspore.GRAPH_MODE)
+
+
 def _rank() -> int | None:
     """The framework's rank of this process; None where no communication is initialised."""
     return get_rank() if GlobalComm.INITED else None
@@ -241,8 +256,7 @@ def _rank() -> int | None:
 def _end_all() -> None:
     """At the end of the process: what a debugger still holds open is finished."""
     for debugger in list(PrecisionDebugger._known.values()):
-        debugger._collector.end_step()
-        debugger._saves.end_step()
+        debugger._end_step()
 
 
 atexit.register(_end_all)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-FACES = ["msprobe", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
+FACES = ["msprobe", "msprobe.core", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
 
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
 LOOK = """

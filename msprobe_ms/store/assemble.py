@@ -4,13 +4,15 @@ import json
 from collections.abc import Iterator
 from json.encoder import encode_basestring_ascii as quote
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msprobe.base.files import replacing
 from msprobe.base.names import counterpart, parse
 
 from . import layout
 from .journal import Journal, encode
+
+T = TypeVar("T")
 
 
 def assemble(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
@@ -20,11 +22,21 @@ def assemble(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
     step was closed. OSError when the disk refuses; the files that were there are then still there.
     """
     level = journal.header.get("level")
+    for names in journal.orders:
+        journal.entries = _ordered(journal.entries, names)
+        journal.parents = _ordered(journal.parents, names)
     if journal.extra_info and level != "debug":
         _write(folder / layout.STACK, _object(_stacks(journal)))
         _write(folder / layout.CONSTRUCT, _object(_construct(journal) if level not in layout.FLAT_LEVELS else iter(())))
     # Last, so that a reader who finds it finds the others too.
     _write(folder / layout.data_file(str(level)), _dump(folder, journal, rebuilt))
+
+
+def _ordered(of: dict[str, T], names: list[str]) -> dict[str, T]:
+    """The same entries; those that are named take the places that they have together in the order of `names`."""
+    turn = iter([name for name in dict.fromkeys(names) if name in of])
+    named = set(names)
+    return {key: of[key] for key in (next(turn) if name in named else name for name in of)}
 
 
 def _write(path: Path, texts: Iterator[str]) -> None:

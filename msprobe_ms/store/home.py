@@ -6,8 +6,9 @@ from typing import Any
 
 from msprobe.base.settings import Settings
 
+from .behind import LIMIT
 from .budget import Budget
-from .write import LIMIT, Writer
+from .write import Writer
 
 
 @dataclass(frozen=True, slots=True)

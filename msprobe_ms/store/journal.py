@@ -45,13 +45,19 @@ def missing_line(name: str, part: str, cause: str) -> bytes:
     return f"M\t{encode({'name': name, 'part': part, 'cause': cause})}\n".encode("ascii")
 
 
+def order_line(names: Sequence[str]) -> bytes:
+    """In which order calls stand, whose lines came in another one."""
+    return f"O\t{encode(list(names))}\n".encode("ascii")
+
+
 @dataclass
 class Journal:
     """A journal, read. Texts that go into the dump as they are stay encoded.
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
-    several where a call came in parts. `malformed` counts lines that say nothing (a full disk tore them); `cut` says
-    that the last line has no end, because the process died while it wrote it.
+    several where a call came in parts; `orders` lists of calls that stand in the order of the list. `malformed` counts
+    lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because the process died
+    while it wrote it.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
@@ -61,6 +67,7 @@ class Journal:
     parents: dict[str, str | None] = field(default_factory=dict)
     entries: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
+    orders: list[list[str]] = field(default_factory=list)
     malformed: int = 0
     cut: bool = False
 
@@ -101,6 +108,8 @@ def _take(journal: Journal, fields: list[str], verify: bool) -> None:
         case ["M", item]:
             _object(item)
             journal.missing.append(item)
+        case ["O", names]:
+            journal.orders.append(_names(names))
         case ["H", header, switches] if not journal.header:
             journal.header = _object(header)
             journal.extra_info = _object(switches).get("extra_info") is not False
@@ -124,6 +133,13 @@ def _unquote(text: str) -> str:
     if not isinstance(name, str):
         raise ValueError("a name is a JSON text")
     return name
+
+
+def _names(text: str) -> list[str]:
+    made = json.loads(text)
+    if not isinstance(made, list) or not all(isinstance(name, str) for name in made):
+        raise ValueError("an order is a list of names")
+    return made
 
 
 def _object(text: str) -> dict[str, Any]:

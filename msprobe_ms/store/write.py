@@ -23,7 +23,7 @@ from .assemble import assemble
 from .behind import LIMIT, Behind
 from .budget import Budget
 from .claim import claim
-from .journal import TORN, call_line, header_line, missing_line, read_journal, stack_line
+from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lost import leave_out
 from .npy import stored_size
 
@@ -118,6 +118,11 @@ class Writer:
         """
         if self._is_here:
             self._append(call_line(name, parent, stack, entry))
+
+    def order(self, names: Sequence[str]) -> None:
+        """Have calls stand in the order of `names`, whatever that of their lines. OSError when the disk refuses."""
+        if self._is_here:
+            self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
         """Write down what could not be collected; on a full disk it is kept until there is room."""

@@ -20,7 +20,7 @@ from mindspore import Parameter, Tensor, jit, mint, nn, ops
 from mindspore.ops import functional as F
 from mindspore.ops import gelu, relu
 
-from msprobe.cell_dump.executors import api
+from msprobe.executors import api
 
 TRAINING = Path(__file__).parents[1] / "training"
 NAMESPACES = {

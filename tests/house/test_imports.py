@@ -8,11 +8,11 @@ import pytest
 FLOORS = [
     ["msprobe.base"],
     ["msprobe.store"],
-    ["msprobe.mapping"],
+    ["msprobe.mapping", "msprobe.executors"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run"],
+    ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],
     ["msprobe.callbacks"],
-    ["msprobe", "msprobe.mindspore", "msprobe.cli"],
+    ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.cli"],
     ["msprobe.__main__"],
 ]
 """Lowest first. A new room is to be written in here, and into the picture in docs/architecture.md."""
@@ -22,7 +22,13 @@ FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprobe.compare")
 
 DOORS = {
-    "mindspore": ("msprobe.cell_dump", "msprobe.graph_save", "msprobe.debugger", "msprobe.callbacks"),
+    "mindspore": (
+        "msprobe.cell_dump",
+        "msprobe.graph_save",
+        "msprobe.executors",
+        "msprobe.debugger",
+        "msprobe.callbacks",
+    ),
     "torch": (),
     "openpyxl": ("msprobe.compare.report.sheet",),
     "xlsxwriter": ("msprobe.compare.report.sheet",),

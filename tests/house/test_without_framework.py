@@ -18,7 +18,7 @@ for room in ("base", "store", "mapping", "compare"):
     for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
         importlib.import_module(module.name)
         loaded += 1
-for name in ("cli", "__main__", "doctor"):
+for name in ("cli", "__main__", "doctor", "core"):
     importlib.import_module(f"msprobe.{name}")
 print(loaded)
 """

@@ -1,0 +1,306 @@
+"""One step of a Cell dump in graphs: what the running graphs tell becomes the calls of a dump.
+
+Forward operators run in the order of the program, so the calls that have begun and not ended are a stack, which says
+what encloses what. Gradients come in any order, also before the forward has ended: each belongs to the call whose
+token it carries, and the order of the backward calls is the order of the forward ones, backwards.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring_ascii as quote
+from typing import Any, Protocol
+
+from mindspore.common.dtype import Type
+
+from msprobe.base.names import cell_call
+from msprobe.base.scope import Scope
+from msprobe.base.wishes import Wishes
+from msprobe.store.describe import ArrayDescriber, reason
+from msprobe.store.write import Writer
+
+from .operators import Array
+from .planted_calls import Owners, Value
+
+Records = dict[str, str]
+"""Records by their place in a part of a call."""
+
+_KIND = "mindspore.Tensor"
+
+
+class Surroundings(Protocol):
+    """What stands around the graphs in this step: other calls that are recorded in the same dump."""
+
+    def number(self, stem: str) -> int:
+        """The number of the next call of a stem."""
+
+    def enclosing(self) -> str | None:
+        """The forward call that runs the graph; None where nothing recorded does."""
+
+    def tail(self) -> str:
+        """What the entries of calls made now say of their place in the step, as members; empty at the usual place."""
+
+
+class Call:
+    """A cell's call in a graph, forward and backward."""
+
+    __slots__ = (
+        *("arrived", "describer", "ended", "expected", "gradients", "inputs", "keywords", "kept", "name", "outputs"),
+        *("parent", "stem", "tail", "values"),
+    )
+
+    def __init__(self, stem: str, name: str, parent: str | None, inputs: Any, keywords: Any, tail: str) -> None:
+        self.stem, self.name, self.parent, self.tail = stem, name, parent, tail
+        self.inputs, self.keywords = inputs, keywords
+        self.outputs: Any = None
+        self.kept = True
+        self.ended = False
+        self.describer: ArrayDescriber
+        self.values: dict[str, Records] = {"input": {}, "kwargs": {}, "parameters": {}, "output": {}}
+        self.gradients: dict[str, Records] = {"input": {}, "output": {}}
+        self.expected = self.arrived = 0
+
+    @property
+    def backward(self) -> str:
+        """The name of the call's backward."""
+        return backward_of(self.name)
+
+
+class GraphCalls:
+    """Records the calls of graphs in one step; a `Listener` of the operators. Thread-safe.
+
+    What goes wrong in here is said once in the log, noted in the dump, and never reaches the training.
+    """
+
+    def __init__(self, wishes: Wishes, writer: Writer, scope: Scope, surroundings: Surroundings) -> None:
+        self._mode = wishes.data_mode
+        self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
+        self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)
+        self._saving = ArrayDescriber(writer, saves=True, digests=wishes.digests)
+        self._lock = threading.RLock()
+        self._calls: dict[int, Call] = {}
+        self._open: list[Call] = []
+        self._turns: list[tuple[Call, bool]] = []
+        self._written: set[str] = set()
+        self._parameters_grad: dict[str, list[str]] = {}
+        self.listens = True
+        self.any = False
+
+    # ---- what the operators tell -----------------------------------------------------------------------------------
+
+    def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
+        """A call begins."""
+        self._guard(stem, "input", self._begin, token, stem, inputs, keywords)
+
+    def value(self, token: int, value: Value, array: Array) -> None:
+        """A value of a forward call."""
+        self._of(token, f"{value.part}.{value.path}", self._value, value, array)
+
+    def end(self, token: int, outputs: Any) -> None:
+        """A call ends."""
+        self._of(token, "output", self._end, outputs)
+
+    def gradient(self, token: int, value: Value, array: Array) -> None:
+        """A gradient of a call."""
+        self._of(token, f"{value.part}.{value.place}", self._gradient, value, array)
+
+    def parameter_gradient(self, owners: Owners, dtype: Any, array: Array) -> None:
+        """The gradient of a parameter."""
+        for stem, parameter in owners:
+            self._guard(f"{stem}.parameters_grad", parameter, self._parameter_gradient, stem, parameter, dtype, array)
+
+    def _of(self, token: int, part: str, work: Callable[..., None], *args: Any) -> None:
+        call = self._calls.get(token)
+        if call is not None:
+            self._guard(call.name, part, work, call, *args)
+
+    def _guard(self, name: str, part: str, work: Callable[..., None], *args: Any) -> None:
+        with self._lock:
+            try:
+                work(*args)
+            except Exception as cause:  # a debugger never stops the training because of itself
+                self._describer.lost(name, part, reason(cause))
+
+    # ---- forward ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
+        if not self.listens:
+            return
+        self.any = True
+        name = cell_call(stem, self._around.number(stem), "forward")
+        parent = self._open[-1].name if self._open else self._around.enclosing()
+        call = Call(stem, name, parent, inputs, keywords, self._around.tail())
+        call.kept = self._scope.trivial or self._scope.enter(name)
+        call.describer = self._describer_of(name)
+        call.expected = _tensors(inputs) + _tensors(keywords)
+        self._calls[token] = call
+        self._open.append(call)
+        self._turns.append((call, True))
+
+    def _value(self, call: Call, value: Value, array: Array) -> None:
+        mode = self._mode
+        wanted = mode.output if value.part == "output" else mode.input or value.part == "parameters"
+        if call.kept and mode.forward and wanted:
+            part = f"{value.part}.{value.path}"
+            call.values[value.part][value.path] = call.describer.array(array, call.name, part, _KIND, str(value.dtype))
+
+    def _end(self, call: Call, outputs: Any) -> None:
+        while self._open and self._open.pop() is not call:
+            pass
+        self._turns.append((call, False))
+        if not self._scope.trivial:
+            self._scope.leave(call.name)
+        call.outputs = outputs if outputs[0] == "list" else ("list", (outputs,))
+        call.ended = True
+        call.expected += _tensors(call.outputs)
+        self._writer.call(call.name, call.parent, None, self._entry(call))
+        self._unshaped(call)
+        call.values.clear()
+        self._write_complete(call)
+
+    def _entry(self, call: Call) -> str | None:
+        if not call.kept or not self._mode.forward or not self._wishes.values:
+            return None
+        parts = []
+        if self._mode.input:
+            listed, named = _filled(call.inputs, call.values["input"]), _filled(call.keywords, call.values["kwargs"])
+            parts.append(f'"input_args":{listed},"input_kwargs":{named}')
+        if own := call.values["parameters"]:
+            parts.append(f'"parameters":{{{",".join([f"{quote(k)}:{record}" for k, record in own.items()])}}}')
+        if self._mode.output:
+            parts.append(f'"output":{_filled(call.outputs, call.values["output"])}')
+        return f"{{{','.join(parts)}{call.tail}}}" if parts else None
+
+    def _unshaped(self, call: Call) -> None:
+        """Tensors whose shape the compiler did not know are not sent; the dump says so."""
+        cause = "its shape was not known when the graph was compiled; give the network inputs of fixed shapes"
+        for part, structure in (("input", call.inputs), ("kwargs", call.keywords), ("output", call.outputs)):
+            if any(kind == "unshaped" for kind in _kinds(structure)):
+                self._describer.lost(call.name, part, cause)
+
+    # ---- backward --------------------------------------------------------------------------------------------------
+
+    def _gradient(self, call: Call, value: Value, array: Array) -> None:
+        part = "input" if value.part == "output" else "output"
+        call.arrived += 1
+        wanted = self._mode.input if part == "input" else self._mode.output
+        if wanted and (value.alone or array.any()):
+            place = f"{part}.{value.place}"
+            record = call.describer.array(array, call.backward, place, _KIND, str(value.dtype))
+            call.gradients[part][value.place] = record
+        self._write_complete(call)
+
+    def _parameter_gradient(self, stem: str, parameter: str, dtype: Any, array: Array) -> None:
+        if not (self.listens and self._wishes.values):
+            return
+        number = self._around.number(f"{stem}.parameters_grad.{parameter}")
+        name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
+        if self._scope.trivial or self._scope.wants(name):
+            record = self._describer_of(name).array(array, name, parameter, _KIND, str(dtype))
+            self._writer.call(name, None, None, f"{{{quote(parameter)}:[{record}]}}")
+            self._parameters_grad.setdefault(stem, []).append(name)
+
+    def _describer_of(self, name: str) -> ArrayDescriber:
+        return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self._describer
+
+    def _write_complete(self, call: Call) -> None:
+        """Write a backward whose gradients have all come, so that it survives the process."""
+        if call.ended and call.arrived and call.arrived == call.expected and self._scope.trivial:
+            self._write_backward(call, kept=True)
+
+    def _write_backward(self, call: Call, kept: bool) -> None:
+        if call.backward in self._written:
+            return
+        self._written.add(call.backward)
+        entry = None
+        if kept and self._wishes.values:
+            parts = []
+            if self._mode.input:
+                parts.append(f'"input":{_filled(call.outputs, call.gradients["input"], bare=True)}')
+            if self._mode.output:
+                parts.append(f'"output":{_filled(_arguments(call), call.gradients["output"], bare=True)}')
+            entry = f"{{{','.join(parts)}{call.tail}}}"
+        parent = backward_of(call.parent) if call.parent else None
+        self._writer.call(call.backward, parent, None, entry)
+        call.gradients.clear()
+
+    # ---- the end of a step -----------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write the backward calls as far as they have come, in the order of the forward calls, backwards."""
+        self._guard("step", "gradients", self._flush)
+
+    def _flush(self) -> None:
+        order = []
+        for call, begins in reversed(self._turns):
+            if not call.arrived:
+                continue
+            if not begins:
+                if call.backward not in self._written and not self._scope.trivial:
+                    call.kept = self._scope.enter(call.backward)
+                continue
+            if call.name.endswith(".forward.0"):
+                order += self._parameters_grad.get(call.stem, ())
+            order.append(call.backward)
+            if call.backward not in self._written:
+                if not self._scope.trivial:
+                    self._scope.leave(call.backward)
+                self._write_backward(call, self._scope.trivial or call.kept)
+        if order:
+            self._writer.order(order)
+
+
+def backward_of(forward: str) -> str:
+    """The name of a forward call's backward."""
+    stem, _, number = forward.rpartition(".forward.")
+    return f"{stem}.backward.{number}"
+
+
+# ---- structures: nested tuples of constants, as the compiler gives them --------------------------------------------
+
+
+def _arguments(call: Call) -> Any:
+    """All arguments in one list: what was given by keyword stands behind the rest."""
+    return ("list", (*call.inputs[1], *call.keywords[2]))
+
+
+def _kinds(structure: Any) -> Iterator[str]:
+    yield structure[0]
+    for inner in structure[-1] if structure[0] in ("list", "dict") else ():
+        yield from _kinds(inner)
+
+
+def _tensors(structure: Any) -> int:
+    """How many gradients can flow back to what stands in a structure."""
+    if structure[0] == "tensor":
+        return int(_flows(structure[1]))
+    return sum(map(_tensors, structure[-1])) if structure[0] in ("list", "dict") else 0
+
+
+def _flows(dtype: Any) -> bool:
+    return str(dtype).startswith(("Float", "BFloat", "Complex"))
+
+
+def _filled(structure: Any, records: Records, place: str = "", bare: bool = False) -> str:
+    """The JSON text of a structure with its tensors' records; with `bare` everything else is null."""
+    kind = structure[0]
+    if kind in ("list", "dict"):
+        keys = structure[1] if kind == "dict" else range(len(structure[1]))
+        inner = [
+            _filled(part, records, f"{place}.{key}" if place else str(key), bare)
+            for key, part in zip(keys, structure[-1], strict=True)
+        ]
+        if kind == "list":
+            return f"[{','.join(inner)}]"
+        return f"{{{','.join([f'{quote(key)}:{text}' for key, text in zip(keys, inner, strict=True)])}}}"
+    if kind == "constant" and not bare:
+        return _constant(structure[1])
+    return records.get(place, "null")
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, Type):
+        return json.dumps({"type": "mindspore.dtype", "value": str(value)})
+    if isinstance(value, (bool, int, float, str)):
+        return json.dumps({"type": type(value).__name__, "value": value})
+    return "null"

@@ -1,0 +1,160 @@
+"""The collector of graph mode: cells are planted while graphs are compiled, and one step's calls go to one dump."""
+
+from typing import Any
+
+import mindspore as ms
+from mindspore import nn
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import once
+from msprobe.base.model import check_model, named_cells, roots_of
+from msprobe.base.patches import Patches
+from msprobe.base.scope import Scope
+from msprobe.base.sections import CollectSettings
+from msprobe.base.settings import Settings
+from msprobe.base.wishes import wishes_of
+from msprobe.store.home import Home
+from msprobe.store.write import Writer
+
+from .calls import GraphCalls, Surroundings
+from .planted_calls import listen
+from .planting import Planting
+from .runtime import synchronize
+
+
+class Alone:
+    """Nothing but graphs runs: calls are numbered here, and nothing encloses them."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, stem: str) -> int:
+        """The number of the next call of a stem."""
+        number = self._numbers.get(stem, 0)
+        self._numbers[stem] = number + 1
+        return number
+
+    def enclosing(self) -> str | None:
+        """Nothing."""
+        return None
+
+    def tail(self) -> str:
+        """The usual place."""
+        return ""
+
+
+class GraphCollector:
+    """Collects the calls of cells (L0) in graphs. `open` and `shut` may alternate within a step."""
+
+    def __init__(self, settings: Settings) -> None:
+        section = settings.section
+        bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
+        self._settings = settings
+        self._wishes = wishes_of(settings)
+        mode = self._wishes.data_mode
+        self._planting = Planting(mode.forward and self._wishes.values, mode.backward)
+        self._patches = Patches()
+        self._planting.plan(self._patches)
+        self._scope = Scope(settings.level, bounds, patterns)
+        self._calls: GraphCalls | None = None
+        self._writer: Writer | None = None
+        self._models = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are being recorded."""
+        return self._calls is not None and self._calls.listens
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step's dump has begun and is not finished."""
+        return self._calls is not None
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was given."""
+        return self._models > 0
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected in graphs."""
+        level = self._settings.level
+        if level not in ("L0", "mix"):
+            raise UsageError(
+                f'start(): level "{level}" sees the calls that Python makes, and in graph mode it makes none; use '
+                'level "L0" for cells, "L2" for kernels, or mindspore.set_context(mode=mindspore.PYNATIVE_MODE)'
+            )
+        device = ms.get_context("device_target")
+        if device != "CPU":
+            raise UsageError(
+                f"start(): cells in graphs are collected on a CPU in this version, and the device is {device}; use "
+                'level "L2" for kernels, msprobe.mindspore.save in construct, or PyNative mode'
+            )
+        if token_range is not None:
+            raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")
+        if model is not None:
+            check_model(model, nn.Cell)
+        elif not self._models:
+            raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
+
+    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+        """Start recording; `home` is used when this begins a step."""
+        if self._settings.level == "mix":
+            once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
+        self.take(model)
+        if self._calls is None:
+            self._writer = home.open()
+            self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())
+        self._resume(self._calls)
+
+    def take(self, model: Any) -> None:
+        """Take the cells of a model in."""
+        for prefix, root in [] if model is None else roots_of(model):
+            self._planting.take(named_cells(prefix, root))
+            self._models += 1
+
+    def join(self, model: Any, writer: Writer, scope: Scope, around: Surroundings) -> None:
+        """Record the graphs of a run whose other calls go to `writer` too."""
+        self.take(model)
+        if self._calls is None:
+            self._calls = GraphCalls(self._wishes, writer, scope, around)
+        self._resume(self._calls)
+
+    def _resume(self, calls: GraphCalls) -> None:
+        calls.listens = True
+        listen(calls)
+        self._patches.install()
+
+    def shut(self) -> None:
+        """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
+        self._patches.remove()
+        if self._calls is None:
+            return
+        synchronize()
+        self._calls.listens = False
+        self._calls.flush()
+        if self._writer is not None:
+            self._writer.assemble()
+            self._say_what_was_not_seen(self._calls)
+
+    def end_step(self) -> None:
+        """End the step's dump and start the numbers anew."""
+        self._patches.remove()
+        if self._calls is None:
+            return
+        synchronize()
+        listen(None)
+        self._calls.flush()
+        if self._writer is not None:
+            for cause in self._planting.refused:
+                self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
+            self._writer.close()
+            self._scope.reset()
+        self._calls = self._writer = None
+
+    def _say_what_was_not_seen(self, calls: GraphCalls) -> None:
+        if not calls.any and not self._planting.refused:
+            what = "start(): no call of the model's cells was seen in graphs since start"
+            once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")
+        for pattern in self._scope.unmatched_patterns():
+            what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
+            once(f"unmatched {pattern}", what)

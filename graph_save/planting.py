@@ -1,0 +1,124 @@
+"""Planting: while a graph is compiled, the cells of the model have a `construct` that tells their calls.
+
+So do the optimizers of the model's parameters, which are given the gradients: to hear of a parameter where it is used
+would ask the compiler for hooks that it refuses as soon as two layers share a parameter.
+
+Before and after, nothing of ours is left on the cells: a graph keeps what it was compiled with, and Python's own calls
+go the usual way. Where the framework refuses the planted code, the graph is compiled again without it.
+"""
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, wraps
+from typing import Any
+
+from mindspore import nn
+
+from msprobe.base.log import once
+from msprobe.base.model import own_parameters
+from msprobe.base.patches import Patches
+from msprobe.executors import api
+from msprobe.store.describe import reason
+
+from .planted_calls import Owners, planted, planted_optimizer
+
+_COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
+
+
+class Planting:
+    """The cells to plant, by their stems, and the compilers that are to find them planted."""
+
+    def __init__(self, values: bool, gradients: bool) -> None:
+        self._values, self._gradients = values, gradients
+        self._stems: dict[int, tuple[str, Any]] = {}
+        self._found: list[tuple[Any, Any]] = []
+        self.refused: list[str] = []
+        """Why graphs were compiled without our operators."""
+
+    def take(self, cells: Iterable[tuple[str, Any]]) -> None:
+        """Take cells in; one that is known already keeps its stem."""
+        for stem, cell in cells:
+            if _is_called(cell):
+                self._stems.setdefault(id(cell), (stem, cell))
+
+    def plan(self, patches: Patches) -> None:
+        """Plan to plant whenever a graph is compiled while `patches` are installed."""
+        for name in _COMPILERS:
+            patches.add(getattr(api, name), "compile", partial(_planting, self))
+
+    def plant(self) -> None:
+        """Give every cell its planted construct; a second time is nothing."""
+        if self._found:
+            return
+        for stem, cell in self._stems.values():
+            gradients = self._gradients and not _has_own_backward(cell)
+            self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
+        if self._gradients:
+            owners = self._owners()
+            for optimizer in _optimizers():
+                owned = tuple(owners.get(id(parameter), ()) for parameter in optimizer.parameters)
+                if any(owned):
+                    self._put(optimizer, planted_optimizer(optimizer.construct, owned))
+
+    def _put(self, cell: Any, construct: Callable[..., Any]) -> None:
+        self._found.append((cell, vars(cell).get("construct")))
+        vars(cell)["construct"] = construct.__get__(cell, type(cell))
+
+    def _owners(self) -> dict[int, Owners]:
+        """The cells of each parameter, by the parameter's id."""
+        owners: dict[int, Owners] = {}
+        for stem, cell in self._stems.values():
+            for name, parameter in own_parameters(cell):
+                owners[id(parameter)] = (*owners.get(id(parameter), ()), (stem, name))
+        return owners
+
+    def uproot(self) -> None:
+        """Give every cell back what it had."""
+        while self._found:
+            cell, own = self._found.pop()
+            if own is None:
+                del vars(cell)["construct"]
+            else:
+                vars(cell)["construct"] = own
+
+    @property
+    def planted(self) -> bool:
+        """Whether a compilation goes on with planted cells."""
+        return bool(self._found)
+
+
+def _planting(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        if planting.planted:
+            return original(*args, **kwargs)
+        try:
+            planting.plant()
+            return original(*args, **kwargs)
+        except Exception as cause:
+            refused = cause
+        finally:
+            planting.uproot()
+        result = original(*args, **kwargs)  # raises again what is the user's own
+        planting.refused.append(reason(refused))
+        what = f"a graph could not be compiled with the debugger's operators ({reason(refused)})"
+        once(what, f"{what}; it was compiled without them, and its cells are not recorded")
+        return result
+
+    return compile
+
+
+def _optimizers() -> Iterator[Any]:
+    """Every optimizer that lives: a graph may find its own in a global name or a closure."""
+    for each in gc.get_objects():
+        if issubclass(type(each), nn.Optimizer) and vars(each).get("_is_init", True):
+            yield each
+
+
+def _is_called(cell: Any) -> bool:
+    """Whether a cell has a construct of its own; lists of cells have none."""
+    return type(cell).construct is not nn.Cell.construct and not isinstance(cell, nn.Optimizer)
+
+
+def _has_own_backward(cell: Any) -> bool:
+    return callable(getattr(cell, "bprop", None))

@@ -1,0 +1,86 @@
+"""The frameworks as seen from code that imports none of them.
+
+Whoever made a tensor has imported its framework, so `sys.modules` has it; a framework that is not there made nothing.
+"""
+
+import sys
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from .errors import UsageError
+from .statistic import Array
+
+Framework = Literal["mindspore", "pytorch"]
+FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+
+_MODULES: dict[Framework, str] = {"mindspore": "mindspore", "pytorch": "torch"}
+
+
+def maker(value: object) -> Framework | None:
+    """The framework whose tensor this value is; None for everything else."""
+    for framework, module in _MODULES.items():
+        kind = getattr(sys.modules.get(module), "Tensor", None)  # None also while the framework is being imported
+        if isinstance(kind, type) and isinstance(value, kind):
+            return framework
+    return None
+
+
+def array_of(tensor: Any) -> Array:
+    """The elements of a framework's tensor, in memory that may be its own: to be read at once, and not changed.
+
+    Its own dtype where numpy has it. bfloat16 of MindSpore comes as the framework registers it with numpy
+    (`statistic.widen` reads it), and what else numpy lacks, of PyTorch, as float32. Raises UsageError for a tensor that
+    has no data yet, since to read it would draw its numbers, and else whatever the framework raises.
+    """
+    if maker(tensor) == "pytorch":
+        torch = sys.modules["torch"]
+        if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+            tensor = tensor.detach().float()
+        return np.asarray(tensor.numpy(force=True))
+    if tensor.has_init:
+        raise UsageError("the tensor has no data yet, only an initializer; call its init_data() first")
+    return np.asarray(tensor.asnumpy())
+
+
+def settle(tensors: list[Any]) -> None:
+    """Wait until MindSpore has computed what it was asked for, and let the errors of the training out.
+
+    It queues operations, and raises what went wrong in one at the first look at any result. Where that look is ours the
+    error must still reach the training: call this outside of whatever keeps our own errors from it.
+    """
+    computed = [tensor for tensor in tensors if maker(tensor) == "mindspore"]
+    if not computed:
+        return
+    mindspore = sys.modules["mindspore"]
+    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 a look at any tensor waits for all that is queued
+        mindspore.Tensor(0.0).data_ptr()
+    else:
+        for tensor in computed:
+            tensor.wait_pipeline()
+
+
+def rank(first: Framework) -> int | None:
+    """This process's rank as its framework knows it; None where no communication is initialised.
+
+    The framework `first` is asked first, then the other one.
+    """
+    for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
+        found = _rank_by_mindspore() if framework == "mindspore" else _rank_by_torch()
+        if found is not None:
+            return found
+    return None
+
+
+def _rank_by_mindspore() -> int | None:
+    communication = sys.modules.get("mindspore.communication")
+    if communication is None or not communication.GlobalComm.INITED:
+        return None
+    return int(communication.get_rank())
+
+
+def _rank_by_torch() -> int | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return int(distributed.get_rank())
