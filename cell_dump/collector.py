@@ -125,6 +125,11 @@ class Collector:
             self._session = None
         self._scope.reset()
 
+    @property
+    def session(self) -> Session | None:
+        """The step that is being collected."""
+        return self._session
+
     def _current(self) -> Session | None:
         return self._session
 

@@ -63,6 +63,34 @@ class Session:
         self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
         self.cell_hooks = CellHooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
+    # ---- graphs that Python calls, whose cells are recorded in the same dump --------------------------------------
+
+    @property
+    def writer(self) -> Any:
+        """Where the records go."""
+        return self._writer
+
+    @property
+    def scope(self) -> Scope:
+        """Which calls are kept."""
+        return self._scope
+
+    def number(self, stem: str) -> int:
+        """The number of the next call of a stem."""
+        number = self._numbers.get(stem, 0)
+        self._numbers[stem] = number + 1
+        return number
+
+    def enclosing(self) -> str | None:
+        """The cell's call that runs now."""
+        return self.position.innermost.name if self.position.innermost is not None else None
+
+    def tail(self) -> str:
+        """What the entries of calls made now say of their place in the step."""
+        return self.position.tail
+
+    # ---- on and off ------------------------------------------------------------------------------------------------
+
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
@@ -217,8 +245,7 @@ class Session:
         tensors = leaves(arguments)
         settle(own_parameters(cell) if not tensors and cell is not None else tensors)
         try:
-            number = self._numbers.get(stem, 0)
-            self._numbers[stem] = number + 1
+            number = self.number(stem)
             above, tail = self.position.innermost, self.position.tail
             name = naming(stem, number, "forward")
             call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)

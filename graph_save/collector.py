@@ -101,6 +101,7 @@ class GraphCollector:
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
         self.take(model)
+        self._planting.python = False
         if self._calls is None:
             self._writer = home.open()
             self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())
@@ -115,6 +116,7 @@ class GraphCollector:
     def join(self, model: Any, writer: Writer, scope: Scope, around: Surroundings) -> None:
         """Record the graphs of a run whose other calls go to `writer` too."""
         self.take(model)
+        self._planting.python = True
         if self._calls is None:
             self._calls = GraphCalls(self._wishes, writer, scope, around)
         self._resume(self._calls)

@@ -21,6 +21,7 @@ from msprobe.executors import api
 from msprobe.store.describe import reason
 
 from .planted_calls import Owners, planted, planted_optimizer
+from .runtime import synchronize
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
 
@@ -32,6 +33,8 @@ class Planting:
         self._values, self._gradients = values, gradients
         self._stems: dict[int, tuple[str, Any]] = {}
         self._found: list[tuple[Any, Any]] = []
+        self.python = False
+        """Whether Python calls the graphs: it then records the cell that it calls, and hooks the parameters."""
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
@@ -45,15 +48,16 @@ class Planting:
         """Plan to plant whenever a graph is compiled while `patches` are installed."""
         for name in _COMPILERS:
             patches.add(getattr(api, name), "compile", partial(_planting, self))
+        patches.add(api._JitExecutor, "__call__", _complete)
 
-    def plant(self) -> None:
-        """Give every cell its planted construct; a second time is nothing."""
-        if self._found:
-            return
+    def plant(self, root: Any) -> None:
+        """Give every cell its planted construct; `root` is what the graph is compiled of."""
         for stem, cell in self._stems.values():
+            if self.python and cell is root:
+                continue
             gradients = self._gradients and not _has_own_backward(cell)
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
-        if self._gradients:
+        if self._gradients and not self.python:
             owners = self._owners()
             for optimizer in _optimizers():
                 owned = tuple(owners.get(id(parameter), ()) for parameter in optimizer.parameters)
@@ -89,23 +93,35 @@ class Planting:
 
 def _planting(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(original)
-    def compile(*args: Any, **kwargs: Any) -> Any:
+    def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:
         if planting.planted:
-            return original(*args, **kwargs)
+            return original(executor, *args, **kwargs)
         try:
-            planting.plant()
-            return original(*args, **kwargs)
+            planting.plant(executor.obj if isinstance(executor, api._JitExecutor) else args[0])
+            return original(executor, *args, **kwargs)
         except Exception as cause:
             refused = cause
         finally:
             planting.uproot()
-        result = original(*args, **kwargs)  # raises again what is the user's own
+        result = original(executor, *args, **kwargs)  # raises again what is the user's own
         planting.refused.append(reason(refused))
         what = f"a graph could not be compiled with the debugger's operators ({reason(refused)})"
         once(what, f"{what}; it was compiled without them, and its cells are not recorded")
         return result
 
     return compile
+
+
+def _complete(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that Python calls has told all its calls before Python goes on: what encloses them is still open."""
+
+    @wraps(original)
+    def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(executor, *args, **kwargs)
+        synchronize()
+        return result
+
+    return __call__
 
 
 def _optimizers() -> Iterator[Any]:

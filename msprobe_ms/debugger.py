@@ -23,6 +23,7 @@ from msprobe.cell_dump import custom
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves, in_graph
 from msprobe.graph_save.collector import GraphCollector
+from msprobe.graph_save.kernel.switch import KernelDump
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import TENSORS, rank_folder
@@ -72,10 +73,12 @@ class PrecisionDebugger:
                         f"PrecisionDebugger: another debugger, with other settings, writes to {settings.dump_path}; "
                         "give this one a dump_path of its own"
                     )
+            # before the debugger is known, for a kernel dump that comes too late is refused
+            kernels = KernelDump(settings) if settings.level == "L2" else None
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
-            debugger._collector = Collector(settings)
-            debugger._graphs = GraphCollector(settings)
+            debugger._collector = kernels or Collector(settings)
+            debugger._graphs = kernels or GraphCollector(settings)
             debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
             debugger._saves = Saves(settings)
             debugger._step = 0
@@ -84,8 +87,8 @@ class PrecisionDebugger:
         return debugger
 
     _settings: Settings
-    _collector: Collector
-    _graphs: GraphCollector
+    _collector: Collector | KernelDump
+    _graphs: GraphCollector | KernelDump
     _saves: Saves
     _budget: Budget | None
     _step: int
@@ -117,6 +120,7 @@ class PrecisionDebugger:
         home = self._home(rank)
         try:
             collector.open(model, home, token_range)
+            self._join_graphs(model)
         except OSError as cause:
             why = cause.strerror or cause
             message = f"start(): {home.folder} cannot be written: {why}; free some space, or choose another dump_path"
@@ -187,6 +191,13 @@ class PrecisionDebugger:
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
         self._shut()
+
+    def _join_graphs(self, model: Any) -> None:
+        """Have graphs that Python calls (`@jit`) record their cells in the same dump."""
+        if self._settings.level not in ("L0", "mix") or _in_graph_mode():
+            return
+        if (session := self._collector.session) is not None:
+            self._graphs.join(model, session.writer, session.scope, session)
 
     def _shut(self) -> None:
         self._graphs.shut()
