@@ -131,6 +131,11 @@ class PrecisionDebugger:
         self._announce()
 
     @property
+    def level(self) -> str:
+        """The level that is collected: `L0`, `L1`, `L2`, `mix`, `debug`."""
+        return self._settings.level
+
+    @property
     def has_model(self) -> bool:
         """Whether `start` was given a model."""
         return self._collector.has_model or self._graphs.has_model

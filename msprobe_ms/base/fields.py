@@ -15,14 +15,21 @@ Where = Callable[[str], str]
 
 
 def setting(
-    check: Check, default: Any = MISSING, *, key: str = "", inert: str = "", when: Callable[[Any], bool] | None = None
+    check: Check,
+    default: Any = MISSING,
+    *,
+    key: str = "",
+    inert: str = "",
+    when: Callable[[Any], bool] | None = None,
+    read_at: tuple[str, ...] = (),
 ) -> Any:
     """A dataclass field that the file can set.
 
     `key` is the file's word where it is not the field's name. `inert` is the reason why the setting has no effect here:
-    never, or only for those values of which `when` says so.
+    never, or only for those values of which `when` says so. At the levels of `read_at` it has its effect.
     """
-    return field(default=default, metadata={"check": check, "key": key, "inert": inert, "when": when})
+    metadata = {"check": check, "key": key, "inert": inert, "when": when, "read_at": read_at}
+    return field(default=default, metadata=metadata)
 
 
 def key_of(each: "Field[Any]") -> str:
@@ -66,9 +73,14 @@ def _unknown(key: str, known: tuple[str, ...], homes: Mapping[str, str]) -> str:
     )
 
 
-def inert(owner: object) -> Iterator[tuple[str, str]]:
+def is_inert(each: "Field[Any]", level: str) -> bool:
+    """Whether a setting has no effect at a level, be it for some of its values only."""
+    return bool(each.metadata["inert"]) and level not in each.metadata["read_at"]
+
+
+def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:
     """The settings of `owner` that are not at their default and have no effect: the file's word, and why."""
     for key, each in settings_of(type(owner)).items():
         value, when = getattr(owner, each.name), each.metadata["when"]
-        if each.metadata["inert"] and (when(value) if when else value != each.default):
+        if is_inert(each, level) and (when(value) if when else value != each.default):
             yield key, each.metadata["inert"]

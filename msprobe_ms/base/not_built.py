@@ -9,7 +9,7 @@ from .checks import shown
 
 @dataclass(frozen=True)
 class NotBuilt:
-    """A setting by the field's name, which of its values are refused, and what can be had instead."""
+    """A setting by the field's name, when its owner is refused for it, and what can be had instead."""
 
     setting: str
     refused: Callable[[Any], bool]
@@ -19,18 +19,23 @@ class NotBuilt:
 NOT_BUILT = (
     NotBuilt(
         "task",
-        lambda task: task not in ("statistics", "tensor", "structure"),
+        lambda settings: settings.task in ("free_benchmark", "grad_probe"),
         'the tasks "statistics", "tensor" and "structure"',
     ),
-    NotBuilt("level", lambda level: level == "L2", 'the levels "L0", "L1", "mix" and "debug"'),
+    NotBuilt(
+        "task",
+        lambda settings: settings.task == "overflow_check" and settings.level != "L2",
+        'level "L2", or the tasks "statistics", "tensor" and "structure"',
+    ),
 )
 
 
 def refused(owner: object) -> Iterator[tuple[str, str]]:
     """The settings of this object that cannot be served yet: the field's name, and what to use instead."""
     for row in NOT_BUILT:
-        if hasattr(owner, row.setting) and row.refused(value := getattr(owner, row.setting)):
+        if hasattr(owner, row.setting) and row.refused(owner):
+            value = shown(getattr(owner, row.setting))
             yield (
                 row.setting,
-                f"{shown(value)} is known, but this version does not have it yet; use what it has: {row.instead}",
+                f"{value} is known, but this version does not have it yet; use what it has: {row.instead}",
             )

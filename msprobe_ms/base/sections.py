@@ -11,9 +11,11 @@ from .checks import ascending, flag, listed, one_of, shown, texts, unread, whole
 from .data_mode import DataMode, parts
 from .errors import SettingsError
 from .fields import setting
+from .kernel_names import wrong_kernel
 from .scope import wrong_bounds
 
 _KERNELS_ONLY = "only kernel dumps (level L2) read it"
+_KERNELS = ("L2",)
 _PYTORCH_ONLY = "only the PyTorch tool reads it"
 _NEVER_USED = "it was never used with MindSpore"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
@@ -48,8 +50,19 @@ class CollectSettings(Section):
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         if wrong := wrong_bounds(level, self.scope):
             yield "scope", wrong
+        if level == "L2":
+            yield from self._contradictions_of_kernels()
         if async_dump and self.summary_mode == "md5":
             yield "summary_mode", '"md5" cannot be had with async_dump; set async_dump to false, or use "statistics"'
+
+    def _contradictions_of_kernels(self) -> Iterator[tuple[str, str]]:
+        if self.scope:
+            yield "scope", 'level "L2" has no scope, for kernels have no first and last call; name kernels in "list"'
+        for name in self.patterns:
+            if wrong := wrong_kernel(name):
+                yield "list", wrong
+        if not (self.data_mode.forward and self.data_mode.backward):
+            yield "data_mode", 'level "L2" does not tell forward from backward; write ["all"], ["input"] or ["output"]'
 
 
 def summary(value: object) -> str | tuple[str, ...]:
@@ -64,18 +77,18 @@ class StatisticsSettings(CollectSettings):
     """Task `statistics`: numbers about every tensor."""
 
     summary_mode: str | tuple[str, ...] = setting(
-        summary, "statistics", inert=_ALL_FOUR, when=lambda value: isinstance(value, tuple)
+        summary, "statistics", inert=_ALL_FOUR, when=lambda value: isinstance(value, tuple), read_at=_KERNELS
     )
     tensor_list: tuple[str, ...] = setting(texts, ())
-    device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY)
-    precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY)
+    device: str = setting(one_of("host", "device"), "host", inert=_KERNELS_ONLY, read_at=_KERNELS)
+    precision: str = setting(one_of("high", "low"), "high", inert=_KERNELS_ONLY, read_at=_KERNELS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSettings(CollectSettings):
     """Task `tensor`: the tensors themselves, with their statistics."""
 
-    file_format: str = setting(one_of("npy", "bin"), "npy", inert=_KERNELS_ONLY)
+    file_format: str = setting(one_of("npy", "bin"), "npy", inert=_KERNELS_ONLY, read_at=_KERNELS)
     backward_input: object = setting(unread, None, inert=_PYTORCH_ONLY)
     online_run_ut: object = setting(unread, None, inert=_PYTORCH_ONLY)
     nfs_path: object = setting(unread, None, inert=_PYTORCH_ONLY)
@@ -105,7 +118,7 @@ class ExceptionDumpSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowCheckSettings(Section):
-    """Task `overflow_check`: the first calls whose tensors are not finite."""
+    """Task `overflow_check`: the first calls whose tensors are not finite; at level L2, kernels that overflow."""
 
     overflow_nums: int = setting(whole(1, also=(-1,)), 1)
     check_mode: str = setting(one_of("all", "aicore", "atomic"), "all", inert="only MindSpore before 2.3 reads it")

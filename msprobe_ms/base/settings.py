@@ -13,7 +13,7 @@ from . import config_file, not_built
 from .checks import existing, flag, folder, one_of, shown, size, texts
 from .data_mode import DataMode
 from .errors import SettingsError
-from .fields import Where, checked, inert, setting, settings_of
+from .fields import Where, checked, inert, is_inert, setting, settings_of
 from .log import once
 from .sections import PRECHECK, SECTIONS, Section, StatisticsSettings, task_name
 from .steps import compact, holds, numbers
@@ -64,7 +64,7 @@ class Settings:
 
         Settings without effect are left out.
         """
-        return {**_in_force(self), self.task: _in_force(self.section)}
+        return {**_in_force(self, self.level), self.task: _in_force(self.section, self.level)}
 
 
 def load(
@@ -90,11 +90,11 @@ def load(
     for owner, where in owners:
         for key, message in not_built.refused(owner):
             raise SettingsError(f"{where(key)}: {message}")
-    if settings.async_dump:
+    if settings.async_dump and settings.level != "L2":
         waits = "tensors wait in memory, up to half of what is free at start; collect few at a time"
         once("async_dump", f"{origin.common('async_dump')}: {waits}")
     for owner, where in owners:
-        for key, reason in inert(owner):
+        for key, reason in inert(owner, settings.level):
             once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
     return settings
 
@@ -132,6 +132,9 @@ def meant(given: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task == "structure" and settings.level not in ("L0", "mix"):
         once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
         settings = replace(settings, level="mix")
+    if settings.task == "exception_dump" and settings.level != "L2":
+        what = f'task "exception_dump" is of kernels; write "L2" instead of {shown(settings.level)}'
+        raise SettingsError(f"{origin.common('level')}: {what}")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
     return settings
@@ -153,11 +156,11 @@ def _homes() -> dict[str, str]:
     return {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
 
 
-def _in_force(owner: object) -> dict[str, object]:
+def _in_force(owner: object, level: str) -> dict[str, object]:
     return {
         key: _plain(key, getattr(owner, each.name))
         for key, each in settings_of(type(owner)).items()
-        if not (each.metadata["inert"] and each.metadata["when"] is None)
+        if not (is_inert(each, level) and each.metadata["when"] is None)
     }
 
 

@@ -388,8 +388,6 @@ LATER = [
     ({"task": "overflow_check", "overflow_check": {"overflow_nums": -1}}, "task"),
     ({"task": "free_benchmark"}, "task"),
     ({"task": "grad_probe"}, "task"),
-    ({"task": "exception_dump"}, "task"),
-    ({"level": "L2"}, "level"),
 ]
 
 
@@ -402,10 +400,10 @@ def test_what_is_not_built_yet_says_so_and_what_there_is(config, given, where):
 
 
 def test_what_is_not_built_yet_is_refused_as_an_argument_too():
-    said = refusal(level="L2")
+    said = refusal(task="grad_probe")
     assert said == (
-        'argument "level" of PrecisionDebugger: "L2" is known, but this version does not have it yet; '
-        'use what it has: the levels "L0", "L1", "mix" and "debug"'
+        'argument "task" of PrecisionDebugger: "grad_probe" is known, but this version does not have it yet; '
+        'use what it has: the tasks "statistics", "tensor" and "structure"'
     )
 
 
@@ -423,6 +421,53 @@ def test_a_feature_comes_by_taking_its_row_away(config, monkeypatch):
     assert settings.section == FreeBenchmarkSettings(apis=("mindspore.ops.bmm",), handler_type="fix")
     settings = load(config(task="grad_probe", grad_probe={"bounds": [-0.5, 0, 2], "param_list": ["fc.weight"]}))
     assert settings.section == GradProbeSettings(bounds=(-0.5, 0, 2), param_list=("fc.weight",))
+
+
+# Level L2 is of kernels
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor", "overflow_check", "exception_dump"])
+def test_kernels_are_collected_at_level_L2(task):
+    assert load(task=task, level="L2").task == task
+
+
+def test_an_exception_dump_is_of_kernels(config):
+    path = config(task="exception_dump")
+    assert refusal(path) == f'{path}, level: task "exception_dump" is of kernels; write "L2" instead of "L1"'
+
+
+KERNELS_WRONG = [
+    ({"scope": ["a", "b"]}, "scope", 'level "L2" has no scope', 'name kernels in "list"'),
+    ({"list": ["name-regex(.*[)"]}, "list", "is no regular expression", "mend it"),
+    ({"data_mode": ["forward"]}, "data_mode", "does not tell forward from backward", '["input"]'),
+    ({"data_mode": ["backward", "output"]}, "data_mode", "does not tell forward from backward", '["output"]'),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "what", "remedy"), KERNELS_WRONG, ids=[json.dumps(r[0]) for r in KERNELS_WRONG]
+)
+def test_what_kernels_do_not_have_is_refused(config, given, key, what, remedy):
+    path = config(level="L2", statistics=given)
+    said = refusal(path)
+    assert said.startswith(f"{path}, statistics.{key}: ")
+    assert what in said
+    assert remedy in said
+
+
+def test_settings_of_kernel_dumps_have_their_effect_at_level_L2(config, notes):
+    given = {"device": "device", "precision": "low", "summary_mode": ["max", "mean"]}
+    settings = load(config(level="L2", statistics=given))
+    assert notes() == []
+    described = settings.described()["statistics"]
+    assert {key: described[key] for key in given} == given
+    load(config(level="L2", task="tensor", tensor={"file_format": "bin"}))
+    assert notes() == []
+
+
+def test_waiting_in_memory_is_not_said_of_kernels_which_the_framework_writes(config, notes):
+    load(config(level="L2", async_dump=True))
+    assert notes() == []
 
 
 # Known, and without effect

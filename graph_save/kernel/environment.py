@@ -1,0 +1,82 @@
+"""Telling the framework where its dump settings are: variables of the environment, at the right moment.
+
+Found with MindSpore 2.7.0 and 2.10.0 on a CPU: the runtime of graphs reads `MINDSPORE_DUMP_CONFIG` when it is built,
+that is, when the first graph of the process is compiled. Importing MindSpore, setting the context, making tensors and
+cells, and running PyNative operations do not build it. Later it is not built again: settings that come after the first
+graph are read without any complaint, and nothing is dumped. Optimizers compile graphs in PyNative mode too, and so do
+gradient functions in graph mode. On Ascend, communication must not be initialised before either.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from mindspore import _c_expression
+
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.log import once
+from msprobe.executors import api
+
+CONFIG = "MINDSPORE_DUMP_CONFIG"
+ACL_CONFIG = "MS_ACL_DUMP_CFG_PATH"
+
+_CACHES = ("ms_compile_cache", "function_phases", "cells_compile_cache")
+_FOREIGN = re.compile(r"[^A-Za-z0-9_/-]")
+
+_told: list[Path] = []
+"""The folder of this process's kernel dump: the framework takes one in the life of a process."""
+
+
+def a_graph_was_compiled() -> bool:
+    """Whether the runtime of graphs has been built, as far as Python sees: the caches of compiled graphs say.
+
+    A version that keeps them elsewhere answers no; then the check after the run (`arrival`) tells that nothing came.
+    """
+    caches = [getattr(api, name, None) for name in _CACHES]
+    return any(cache if isinstance(cache, set) else any((cache or {}).values()) for cache in caches)
+
+
+def check(dump_path: Path) -> None:
+    """Refuse a dump that the framework would not make. SettingsError, UsageError."""
+    if foreign := _FOREIGN.search(str(dump_path)):
+        raise SettingsError(
+            f"dump_path: {dump_path} holds {foreign[0]!r}, and the framework's kernel dump takes only letters, digits, "
+            "'-', '_' and '/'; choose another folder"
+        )
+    if _told:
+        raise UsageError(
+            f"PrecisionDebugger: the kernels of this process go to {_told[0]}, and the framework takes one kernel dump "
+            "in the life of a process; use one debugger at level L2, and another process for other settings"
+        )
+    if a_graph_was_compiled():
+        raise UsageError(
+            "PrecisionDebugger: too late for level L2: MindSpore has compiled a graph in this process, and reads the "
+            "settings of its kernel dump before the first one only; construct the debugger at the top of the script, "
+            "before networks are compiled or run, optimizers run, and communication is initialised"
+        )
+
+
+def tell(file: Path, acl: bool) -> None:
+    """Name the settings to the framework and, with `acl`, to the Ascend runtime, which else hears of none."""
+    if others := os.environ.get(CONFIG):
+        once(CONFIG, f"{CONFIG} named {others}; level L2 has it name {file} instead")
+    _told.append(file.parent)
+    os.environ[CONFIG] = str(file)
+    os.environ.pop(ACL_CONFIG, None)
+    if acl:
+        os.environ[ACL_CONFIG] = str(file)
+
+
+def read_now(iteration: int, file: Path) -> None:
+    """Have the framework read the settings, and begin at this iteration. SettingsError where it cannot read them.
+
+    Since it then counts iterations no longer itself, an iteration of its dump is a step of ours, however many graphs
+    the step runs, and however often.
+    """
+    try:
+        _c_expression._set_init_iter(iteration)
+    except RuntimeError as err:
+        _told.clear()
+        del os.environ[CONFIG]
+        why = str(err).partition("\n")[0]
+        raise SettingsError(f"level L2: the framework refuses {file}: {why}; mend the setting that it names") from err

@@ -1,0 +1,84 @@
+"""Names of kernels as the framework's dump settings take them: what is refused, and which kernels a name means.
+
+Which kernels a name means was found by real dumps of MindSpore 2.10 on a CPU with these kernels.
+"""
+
+import pytest
+
+from msprobe.base.kernel_names import matches, type_of, unmatched, wrong_kernel
+
+KERNELS = (
+    "Default/network-Net/fc-Dense/MatMul-op0",
+    "Default/network-Net/fc-Dense/BiasAdd-op0",
+    "Default/network-Net/act-ReLU/ReLU-op0",
+    "Expand/_Muls/Mul-op0",
+    "Default/network-Net/Exp-op0",
+    "Gradients/Default/network-Net/act-ReLU/Grad_ReLU/ReluGrad-op0",
+    "Gradients/Default/network-Net/fc-Dense/Grad_MatMul/MatMul-op0",
+)
+MEANT = [
+    ("Default/network-Net/fc-Dense/MatMul-op0", [0]),
+    ("MatMul", [0, 6]),
+    ("atmu", [0, 6]),
+    ("mul", [0, 3, 6]),
+    ("ReLU", [2, 5]),
+    ("name-regex(Exp)", []),
+    ("name-regex(.*/Exp-op[0-9]+)", [4]),
+    ("name-regex(Gradients/.*)", [5, 6]),
+    ("Grad_MatMul", []),
+    ("MatMul-op0", []),
+    ("op0", []),
+    ("Default/network-Net", []),
+    ("default/network-net/exp-op0", []),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), MEANT)
+def test_a_name_means_the_kernels_that_the_framework_dumps(name, meant):
+    assert [n for n, kernel in enumerate(KERNELS) if matches(name, kernel)] == meant
+
+
+def test_the_type_is_the_last_part_without_its_number():
+    assert [type_of(kernel) for kernel in KERNELS[:4]] == ["MatMul", "BiasAdd", "ReLU", "Mul"]
+    assert type_of("Exp") == "Exp"
+
+
+def test_a_name_without_a_kernel_is_told_with_the_nearest():
+    asked = ["MatMull", "Exp", "Default/network-Net/fc-Dense/BiasAdd-op1", "name-regex(Exp)", "xyz"]
+    assert unmatched(asked, KERNELS) == {
+        "MatMull": "MatMul",
+        "Default/network-Net/fc-Dense/BiasAdd-op1": "Default/network-Net/fc-Dense/BiasAdd-op0",
+        "name-regex(Exp)": "",
+        "xyz": "",
+    }
+    assert unmatched(["Exp"], []) == {"Exp": ""}
+
+
+RIGHT = ["MatMul", "Default/network-Net/Exp-op0", "name-regex(.*(Exp|MatMul)-op[0-9]+)", "name-regex(a(?:b)(?=c))"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_the_framework_takes_is_taken(name):
+    assert wrong_kernel(name) == ""
+
+
+WRONG = [
+    (" ", "is no kernel's name"),
+    ("MatMul ", "without blanks around it"),
+    ("Mat\nMul", "without control characters"),
+    ("name-regex", "no expression between its parentheses"),
+    ("name-regex(", "no expression between its parentheses"),
+    ("name-regex()", "no expression between its parentheses"),
+    ("name-regex(.*", "no expression between its parentheses"),
+    ("name-regex(.*[)", "is no regular expression: unterminated character set"),
+    ("name-regex(*a)", "is no regular expression: nothing to repeat"),
+    ("name-regex((?i)exp)", 'do not know "(?"'),
+    ("name-regex((?<=a)b)", 'do not know "(?"'),
+    ("name-regex(\\AExp)", 'do not know "\\\\A"'),
+    ("name-regex(a++)", 'do not know "++"'),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), WRONG)
+def test_what_it_refuses_is_refused_before_the_run(name, said):
+    assert said in wrong_kernel(name)

@@ -1,0 +1,48 @@
+"""Debuggers at level L2 that are refused, one after the other in one process, and one that is not: `... FOLDER`.
+
+Prints JSON: for each case the error and what it says; null where the debugger was made.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import mindspore as ms
+
+from msprobe.base.errors import MsprobeError
+from msprobe.mindspore import PrecisionDebugger
+
+
+def main(folder):
+    ms.set_context(mode=ms.GRAPH_MODE)
+    said = {}
+
+    def attempt(case, path="dump", config=None, **settings):
+        file = folder / f"{case}.json"
+        file.write_text(json.dumps({"dump_path": str(folder / path), **(config or {})}))
+        try:
+            PrecisionDebugger(file, level="L2", **settings)
+        except MsprobeError as err:
+            said[case] = [type(err).__name__, str(err)]
+        else:
+            said[case] = None
+
+    attempt("foreign letter", path="a.b")
+    attempt("exception_dump", task="exception_dump")
+    attempt("overflow_check", task="overflow_check")
+    attempt("api", config={"tensor": {"list": ["Functional.relu.0.forward"]}}, task="tensor")
+    attempt("expression", config={"tensor": {"list": ["name-regex(a{,3})"]}}, task="tensor")
+    said["left behind"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
+    (folder / "used" / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
+    attempt("used", path="used")
+    (folder / "readonly").write_text("")
+    attempt("no folder", path="readonly/below")
+    attempt("made")
+    said["told"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
+    attempt("second", path="other")
+    return said
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]))))
