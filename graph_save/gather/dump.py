@@ -1,0 +1,157 @@
+"""One iteration of one rank becomes one dump of ours."""
+
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.files import make_folder, safe_name
+from msprobe.store import layout
+from msprobe.store.write import Writer
+
+from .beside import Beside
+from .entry import entry, kernel
+from .execution import executions
+from .flow import Lines
+from .names import full_names
+from .raw import Content
+from .story import Scene, Story, absent, written_twice
+from .tensors import Measured, measure
+from .value import IO, PARAMETER, key
+
+_AHEAD = 64  # executions whose values are measured while those before are written
+
+_SIDES: tuple[IO, ...] = ("input", "output")
+
+
+@dataclass
+class Gathered:
+    """What came of one iteration. `ran` are the full names of its kernels; `without_lines` those without lines of
+    source, `of_the_framework` those whose lines are all the framework's."""
+
+    folder: Path
+    values: int
+    graphs: int
+    kernels: int = 0
+    ran: dict[str, None] = field(default_factory=dict)
+    without_lines: dict[str, None] = field(default_factory=dict)
+    of_the_framework: dict[str, None] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class RankGatherer:
+    """Makes the dumps of one rank. `contents` are all its folders: which file means which kernel is decided over all
+    iterations, so that one that is lost in one of them does not shift the others."""
+
+    def __init__(self, contents: Iterable[Content], beside: Beside, pool: Executor, with_tensors: bool) -> None:
+        self._beside = beside
+        self._pool = pool
+        self._with_tensors = with_tensors
+        self._names = _names(contents, beside)
+        self._order = {(graph, name): at for graph, kernels in beside.orders.items() for at, name in enumerate(kernels)}
+
+    def gather(self, contents: Sequence[Content], iteration: int, folder: Path, header: Mapping[str, Any]) -> Gathered:
+        """Write the dump of one iteration, whose files are `contents`, into `folder`.
+
+        OSError where the disk refuses, UsageError where another process writes there. A dump that is not finished, for
+        these or because the user interrupts, keeps its journal and so is known as unfinished.
+        """
+        values = [value for found in contents for value in found.values]
+        runs = executions(values, self._names, self._order)
+        with_tensors = self._with_tensors and any(value.path is not None for value in values)
+        task = "tensor" if with_tensors else "statistics"
+        writer = Writer(folder, {"task": task, "level": "L2", "framework": "mindspore", **header})
+        tensors = folder.absolute() / layout.TENSORS if with_tensors else None
+        if tensors is not None:
+            make_folder(tensors)
+        made = Gathered(folder, len(values), len({value.graph for value in values}))
+        for scene, measured in _measured(map(Story(self._beside).tell, runs), tensors, self._pool):
+            self._write(writer, scene, measured, iteration, made)
+        for name, cause in absent(runs, self._beside).items():
+            writer.missing(name, "", cause)
+            made.lost.append(f"{name}: {cause}")
+        writer.close()
+        made.notes += _notes(contents, written_twice(runs))
+        return made
+
+    def _write(self, writer: Writer, scene: Scene, measured: list[Measured], iteration: int, made: Gathered) -> None:
+        run = scene.run
+        wanted = [side for side in _SIDES if self._beside.wants(side)]
+        found = entry(scene.places, measured, scene.arguments, scene.sources, wanted)
+        flow = self._beside.flows.get(run.first.graph)
+        lines = flow.lines(run.name) if flow and not run.is_parameter else Lines()
+        if not run.is_parameter:
+            found.data["kernel"] = kernel(run, iteration, lines.of)
+            if flow and flow.is_recompute(run.name):
+                found.data["is_recompute"] = True
+            _count(made, run.name, lines)
+        stack = writer.stack(lines.frames) if lines.frames else None
+        writer.call(run.call, None, stack, json.dumps(found.data))
+        for part, cause in found.lost.items():
+            writer.missing(run.call, part, cause)
+            made.lost.append(f"{run.call} {part}: {cause}")
+
+
+def _names(contents: Iterable[Content], beside: Beside) -> dict[tuple[int, str], str]:
+    """The full name for graph and name as files spell it, of kernels and of parameters."""
+    kernels: dict[int, set[str]] = {}
+    parameters: dict[int, set[str]] = {}
+    for found in contents:
+        for value in found.values:
+            (parameters if value.op_type == PARAMETER else kernels).setdefault(value.graph, set()).add(value.name)
+    names: dict[tuple[int, str], str] = {}
+    for graph, spelled in kernels.items():
+        names.update(((graph, s), n) for s, n in full_names(spelled, beside.known(graph)).items())
+    for graph, spelled in parameters.items():
+        flow = beside.flows.get(graph)
+        whole = {key(p.name): p.name for p in flow.trace.parameters} if flow else {}
+        names.update(((graph, name), whole.get(key(name), name)) for name in spelled)
+    return names
+
+
+def _count(made: Gathered, name: str, lines: Lines) -> None:
+    made.kernels += 1
+    made.ran[name] = None
+    if not lines.frames:
+        made.without_lines[name] = None
+    elif lines.are_the_frameworks:
+        made.of_the_framework[name] = None
+
+
+def _measured(scenes: Iterator[Scene], tensors: Path | None, pool: Executor) -> Iterator[tuple[Scene, list[Measured]]]:
+    """The executions in order, each with its values measured; some of those behind are on their way."""
+
+    def start(scene: Scene) -> tuple[Scene, Future[list[Measured]]]:
+        return scene, pool.submit(_measure_all, scene, tensors)
+
+    ahead = deque(map(start, islice(scenes, _AHEAD)))
+    while ahead:
+        scene, waiting = ahead.popleft()
+        ahead.extend(map(start, islice(scenes, 1)))
+        yield scene, waiting.result()
+
+
+def _measure_all(scene: Scene, tensors: Path | None) -> list[Measured]:
+    made = []
+    for value, part in zip(scene.run.values, scene.places, strict=True):
+        name = safe_name(f"{scene.run.call}.{part}.npy")
+        is_kept = tensors is not None and part.group != "unread"
+        made.append(measure(value, f"{tensors}{os.sep}{name}" if is_kept else None))
+    return made
+
+
+def _notes(contents: Sequence[Content], twice: str) -> Iterator[str]:
+    foreign = [name for found in contents for name in found.foreign]
+    if foreign:
+        yield f"{len(foreign)} files are none of a kernel dump and were left out ({', '.join(foreign[:3])})"
+    if twice:
+        yield (
+            f"the parameter {twice} was written down more than once; if two runs used this dump_path, their files are "
+            "mixed here: gather each run from a folder of its own"
+        )

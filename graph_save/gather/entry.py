@@ -1,0 +1,165 @@
+"""An execution with its measured values becomes an entry of dump.json (`docs/format.md`, page 7)."""
+
+import math
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msprobe.base.statistic import Statistic
+
+from .execution import Execution
+from .flow import Argument
+from .names import is_gradient
+from .tensors import Measured
+from .value import IO, Value
+
+Group = Literal["input", "output", "in_place", "unread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a value stands in its entry. `in_place`: an argument that the kernel may have written, among the outputs;
+    `unread`: an output that nothing reads, which is no result."""
+
+    group: Group
+    slot: int
+
+    def __str__(self) -> str:
+        return f"output.in_place.{self.slot}" if self.group == "in_place" else f"{self.group}.{self.slot}"
+
+
+def parts(execution: Execution, arguments: Sequence[Argument], unread: Container[int]) -> list[Part]:
+    """Where each value of an execution goes.
+
+    The framework writes inputs down after the kernel ran. So an argument that the kernel was given to write holds what
+    it left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
+    """
+    if execution.is_parameter:
+        return [Part("input", n) for n in range(len(execution.values))]
+    made: dict[int, Part] = {}
+    for side in ("input", "output"):
+        at = [n for n, value in enumerate(execution.values) if value.io == side]
+        for n, slot in zip(at, _slots([execution.values[n] for n in at]), strict=True):
+            group: Group = execution.values[n].io
+            if side == "input" and slot < len(arguments) and arguments[slot].is_written:
+                group = "in_place"
+            elif side == "output" and slot in unread:
+                group = "unread"
+            made[n] = Part(group, slot)
+    return [made[n] for n in sorted(made)]
+
+
+def _slots(values: Sequence[Value]) -> list[int]:
+    """The slot of each; where the framework counts in several levels, its rank."""
+    if all(len(value.slot) == 1 for value in values):
+        return [value.slot[0] for value in values]
+    order = sorted(value.slot for value in values)
+    return [order.index(value.slot) for value in values]
+
+
+@dataclass
+class Entry:
+    """The entry, and what is lost: part -> cause."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+
+
+def entry(
+    places: Sequence[Part],
+    measured: Sequence[Measured],
+    arguments: Sequence[Argument],
+    sources: Sequence[str],
+    wanted: Sequence[IO],
+) -> Entry:
+    """The entry without `kernel`. `arguments` are what the graph says of the inputs, and `sources` the `from` of each;
+    `wanted` are the sides that the framework was to write."""
+    made = Entry()
+    groups: dict[Group, dict[int, Any]] = {"input": {}, "output": {}, "in_place": {}, "unread": {}}
+    for part, what in zip(places, measured, strict=True):
+        record = _record(what)
+        if what.wrong:
+            made.lost[str(part)] = what.wrong
+        if record is not None and part.group == "input" and part.slot < len(sources) and sources[part.slot]:
+            record["from"] = sources[part.slot]
+        groups[part.group][part.slot] = record
+    inputs, outputs = groups["input"], groups["output"]
+    gaps = []
+    if "input" in wanted:
+        count = max([len(arguments) - 1, *inputs]) + 1
+        gaps += [f"input.{n}" for n in range(count) if n not in inputs and not _is_empty(arguments, n)]
+    if "output" in wanted:
+        gaps += [f"output.{n}" for n in range(max([-1, *outputs])) if n not in outputs and n not in groups["unread"]]
+    made.data["input_args"] = _list(inputs, len(arguments) if "input" in wanted else 0)
+    made.data["input_kwargs"] = {}
+    made.data["output"] = {**outputs, "in_place": groups["in_place"]} if groups["in_place"] else _list(outputs, 0)
+    if groups["unread"]:
+        made.data["unread"] = groups["unread"]
+    if gaps or made.lost:
+        made.data["missing"] = list(dict.fromkeys([*gaps, *made.lost]))
+    return made
+
+
+def _is_empty(arguments: Sequence[Argument], slot: int) -> bool:
+    return slot < len(arguments) and arguments[slot].is_empty
+
+
+def _list(records: dict[int, Any], at_least: int) -> list[Any]:
+    return [records.get(n) for n in range(max([at_least - 1, *records]) + 1)]
+
+
+def kernel(execution: Execution, iteration: int, lines_of: str) -> dict[str, Any]:
+    """What the framework calls the kernel, and where it ran."""
+    first = execution.first
+    made: dict[str, Any] = {
+        "name": execution.name,
+        "type": first.op_type,
+        "graph": first.graph,
+        "iteration": iteration,
+        "gradient": is_gradient(execution.name),
+        "task": first.task,
+        "stream": first.stream,
+        "time": execution.time,
+    }
+    if lines_of and lines_of != execution.name:
+        made["line_of"] = lines_of
+    return made
+
+
+def _record(measured: Measured) -> dict[str, Any] | None:
+    """The record of a tensor; None where nothing at all is known of its values."""
+    if measured.statistic is None and measured.row is None:
+        return None
+    record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": measured.dtype}
+    if measured.shape is not None:
+        record["shape"] = list(measured.shape)
+    if measured.statistic is not None:
+        record |= _statistics(measured.statistic)
+    elif measured.row is not None:
+        row = measured.row
+        found = {"Max": _extreme(row.max, measured.dtype), "Min": _extreme(row.min, measured.dtype)}
+        found |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
+        record |= {name: number for name, number in found.items() if number is not None}
+    if measured.file:
+        record["data_name"] = measured.file
+    return record
+
+
+def _statistics(found: Statistic) -> dict[str, Any]:
+    record: dict[str, Any] = {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
+    counts = {
+        "nan_count": found.nan_count,
+        "positive_inf_count": found.positive_inf_count,
+        "negative_inf_count": found.negative_inf_count,
+    }
+    record |= {name: count for name, count in counts.items() if count}
+    return record | {"true_count": found.true_count} if type(found.max) is bool else record
+
+
+def _extreme(number: float | None, dtype: str) -> float | int | bool | None:
+    """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
+    if number is None or not math.isfinite(number):
+        return number
+    if dtype == "Bool":
+        return bool(number)
+    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else number

@@ -1,0 +1,68 @@
+"""Which full name a file means, and what its calls are named (`docs/format.md`, page 7)."""
+
+import re
+from collections.abc import Iterable
+
+from msprobe.base.names import api_call
+
+from .value import key, stem_and_number
+
+KERNEL, PARAMETER = "Kernel", "Parameter"
+
+
+def full_names(spelled: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """The full name for each name as the files of one graph spell it; a name that nothing knows stands for itself.
+
+    `known` are the graph's full names, in the order of its nodes. The number behind `-op` is not always the same in
+    files and graph: nodes that a late pass made (a Cast, an AddN, what an operator was expanded to) are numbered anew
+    for their files, in the order of the nodes. So where files and graph hold as many kernels of one stem, their order
+    tells. Else, as when some kernels only were dumped, equal numbers belong together, if they rise in the graph.
+    """
+    of_files = _by_stem(spelled)
+    of_graph = _by_stem(known)
+    found: dict[str, str] = {}
+    for stem, files in of_files.items():
+        graph = of_graph.get(stem, {})
+        if len(files) == len(graph):
+            found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
+            continue
+        is_rising = list(graph) == sorted(graph)
+        whole = next((stem_and_number(name)[0] for name in graph.values()), "")
+        for number, name in files.items():
+            unknown = f"{whole}-op{number}" if whole and number >= 0 else name
+            found[name] = graph.get(number, unknown) if is_rising else unknown
+    return found
+
+
+def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Spelled stem -> number -> name, in the order that was given."""
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        stem, number = stem_and_number(key(name))
+        found.setdefault(stem, {})[number] = name
+    return found
+
+
+def is_gradient(full_name: str) -> bool:
+    """Whether the kernel was made by differentiation."""
+    return full_name.startswith("Gradients")
+
+
+class CallNames:
+    """The names of one iteration's calls, in the order in which the calls ran."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def of(self, prefix: str, full_name: str) -> str:
+        """A name that no earlier call has: from its second execution on a kernel's name tells the round."""
+        stem, number = stem_and_number(full_name)
+        parts = [prefix, *(part for part in re.split(r"[/.]", stem) if part)]
+        rounds = 0
+        while True:
+            text = ".".join([*parts, f"round{rounds}"] if rounds else parts)
+            name = api_call(text, max(number, 0), "forward")
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+            rounds += 1

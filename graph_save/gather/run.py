@@ -1,0 +1,135 @@
+"""All ranks and iterations of a kernel dump, one after the other."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+from msprobe.base.steps import holds
+from msprobe.store import layout
+
+from .beside import Beside, read_beside
+from .dump import Gathered, RankGatherer
+from .raw import Rank, content, find
+from .wanted import lacking
+
+_SHOWN = 3  # examples in a line
+
+
+@dataclass
+class Report:
+    """What is said at the end, a line for each dump; `is_lacking`: something that was wanted is not there."""
+
+    lines: list[str] = field(default_factory=list)
+    is_lacking: bool = False
+
+
+def gather_all(
+    raw: Path,
+    output: Path,
+    *,
+    steps: tuple[int, ...] = (),
+    ranks: tuple[int, ...] = (),
+    with_tensors: bool = True,
+    workers: int | None = None,
+) -> Report:
+    """Gather every rank and iteration of `raw` into `output`; empty `steps` and `ranks` mean all.
+
+    UsageError where `raw` is no folder, where nothing of what was asked for is there, or where `output` cannot be
+    written; DumpError where `raw` holds no kernel dump.
+    """
+    report = Report()
+    found = [rank for rank in find(raw) if holds(ranks, rank.rank)]
+    if not found:
+        raise UsageError(f"{raw}: holds none of the ranks that --rank names; leave the option out to gather all")
+    count = 0
+    # Reading, measuring and linking all let other threads run.
+    pool = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), "msprobe gather")
+    try:
+        for rank in found:
+            count += _gather_rank(rank, raw, output, steps, with_tensors, pool, report)
+    except OSError as err:
+        raise UsageError(
+            f"{err.filename or output}: {err.strerror}; what is finished stays, mend that and gather again"
+        ) from err
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if not count and not report.lines:
+        raise UsageError(f"{raw}: holds none of the iterations that --step names; leave the option out to gather all")
+    return report
+
+
+def _gather_rank(
+    rank: Rank,
+    raw: Path,
+    output: Path,
+    steps: tuple[int, ...],
+    with_tensors: bool,
+    pool: ThreadPoolExecutor,
+    report: Report,
+) -> int:
+    """Gather one rank; gives the number of its iterations."""
+    beside = read_beside(rank.root, raw)
+    contents = {place: content(place) for place in rank.places}
+    gatherer = RankGatherer(contents.values(), beside, pool, with_tensors)
+    wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
+    ran: dict[str, None] = {}
+    said_before = len(report.lines)
+    for iteration in wanted:
+        own = [found for place, found in contents.items() if place.iteration == iteration]
+        folder = layout.rank_folder(output, iteration, rank.rank)
+        made = gatherer.gather(own, iteration, folder, _header(rank, iteration, beside))
+        ran |= made.ran
+        report.lines.append(_line(made))
+        report.is_lacking = report.is_lacking or bool(made.lost)
+    asked = beside.settings.get("kernels")
+    if beside.dump_mode == 1 and isinstance(asked, list) and len(wanted) == len(rank.iterations()):
+        kernels = [name for graph in sorted(set(beside.orders) | set(beside.flows)) for name in beside.known(graph)]
+        for sentence in lacking(asked, list(ran), kernels):
+            report.lines.append(f"{rank.root}: {sentence}")
+            report.is_lacking = True
+    if not rank.places and len(report.lines) == said_before:
+        report.lines.append(f"{rank.root}: holds no kernel files; check `iteration` and `kernels` of the dump settings")
+        report.is_lacking = True
+    return len(wanted)
+
+
+def _header(rank: Rank, iteration: int, beside: Beside) -> dict[str, object]:
+    try:
+        tool = f"msprobe-ms {version('msprobe-ms')}"
+    except PackageNotFoundError:
+        tool = "msprobe-ms"
+    return {
+        "run": {
+            "tool": tool,
+            **({"framework": beside.framework} if beside.framework else {}),
+            "numpy": np.__version__,
+            "step": iteration,
+            "rank": rank.rank,
+            "iteration": iteration,
+            "raw": str(rank.root),
+            "settings": dict(beside.settings),
+        }
+    }
+
+
+def _line(made: Gathered) -> str:
+    graphs = f"{made.graphs} graph{'s' * (made.graphs != 1)}"
+    text = f"{made.folder}: {made.kernels} kernels of {graphs}, {made.values} values"
+    if made.lost:
+        text += f"; LOST: {_few(made.lost)}"
+    if made.without_lines:
+        text += f"; the graph has no line for {_few(list(made.without_lines))}"
+    if made.of_the_framework:
+        text += f"; only lines of the framework for {_few(list(made.of_the_framework))}"
+    return "; ".join([text, *(f"note: {note}" for note in made.notes)])
+
+
+def _few(items: Sequence[str]) -> str:
+    more = len(items) - _SHOWN
+    return ", ".join(items[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

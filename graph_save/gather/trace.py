@@ -1,0 +1,196 @@
+"""The graph that the dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds whom,
+and the lines of source that each came from.
+
+```
+%para1_fc1.weight: <Ref[Tensor[Float32]], (8, 4), ref_key=fc1.weight, is_parameter, is_inplace>  :  ...  IsWeight: true
+  %1(x) = PrimFunc_MatMul(%para2_inputs1, %0, Bool(0), Bool(1)) ... cnode_attrs: {recompute_id: I64(1), ...}
+      # Fullname with scope: (Default/net-Net/fc1-Dense/MatMul-op0)
+      # Corresponding forward node candidate:                   (of gradient kernels: what follows is their forward's)
+      # In file /p/net.py:22, 12~20/        h = self.fc1(x)/    (outermost first)
+```
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from msprobe.base.log import logger
+
+from .frames import stack
+
+_PARAMETER = re.compile(r"^%para(\d+)_(.*?): (<.*)$")
+_NODE = re.compile(r"^\s*%(\d+)\(.*?\) = ([^\s(]+(?: @[^\s(]+)?)\(")
+_NAME = re.compile(r"^\s*#.*scope.*: \((.*)\)\s*$")
+_BEGINS = re.compile(r"\s*(?:%\d+\(|%para\d|[:#}]|Return\(|subgraph )")  # what is no further line of a node's arguments
+_BRACKETS = re.compile(r"[()\[\]{}]")
+_SEPARATORS = re.compile(r"[()\[\]{},]")
+_MOST_LINES = 10_000  # of one node
+_RECOMPUTE = re.compile(r"recompute_sub_graph: U64\((\d+)\), recompute_id: I64\((\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument of the graph. `name` is a parameter's own name where `is_weight`."""
+
+    name: str
+    is_weight: bool
+    is_written: bool
+    is_monad: bool
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first."""
+
+    op: str
+    args: "list[Node | Parameter | str]"
+    name: str = ""
+    frames: list[str] = field(default_factory=list)
+    recompute: str = ""
+    is_duplicate: bool = False
+
+
+@dataclass
+class Trace:
+    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be told apart."""
+
+    parameters: list[Parameter] = field(default_factory=list)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    has_flow: bool = True
+
+
+def read_trace(path: Path) -> Trace:
+    """Read a graph; an empty one where the file is missing or cannot be read, which is said."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as lines:
+            return parse(lines)
+    except OSError as err:
+        logger.warning("%s: cannot be read (%s); its kernels will have no lines", path, err)
+        return Trace()
+
+
+def parse(lines: Iterable[str]) -> Trace:
+    """Read a graph's text. Lines that fit no rule are passed over: the grammar grows with the framework."""
+    trace = Trace()
+    parameters: dict[str, Parameter] = {}
+    nodes: dict[str, Node] = {}
+    node: Node | None = None
+    frames: list[str] = []
+    graphs = 0
+    for line in _whole(lines):
+        text = line.lstrip()
+        if text.startswith("# In file"):
+            if node is not None:
+                frames.append(line)
+        elif text.startswith("#"):
+            if node is not None and (m := _NAME.match(line)):
+                node.name = m[1]
+                trace.nodes.setdefault(node.name, node)
+        elif m := _NODE.match(line):
+            _finish(node, frames)
+            node, frames = _node(line, m, nodes, parameters), []
+            nodes[m[1]] = node
+        elif m := _PARAMETER.match(line):
+            made = _parameter(m)
+            parameters[m[1]] = made
+            trace.parameters.append(made)
+        elif not text.startswith(":"):
+            _finish(node, frames)
+            node, frames = None, []
+            if text.startswith("subgraph @"):
+                graphs += 1
+                nodes = {}
+    _finish(node, frames)
+    trace.has_flow = graphs <= 1
+    return trace
+
+
+def _whole(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, those of a node joined: a constant tensor among its arguments is printed over several."""
+    held: list[str] = []
+    depth = 0
+    for line in lines:
+        if held and (_BEGINS.match(line) or len(held) == _MOST_LINES):
+            yield "".join(held)
+            held, depth = [], 0
+        if held:
+            depth = _depth(line, 0, depth)
+        elif m := _NODE.match(line):
+            depth = _depth(line, m.end(), 1)
+        held.append(line)
+        if depth == 0:
+            yield "".join(held)
+            held = []
+    if held:
+        yield "".join(held)
+
+
+def _depth(text: str, start: int, depth: int) -> int:
+    """How many brackets are open behind `text`; 0 as soon as all were closed."""
+    for m in _BRACKETS.finditer(text, start):
+        depth += 1 if m[0] in "([{" else -1
+        if depth == 0:
+            break
+    return depth
+
+
+def _finish(node: Node | None, frames: list[str]) -> None:
+    if node is not None and frames:
+        node.frames = stack(frames)
+
+
+def _parameter(m: "re.Match[str]") -> Parameter:
+    reference = re.search(r"ref_key=([^,>]+)", m[3])
+    return Parameter(
+        reference[1] if reference else m[2],
+        reference is not None or "IsWeight: true" in m[3],
+        "is_inplace" in m[3],
+        "Monad" in m[3].split(",")[0],
+    )
+
+
+def _node(line: str, m: "re.Match[str]", nodes: dict[str, Node], parameters: dict[str, Parameter]) -> Node:
+    args, rest = _arguments(line, m.end())
+    known: list[Node | Parameter | str] = []
+    for arg in args:
+        if number := re.match(r"%para(\d+)_", arg):
+            known.append(parameters.get(number[1], arg))
+        elif number := re.fullmatch(r"%(\d+)", arg):
+            known.append(nodes.get(number[1], arg))
+        else:
+            known.append(arg)
+    twin = _RECOMPUTE.search(line, rest)
+    return Node(
+        m[2].removeprefix("PrimFunc_"),
+        known,
+        recompute=twin[0] if twin else "",
+        is_duplicate="duplicated: Bool(1)" in line[rest:],
+    )
+
+
+class _Arguments(NamedTuple):
+    """The texts of a node's arguments, and where their bracket closes; the line's length where it does not."""
+
+    texts: list[str]
+    end: int
+
+
+def _arguments(line: str, start: int) -> _Arguments:
+    """The texts between the commas of the brackets that open before `start`."""
+    depth, begin = 1, start
+    found: list[str] = []
+    for m in _SEPARATORS.finditer(line, start):
+        at = m.start()
+        if m[0] in "([{":
+            depth += 1
+        elif m[0] != ",":
+            depth -= 1
+        if depth == 0 or (m[0] == "," and depth == 1):
+            if piece := line[begin:at].strip():
+                found.append(piece)
+            begin = at + 1
+        if depth == 0:
+            return _Arguments(found, at)
+    return _Arguments(found, len(line))
