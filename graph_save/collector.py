@@ -1,6 +1,6 @@
 """The collector of graph mode: cells are planted while graphs are compiled, and one step's calls go to one dump."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import mindspore as ms
 from mindspore import nn
@@ -20,6 +20,18 @@ from .calls import GraphCalls, Surroundings
 from .planted_calls import listen
 from .planting import Planting
 from .runtime import synchronize
+
+
+class Session(Surroundings, Protocol):
+    """The step of Python's calls that graphs are recorded in."""
+
+    @property
+    def writer(self) -> Writer:
+        """Where the records go."""
+
+    @property
+    def scope(self) -> Scope:
+        """Which calls are kept."""
 
 
 class Alone:
@@ -100,8 +112,25 @@ class GraphCollector:
         """Start recording; `home` is used when this begins a step."""
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
+        self._planting.is_called_by_python = False
+        self._open(model, home)
+
+    def open_beside(self, model: Any, home: Home) -> None:
+        """Record the graphs that Python calls in a dump of their own."""
+        self._planting.is_called_by_python = True
+        self._open(model, home)
+
+    def join(self, model: Any, session: Session) -> None:
+        """Record the graphs that Python calls where Python's calls are recorded."""
+        self._planting.is_called_by_python = True
+        self._planting.leaves_root = True
         self.take(model)
-        self._planting.python = False
+        if self._calls is None:
+            self._calls = GraphCalls(self._wishes, session.writer, session.scope, session)
+        self._resume(self._calls)
+
+    def _open(self, model: Any, home: Home) -> None:
+        self.take(model)
         if self._calls is None:
             self._writer = home.open()
             self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())
@@ -112,14 +141,6 @@ class GraphCollector:
         for prefix, root in [] if model is None else roots_of(model):
             self._planting.take(named_cells(prefix, root))
             self._models += 1
-
-    def join(self, model: Any, writer: Writer, scope: Scope, around: Surroundings) -> None:
-        """Record the graphs of a run whose other calls go to `writer` too."""
-        self.take(model)
-        self._planting.python = True
-        if self._calls is None:
-            self._calls = GraphCalls(self._wishes, writer, scope, around)
-        self._resume(self._calls)
 
     def _resume(self, calls: GraphCalls) -> None:
         calls.listens = True

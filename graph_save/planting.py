@@ -11,6 +11,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
 from typing import Any
+from weakref import finalize, ref
 
 from mindspore import nn
 
@@ -31,18 +32,26 @@ class Planting:
 
     def __init__(self, values: bool, gradients: bool) -> None:
         self._values, self._gradients = values, gradients
-        self._stems: dict[int, tuple[str, Any]] = {}
+        self._stems: dict[int, tuple[str, ref[Any]]] = {}
         self._found: list[tuple[Any, Any]] = []
-        self.python = False
-        """Whether Python calls the graphs: it then records the cell that it calls, and hooks the parameters."""
+        self.is_called_by_python = False
+        """Whether Python calls the graphs, and runs their backward: it then hooks the parameters itself."""
+        self.leaves_root = False
+        """Whether the cell that a graph is compiled of is recorded by others, who call it."""
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
     def take(self, cells: Iterable[tuple[str, Any]]) -> None:
         """Take cells in; one that is known already keeps its stem."""
         for stem, cell in cells:
-            if _is_called(cell):
-                self._stems.setdefault(id(cell), (stem, cell))
+            if _is_called(cell) and id(cell) not in self._stems:
+                self._stems[id(cell)] = (stem, ref(cell))  # a model that the training lets go is let go
+                finalize(cell, self._stems.pop, id(cell), None).atexit = False
+
+    def _cells(self) -> Iterator[tuple[str, Any]]:
+        for stem, known in list(self._stems.values()):
+            if (cell := known()) is not None:
+                yield stem, cell
 
     def plan(self, patches: Patches) -> None:
         """Plan to plant whenever a graph is compiled while `patches` are installed."""
@@ -52,12 +61,12 @@ class Planting:
 
     def plant(self, root: Any) -> None:
         """Give every cell its planted construct; `root` is what the graph is compiled of."""
-        for stem, cell in self._stems.values():
-            if self.python and cell is root:
+        for stem, cell in self._cells():
+            if self.leaves_root and cell is root:
                 continue
             gradients = self._gradients and not _has_own_backward(cell)
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
-        if self._gradients and not self.python:
+        if self._gradients and not self.is_called_by_python:
             owners = self._owners()
             for optimizer in _optimizers():
                 owned = tuple(owners.get(id(parameter), ()) for parameter in optimizer.parameters)
@@ -71,7 +80,7 @@ class Planting:
     def _owners(self) -> dict[int, Owners]:
         """The cells of each parameter, by the parameter's id."""
         owners: dict[int, Owners] = {}
-        for stem, cell in self._stems.values():
+        for stem, cell in self._cells():
             for name, parameter in own_parameters(cell):
                 owners[id(parameter)] = (*owners.get(id(parameter), ()), (stem, name))
         return owners

@@ -6,7 +6,7 @@ A user's mistake is raised here, at construction or at `start`; after the first 
 import atexit
 import platform
 from collections.abc import Callable
-from functools import lru_cache, update_wrapper
+from functools import lru_cache, partial, update_wrapper
 from importlib.metadata import version
 from os import PathLike
 from typing import Any, ClassVar
@@ -20,10 +20,8 @@ from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
 from msprobe.base.wishes import wishes_of
 from msprobe.cell_dump import custom
-from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves, in_graph
-from msprobe.graph_save.collector import GraphCollector
-from msprobe.graph_save.kernel.switch import KernelDump
+from msprobe.collecting import Collectors
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import TENSORS, rank_folder
@@ -74,11 +72,10 @@ class PrecisionDebugger:
                         "give this one a dump_path of its own"
                     )
             # before the debugger is known, for a kernel dump that comes too late is refused
-            kernels = KernelDump(settings) if settings.level == "L2" else None
+            collectors = Collectors(settings)
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
-            debugger._collector = kernels or Collector(settings)
-            debugger._graphs = kernels or GraphCollector(settings)
+            debugger._collectors = collectors
             debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
             debugger._saves = Saves(settings)
             debugger._step = 0
@@ -87,8 +84,7 @@ class PrecisionDebugger:
         return debugger
 
     _settings: Settings
-    _collector: Collector | KernelDump
-    _graphs: GraphCollector | KernelDump
+    _collectors: Collectors
     _saves: Saves
     _budget: Budget | None
     _step: int
@@ -106,24 +102,21 @@ class PrecisionDebugger:
         """
         if self._over or self._settings.level == "debug":
             return
-        collector = self._graphs if _in_graph_mode() else self._collector
-        collector.check(model, token_range)
+        self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
         for other in self._known.values():
-            if other._is_open:
+            if other._collectors.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         rank = _rank() if rank_id is None else rank_id
         if not self._takes(rank):
             return
-        home = self._home(rank)
         try:
-            collector.open(model, home, token_range)
-            self._join_graphs(model)
+            self._collectors.open(model, partial(self._home, rank), token_range)
         except OSError as cause:
-            why = cause.strerror or cause
-            message = f"start(): {home.folder} cannot be written: {why}; free some space, or choose another dump_path"
+            where, why = self._home(rank).folder, cause.strerror or cause
+            message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
             once(message, f"{message}; the training goes on without the dump of this step")
@@ -138,12 +131,12 @@ class PrecisionDebugger:
     @property
     def has_model(self) -> bool:
         """Whether `start` was given a model."""
-        return self._collector.has_model or self._graphs.has_model
+        return self._collectors.has_model
 
     @_OnEither
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
-        self._shut()
+        self._collectors.shut()
 
     @_OnEither
     def step(self) -> None:
@@ -175,7 +168,7 @@ class PrecisionDebugger:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
-        if self._collector.in_step or self._graphs.in_step:
+        if self._collectors.in_step:
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._step = step
 
@@ -195,27 +188,11 @@ class PrecisionDebugger:
     @_OnEither
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
-        self._shut()
-
-    def _join_graphs(self, model: Any) -> None:
-        """Have graphs that Python calls (`@jit`) record their cells in the same dump."""
-        if self._settings.level not in ("L0", "mix") or _in_graph_mode():
-            return
-        if (session := self._collector.session) is not None:
-            self._graphs.join(model, session.writer, session.scope, session)
-
-    def _shut(self) -> None:
-        self._graphs.shut()
-        self._collector.shut()
+        self._collectors.shut()
 
     def _end_step(self) -> None:
-        self._graphs.end_step()
-        self._collector.end_step()
+        self._collectors.end_step()
         self._saves.end_step()
-
-    @property
-    def _is_open(self) -> bool:
-        return self._collector.is_open or self._graphs.is_open
 
     def _takes(self, rank: int | None) -> bool:
         return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
@@ -230,8 +207,8 @@ class PrecisionDebugger:
             logger.info("dump data will be saved in %s", self._settings.dump_path)
         self._has_collected = True
 
-    def _home(self, rank: int | None) -> Home:
-        folder = rank_folder(self._settings.dump_path, self._step, rank)
+    def _home(self, rank: int | None, part: str = "") -> Home:
+        folder = rank_folder(self._settings.dump_path / part, self._step, rank)
         return Home(
             folder,
             {
@@ -258,10 +235,6 @@ class PrecisionDebugger:
 def _version() -> str:
     """Of this distribution; reading its metadata takes as long as some steps of a small training."""
     return version("msprobe-ms")
-
-
-def _in_graph_mode() -> bool:
-    return bool(mindspore.get_context("mode") == mindspore.GRAPH_MODE)
 
 
 def _rank() -> int | None:

@@ -21,7 +21,7 @@ def _alone():
     """Each test starts and ends without debuggers."""
     yield
     for debugger in list(PrecisionDebugger._known.values()):
-        debugger._collector.end_step()
+        debugger._collectors.end_step()
     PrecisionDebugger._known.clear()
     PrecisionDebugger._latest = None
 

@@ -204,6 +204,7 @@ def test_a_description_speaks_the_users_words(config, tmp_path, monkeypatch):
         "disk_budget": 0,
         "gradients": "own",
         "dispatch": False,
+        "jit_cells": "joined",
         "statistics": {
             "scope": [],
             "list": ["relu"],

@@ -27,7 +27,7 @@ def collecting(tmp_path):
 
     yield make
     for debugger in made:
-        debugger._collector.end_step()
+        debugger._collectors.end_step()
         PrecisionDebugger._known.pop(debugger._settings, None)
     PrecisionDebugger._latest = None
 

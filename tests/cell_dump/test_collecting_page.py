@@ -51,7 +51,7 @@ def here(tmp_path, monkeypatch, collecting):
         "critic": Head(),
     }
     for settings, debugger in list(PrecisionDebugger._known.items()):
-        debugger._collector.end_step()
+        debugger._collectors.end_step()
         PrecisionDebugger._known.pop(settings)
     PrecisionDebugger._latest = None
 

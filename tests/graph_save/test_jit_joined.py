@@ -56,14 +56,14 @@ class Outer(nn.Cell):
         return self.last(self.inner(self.first(x))).sum()
 
 
-def train(net, folder, steps=3, **settings):
+def train(net, folder, steps=3, config=None, **settings):
     """The losses and weights of a training that is collected into `folder`; None: not collected."""
     for number, parameter in enumerate(net.get_parameters()):
         drawn = np.random.RandomState(number).randn(*parameter.shape)
         parameter.set_data(Tensor((drawn * 0.4).astype(np.float32)))
     gradients = ms.value_and_grad(net, None, net.trainable_params())
     optimizer = nn.SGD(net.trainable_params(), 0.05)
-    debugger = folder and PrecisionDebugger(dump_path=str(folder), **{"level": "L0", **settings})
+    debugger = folder and PrecisionDebugger(config, dump_path=str(folder), **{"level": "L0", **settings})
     losses = []
     try:
         for step in range(steps):
@@ -207,3 +207,22 @@ def test_a_pattern_keeps_only_what_it_names(tmp_path):
     ways = ("forward", "backward")
     assert sorted(names) == sorted(f"Cell.inner.a.fc.Dense.{way}.{n}" for way in ways for n in (0, 1))
     assert "Cell.inner.b.Dense.forward.0" in dump_of(tmp_path / "dump", 0, "construct.json")
+
+
+def test_where_the_split_is_asked_for_graphs_have_a_tree_of_their_own(tmp_path):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"dump_path": "unused", "jit_cells": "split"}))
+    train(Outer(JitInner()), tmp_path / "dump", steps=2, config=str(config))
+    assert sorted(entry.name for entry in (tmp_path / "dump").iterdir()) == ["graph", "pynative"]
+    graph, python = (dump_of(tmp_path / "dump" / part, 1) for part in ("graph", "pynative"))
+    assert {name for name in calls_of(graph["data"]) if "forward" in name} == {
+        *("Cell.inner.Inner.forward.0", "Cell.inner.a.Scaled.forward.0", "Cell.inner.a.Scaled.forward.1"),
+        *("Cell.inner.a.fc.Dense.forward.0", "Cell.inner.a.fc.Dense.forward.1", "Cell.inner.b.Dense.forward.0"),
+    }
+    assert {name for name in calls_of(python["data"]) if "forward" in name} == {
+        *("Cell.first.Dense.forward.0", "Cell.inner.Inner.forward.0", "Cell.last.Dense.forward.0"),
+    }
+    construct = dump_of(tmp_path / "dump" / "graph", 1, "construct.json")
+    assert construct["Cell.inner.Inner.forward.0"] is None
+    assert construct["Cell.inner.b.Dense.backward.0"] == "Cell.inner.Inner.backward.0"

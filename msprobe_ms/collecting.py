@@ -1,0 +1,76 @@
+"""Who collects: Python's calls, the cells of graphs, or the framework its kernels; chosen by level and execution mode.
+
+In PyNative mode a graph that Python calls (`@jit`) has its cells recorded in the same dump; or, where the settings ask
+for the split, below `graph`, and the rest below `pynative`, as the other tool does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import mindspore
+
+from msprobe.base.settings import Settings
+from msprobe.cell_dump.collector import Collector
+from msprobe.graph_save.collector import GraphCollector
+from msprobe.graph_save.kernel.switch import KernelDump
+from msprobe.store.home import Home
+
+HomeOf = Callable[[str], Home]
+"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
+
+
+class Collectors:
+    """The collectors of one debugger behind one set of doors. `open` and `shut` may alternate within a step."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._kernels = KernelDump(settings) if settings.level == "L2" else None
+        self.python, self.graphs = Collector(settings), GraphCollector(settings)
+        self._all = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
+        self._joins = settings.level in ("L0", "mix")
+        self._splits = settings.jit_cells == "split"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are being recorded, or kernels dumped."""
+        return any(each.is_open for each in self._all)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step's dump has begun and is not finished."""
+        return any(each.in_step for each in self._all)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was given, or none is needed."""
+        return any(each.has_model for each in self._all)
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected at this level in this mode."""
+        self._first().check(model, token_range)
+
+    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
+        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+        first = self._first()
+        joins = first is self.python and self._joins
+        if joins and self._splits:
+            self.python.open(model, home_of("pynative"), token_range)
+            self.graphs.open_beside(model, home_of("graph"))
+            return
+        first.open(model, home_of(""), token_range)
+        if joins and self.python.session is not None:
+            self.graphs.join(model, self.python.session)
+
+    def shut(self) -> None:
+        """Stop recording; graphs first, for they may write where Python's calls are written."""
+        for each in self._all:
+            each.shut()
+
+    def end_step(self) -> None:
+        """End the step's dump and start the numbers anew."""
+        for each in self._all:
+            each.end_step()
+
+    def _first(self) -> Any:
+        if self._kernels is not None:
+            return self._kernels
+        return self.graphs if mindspore.get_context("mode") == mindspore.GRAPH_MODE else self.python
