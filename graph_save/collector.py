@@ -17,9 +17,10 @@ from msprobe.store.home import Home
 from msprobe.store.write import Writer
 
 from .calls import GraphCalls, Surroundings
+from .dumping import Dumping
 from .planted_calls import listen
 from .planting import Planting
-from .runtime import synchronize
+from .runtime import has_tensor_dump, synchronize
 
 
 class Session(Surroundings, Protocol):
@@ -71,6 +72,7 @@ class GraphCollector:
         self._calls: GraphCalls | None = None
         self._writer: Writer | None = None
         self._models = 0
+        self._dumping = Dumping(settings.dump_path, settings.step) if has_tensor_dump() else None
 
     @property
     def is_open(self) -> bool:
@@ -96,10 +98,10 @@ class GraphCollector:
                 'level "L0" for cells, "L2" for kernels, or mindspore.set_context(mode=mindspore.PYNATIVE_MODE)'
             )
         device = ms.get_context("device_target")
-        if device != "CPU":
+        if device not in ("CPU", "Ascend"):
             raise UsageError(
-                f"start(): cells in graphs are collected on a CPU in this version, and the device is {device}; use "
-                'level "L2" for kernels, msprobe.mindspore.save in construct, or PyNative mode'
+                f"start(): cells in graphs are collected on a CPU and on Ascend, and the device is {device}; use "
+                "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
             )
         if token_range is not None:
             raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")
@@ -144,6 +146,8 @@ class GraphCollector:
 
     def _resume(self, calls: GraphCalls) -> None:
         calls.listens = True
+        if self._dumping is not None:
+            self._dumping.begin()
         listen(calls)
         self._patches.install()
 
@@ -162,11 +166,18 @@ class GraphCollector:
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
         self._patches.remove()
-        if self._calls is None:
-            return
+        if self._calls is not None:
+            self._close(self._calls)
+        if self._dumping is not None:
+            self._dumping.next_step()
+
+    def _close(self, calls: GraphCalls) -> None:
         synchronize()
         listen(None)
-        self._calls.flush()
+        if self._dumping is not None:
+            calls.listens = True
+            self._dumping.finish(calls)
+        calls.flush()
         if self._writer is not None:
             for cause in self._planting.refused:
                 self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")

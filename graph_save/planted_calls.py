@@ -16,6 +16,7 @@ from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
 from .compiled import AtCompile, Places, in_graph
+from .dumped_calls import dump_begin, dump_end, dump_gradient, dump_value, dumps
 from .operators import Array, Tap, nothing, number, operator
 
 
@@ -164,7 +165,7 @@ def planted(
     def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph():
             return original(*args, **kwargs)
-        token = ops.stop_gradient(_beginning(_call(stem, _structure(args), _structure(kwargs))))
+        token = _enter(stem, _structure(args), _structure(kwargs))
         if values:
             for place in range(len(names)):
                 _tell("parameters", names[place], "", owned[place], token)
@@ -176,17 +177,32 @@ def planted(
             result = _watch_all(result, "output", False, hear)
         else:
             result = _watch(result, "output", "0", "0", True, hear)
-        _ending(_end_of(_structure(result)), token)
+        _leave(token, _structure(result))
         return result
 
     return construct
+
+
+def _enter(stem, inputs, keywords):  # type: ignore[no-untyped-def]  # compiled code
+    """Gives what the values of the call name it by: a token, or in the names of files its stem."""
+    if dumps():
+        dump_begin(stem, inputs, keywords)
+        return stem
+    return ops.stop_gradient(_beginning(_call(stem, inputs, keywords)))
+
+
+def _leave(token, outputs):  # type: ignore[no-untyped-def]  # compiled code
+    if dumps():
+        dump_end(token, outputs)
+    else:
+        _ending(_end_of(outputs), token)
 
 
 def planted_optimizer(original: Callable[..., Any], owners: tuple[Owners, ...]) -> Callable[..., Any]:
     """A `construct` of an optimizer that tells the gradients that it is given, one for each of its parameters."""
 
     def construct(self, gradients):  # type: ignore[no-untyped-def]  # compiled code
-        if not in_graph():
+        if not in_graph() or dumps():
             return original(gradients)
         token = _hearing(_owned_at(()))
         for place in range(len(owners)):
@@ -225,6 +241,8 @@ def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-de
         if hear[1]:
             _tell(part, path, place, value, hear[0])
         if hear[2] and F.isconstant(F.shape(value)) and _has_gradient(value.dtype):
+            if dumps():
+                return dump_gradient(hear[0], part, path, place, alone, value)
             return _tap(value, hear[0], _value_at(part, path, place, alone, value.dtype, value.shape))
         return value
     if isinstance(value, tuple):
@@ -251,7 +269,11 @@ def _inside(value, key, part, path, place, hear):  # type: ignore[no-untyped-def
 
 
 def _tell(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # compiled code
-    if F.isconstant(F.shape(tensor)):
+    if not F.isconstant(F.shape(tensor)):
+        return
+    if dumps():
+        dump_value(token, part, path, place, True, tensor)
+    else:
         where = _value_at(part, path, place, True, tensor.dtype, tensor.shape)
         if 0 in tensor.shape:
             _taking_empty(where, token)

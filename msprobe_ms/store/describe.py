@@ -52,8 +52,10 @@ class ArrayDescriber:
 
 
 def reason(cause: BaseException) -> str:
-    """An exception as one line: its class and the first line of what it says."""
-    said = str(cause).strip().splitlines()
+    """An exception as one line: its class and the first line of what it says, which the framework frames in dashes."""
+    said = [words for line in str(cause).splitlines() if (words := line.strip(" -"))]
+    if said and said[0].endswith(":"):  # a heading
+        said[0] = " ".join(said[:2])
     return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
 
 
