@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msprobe.store.describe import place_of_run
+
 from .forward import Forward
 
 _SECOND = ',"is_recompute":true'
@@ -43,8 +45,7 @@ class Position:
         """One run of a model: the calls made meanwhile say which model and which run it is, where there are several."""
         run = self._runs.get(model, 0)
         self._runs[model] = run + 1
-        said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
-        before, self._tail = self._tail, f',"at":{{{",".join(said)}}}' if said else ""
+        before, self._tail = self._tail, place_of_run(run, model)
         try:
             yield
         finally:

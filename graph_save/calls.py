@@ -16,7 +16,7 @@ from mindspore.common.dtype import Type
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
 from msprobe.base.wishes import Wishes
-from msprobe.store.describe import ArrayDescriber, reason
+from msprobe.store.describe import ArrayDescriber, place_of_run, reason
 from msprobe.store.write import Writer
 
 from .operators import Array
@@ -66,6 +66,15 @@ class Call:
         return backward_of(self.name)
 
 
+class Run:
+    """A run of a model: what is inside stands in the call around it, and says in its entries which run it was."""
+
+    __slots__ = ("before", "name")
+
+    def __init__(self, name: str | None, before: str) -> None:
+        self.name, self.before = name, before
+
+
 class GraphCalls:
     """Records the calls of graphs in one step; a `Listener` of the operators. Thread-safe.
 
@@ -79,8 +88,12 @@ class GraphCalls:
         self._saving = ArrayDescriber(writer, saves=True, digests=wishes.digests)
         self._lock = threading.RLock()
         self._calls: dict[int, Call] = {}
-        self._open: list[Call] = []
-        self._turns: list[tuple[Call, bool]] = []
+        self._open: list[Call | Run] = []
+        self._tail = ""
+        self._runs: dict[int, int] = {}
+        self._all_runs: dict[int, Run] = {}
+        # Where a run begins when gradients of an earlier one have come, another pass begins, forward and backward.
+        self._passes: list[list[tuple[Call, bool]]] = [[]]
         self._written: set[str] = set()
         self._parameters_grad: dict[str, list[str]] = {}
         self.listens = True
@@ -95,6 +108,14 @@ class GraphCalls:
     def value(self, token: int, value: Value, array: Array) -> None:
         """A value of a forward call."""
         self._of(token, f"{value.part}.{value.path}", self._value, value, array)
+
+    def begin_run(self, token: int, model: int) -> None:
+        """A run of a model begins; `model` tells in which order models were met."""
+        self._guard("step", "run", self._begin_run, token, model)
+
+    def end_run(self, token: int) -> None:
+        """A run of a model ends."""
+        self._guard("step", "run", self._end_run, token)
 
     def end(self, token: int, outputs: Any) -> None:
         """A call ends."""
@@ -128,14 +149,32 @@ class GraphCalls:
             return
         self.any = True
         name = cell_call(stem, self._around.number(stem), "forward")
-        parent = self._open[-1].name if self._open else self._around.enclosing()
-        call = Call(stem, name, parent, inputs, keywords, self._around.tail())
+        call = Call(stem, name, self._enclosing(), inputs, keywords, self._tail or self._around.tail())
         call.kept = self._scope.trivial or self._scope.enter(name)
         call.describer = self._describer_of(name)
         call.expected = _tensors(inputs) + _tensors(keywords)
         self._calls[token] = call
         self._open.append(call)
-        self._turns.append((call, True))
+        self._passes[-1].append((call, True))
+
+    def _enclosing(self) -> str | None:
+        return self._open[-1].name if self._open else self._around.enclosing()
+
+    def _begin_run(self, token: int, model: int) -> None:
+        if self.listens:
+            self._all_runs[token] = run = Run(self._enclosing(), self._tail)
+            self._open.append(run)
+            number = self._runs.get(model, 0)
+            self._runs[model] = number + 1
+            self._tail = place_of_run(number, model)
+            if any(call.arrived for call, _ in self._passes[-1]):
+                self._passes.append([])
+
+    def _end_run(self, token: int) -> None:
+        if (run := self._all_runs.pop(token, None)) is not None:
+            while self._open and self._open.pop() is not run:
+                pass
+            self._tail = run.before
 
     def _value(self, call: Call, value: Value, array: Array) -> None:
         mode = self._mode
@@ -147,7 +186,7 @@ class GraphCalls:
     def _end(self, call: Call, outputs: Any) -> None:
         while self._open and self._open.pop() is not call:
             pass
-        self._turns.append((call, False))
+        self._passes[-1].append((call, False))
         if not self._scope.trivial:
             self._scope.leave(call.name)
         call.outputs = outputs if outputs[0] == "list" else ("list", (outputs,))
@@ -232,7 +271,16 @@ class GraphCalls:
 
     def _flush(self) -> None:
         order = []
-        for call, begins in reversed(self._turns):
+        for turns in self._passes:
+            order += [call.name for call, begins in turns if not begins]
+            order += self._backward_of(turns)
+        if order:
+            self._writer.order(order)
+
+    def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:
+        """Write the backward calls of a pass; gives their names in order."""
+        order = []
+        for call, begins in reversed(turns):
             if not call.arrived:
                 continue
             if not begins:
@@ -246,8 +294,7 @@ class GraphCalls:
                 if not self._scope.trivial:
                     self._scope.leave(call.backward)
                 self._write_backward(call, self._scope.trivial or call.kept)
-        if order:
-            self._writer.order(order)
+        return order
 
 
 def backward_of(forward: str) -> str:

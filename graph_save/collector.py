@@ -141,6 +141,7 @@ class GraphCollector:
     def take(self, model: Any) -> None:
         """Take the cells of a model in."""
         for prefix, root in [] if model is None else roots_of(model):
+            self._planting.take_root(root)
             self._planting.take(named_cells(prefix, root))
             self._models += 1
 

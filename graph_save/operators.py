@@ -45,7 +45,24 @@ class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
     """Gives its input back, and has the gradient that flows back to it told, by `tell(gradient, token, place)`.
 
     `tell` is compiled, and gives what its operator gives: in a backward an operator that nobody waits for may be lost.
+    What comes back is a copy: under `@jit` with the gradient taken outside of it, the framework lets the next operator
+    write over what a cell with a `bprop` gave, though the backward still needs it, and gradients would be wrong.
     """
+
+    def __init__(self, tell: Callable[..., Any]) -> None:
+        super().__init__(auto_prefix=False)
+        self._told = _Told(tell)
+        self._copy = ops.Identity()
+
+    def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
+        told = self._told(value, token, place)
+        if told.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
+            return ops.cast(self._copy(ops.cast(told, ms.float32)), ms.bfloat16)
+        return self._copy(told)
+
+
+class _Told(nn.Cell):  # type: ignore[misc]  # the framework has no types
+    """Gives its input back; its backward tells."""
 
     def __init__(self, tell: Callable[..., Any]) -> None:
         super().__init__(auto_prefix=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
+import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore import dtype as mstype
@@ -42,6 +43,12 @@ Owners: TypeAlias = tuple[tuple[str, str], ...]
 
 class Listener(Protocol):
     """Who hears of the calls of running graphs; nothing that it does may raise."""
+
+    def begin_run(self, token: int, model: int) -> None:
+        """A run of a model begins, and has its token from now on."""
+
+    def end_run(self, token: int) -> None:
+        """A run of a model ends."""
 
     def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
         """A cell's call begins, and has its token from now on. Arguments come as structures (`_structure`)."""
@@ -80,11 +87,19 @@ def _is_differentiable(dtype: Any) -> bool:
     return dtype in mstype.float_type or dtype in mstype.complex_type
 
 
+def _has_its_backward() -> bool:
+    """Whether forward and backward are one graph, as in graph mode: a tap then needs no copy (see `Tap`), and must have
+    none, for the framework gives the memory of a copy away while a view of it is in use (the weights of `nn.LSTM`).
+    """
+    return bool(ms.get_context("mode") == ms.GRAPH_MODE)
+
+
 _call = AtCompile(_calls.number)
 _end_of = AtCompile(_ends.number)
 _value_at = AtCompile(_values.number)
 _owned_at = AtCompile(_owned.number)
 _has_gradient = AtCompile(_is_differentiable)
+_is_whole = AtCompile(_has_its_backward)
 
 
 # ---- what an operator does when the graph runs ---------------------------------------------------------------------
@@ -96,6 +111,20 @@ def _begin(place: Any) -> Array:
     token = next(_tokens)
     _listener.begin(token, *_calls[place])
     return np.array([token], np.int32)
+
+
+def _begin_run(model: Any) -> Array:
+    if _listener is None:
+        return _NOBODY
+    token = next(_tokens)
+    _listener.begin_run(token, number(model))
+    return np.array([token], np.int32)
+
+
+def _end_run(token: Any) -> Array:
+    if _listener is not None:
+        _listener.end_run(number(token))
+    return nothing()
 
 
 def _end(place: Any, token: Any) -> Array:
@@ -144,6 +173,8 @@ def _empty(place: Any) -> Array:
 
 _beginning = operator(_begin)
 _ending = operator(_end)
+_beginning_run = operator(_begin_run)
+_ending_run = operator(_end_run)
 _taking = operator(_take)
 _taking_empty = operator(_take_empty)
 _taking_gradient = operator(_take_gradient)
@@ -178,6 +209,21 @@ def planted(
         else:
             result = _watch(result, "output", "0", "0", True, hear)
         _leave(token, _structure(result))
+        return result
+
+    return construct
+
+
+def planted_root(original: Callable[..., Any], model: int) -> Callable[..., Any]:
+    """A `construct` of a model that tells when it begins and ends; its cells tell the rest."""
+    number_of_model = Tensor(model, mstype.int32)
+
+    def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # compiled code
+        if not in_graph() or dumps():
+            return original(*args, **kwargs)
+        token = ops.stop_gradient(_beginning_run(number_of_model))
+        result = original(*args, **kwargs)
+        _ending_run(token)
         return result
 
     return construct
@@ -227,12 +273,15 @@ def _watch_all(given, part, alone, hear):  # type: ignore[no-untyped-def]  # com
 
 
 def _watch_named(given, first, hear):  # type: ignore[no-untyped-def]  # compiled code
-    made = {}
+    """What was given by keyword. To set a dict's items one by one would make variables of constants."""
+    keys = ()
+    made = ()
     place = first
     for key in given:
-        made[key] = _watch(given[key], "kwargs", key, str(place), True, hear)
+        keys += (key,)
+        made += (_watch(given[key], "kwargs", key, str(place), True, hear),)
         place = place + 1
-    return made
+    return F.make_dict(keys, made)
 
 
 def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-def]  # compiled code
@@ -243,7 +292,8 @@ def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-de
         if hear[2] and F.isconstant(F.shape(value)) and _has_gradient(value.dtype):
             if dumps():
                 return dump_gradient(hear[0], part, path, place, alone, value)
-            return _tap(value, hear[0], _value_at(part, path, place, alone, value.dtype, value.shape))
+            where = _value_at(part, path, place, alone, value.dtype, value.shape)
+            return _uncopied(value, hear[0], where) if _is_whole() else _tap(value, hear[0], where)
         return value
     if isinstance(value, tuple):
         made = ()
@@ -251,15 +301,17 @@ def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-de
             made += (_inside(value, inner, part, path, place, hear),)
         return made
     if isinstance(value, list):
-        listed = []
+        listed = ()
         for inner in range(len(value)):
-            listed.append(_inside(value, inner, part, path, place, hear))
-        return listed
+            listed += (_inside(value, inner, part, path, place, hear),)
+        return list(listed)
     if isinstance(value, dict):
-        named = {}
+        keys = ()
+        named = ()
         for key in value:
-            named[key] = _inside(value, key, part, path, place, hear)
-        return named
+            keys += (key,)
+            named += (_inside(value, key, part, path, place, hear),)
+        return F.make_dict(keys, named)
     return value
 
 
@@ -321,3 +373,4 @@ def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
 
 
 _tap = Tap(_tell_gradient)
+_uncopied = _tap._told

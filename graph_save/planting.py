@@ -21,7 +21,7 @@ from msprobe.base.patches import Patches
 from msprobe.executors import api
 from msprobe.store.describe import reason
 
-from .planted_calls import Owners, planted, planted_optimizer
+from .planted_calls import Owners, planted, planted_optimizer, planted_root
 from .runtime import synchronize
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
@@ -34,6 +34,7 @@ class Planting:
         self._values, self._gradients = values, gradients
         self._stems: dict[int, tuple[str, ref[Any]]] = {}
         self._found: list[tuple[Any, Any]] = []
+        self._roots: dict[int, tuple[int, ref[Any]]] = {}
         self.is_called_by_python = False
         """Whether Python calls the graphs, and runs their backward: it then hooks the parameters itself."""
         self.leaves_root = False
@@ -47,6 +48,11 @@ class Planting:
             if _is_called(cell) and id(cell) not in self._stems:
                 self._stems[id(cell)] = (stem, ref(cell))  # a model that the training lets go is let go
                 finalize(cell, self._stems.pop, id(cell), None).atexit = False
+
+    def take_root(self, root: Any) -> None:
+        """Take a model in, whose runs are counted."""
+        if id(root) not in self._roots:
+            self._roots[id(root)] = (len(self._roots), ref(root))
 
     def _cells(self) -> Iterator[tuple[str, Any]]:
         for stem, known in list(self._stems.values()):
@@ -66,7 +72,12 @@ class Planting:
                 continue
             gradients = self._gradients and not _has_own_backward(cell)
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
-        if self._gradients and not self.is_called_by_python:
+        if self.is_called_by_python:
+            return
+        for model, known in self._roots.values():
+            if (cell := known()) is not None:
+                self._put(cell, planted_root(cell.construct, model))
+        if self._gradients:
             owners = self._owners()
             for optimizer in _optimizers():
                 owned = tuple(owners.get(id(parameter), ()) for parameter in optimizer.parameters)

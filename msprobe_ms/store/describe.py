@@ -59,6 +59,12 @@ def reason(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
 
 
+def place_of_run(run: int, model: int) -> str:
+    """Members of an entry that say in which run of which model the call was made; empty in the first of the first."""
+    said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
+    return f',"at":{{{",".join(said)}}}' if said else ""
+
+
 def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:
     """The record's text before its statistics."""
     return f'{{"type":"{kind}","dtype":"{dtype}","shape":[{",".join(map(str, shape))}],'
