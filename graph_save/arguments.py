@@ -2,9 +2,12 @@
 
 from typing import Any, NoReturn
 
+from .tree import task
+
 
 def check(function: str, save_dir: Any, name: Any) -> None:
-    """Refuse, with a TypeError, a folder or a name that is no text."""
+    """Refuse a folder or a name that is no text with a TypeError, and a wrong setting with a SettingsError."""
+    task()
     for what, given in (("save_dir", save_dir), ("name", name)):
         if not isinstance(given, str) or not given:
             raise TypeError(f"{function}(): {what} is {given!r}; give a text")

@@ -1,4 +1,4 @@
-"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does when it runs.
+"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does.
 
 Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
 """
@@ -17,20 +17,30 @@ from .arguments import check, refuse_data, refuse_gradient
 from .compiled import AtCompile, Places
 from .operators import Array, Tap, nothing, number, operator
 from .runtime import has_tensor_dump, rank
-from .tree import task, tree
+from .tensordump import GradientDump, dump, wide
+from .tree import tree
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
 _places = Places()
 
 
-def _admitted(function: str, save_dir: Any, name: Any) -> None:
-    check(function, save_dir, name)
-    task()
-
-
 def _folder(save_dir: str) -> str:
     return save_dir.rstrip("/") + "/{step}/{rank}/"
+
+
+def _admitted(function: str, save_dir: Any, name: Any) -> None:
+    check(function, save_dir, name)
+    tree.expect()
+
+
+def _late(name: str) -> None:
+    what = f"save(): the shape of {name} is not known when the graph is compiled"
+    once(
+        what,
+        f"{what}; Python saves it while the graph runs, which the framework refuses in a graph that also has gradients "
+        "or saves of fixed shapes: if it fails, give the network inputs of fixed shapes, or run this part in PyNative",
+    )
 
 
 def _unknown_shape(name: str) -> None:
@@ -38,17 +48,20 @@ def _unknown_shape(name: str) -> None:
     once(what, f"{what}; give the network inputs of fixed shapes, or run this part in PyNative mode")
 
 
-def _step_in_graph() -> None:
-    raise UsageError("step(): was called inside of a graph; call it between two steps, outside of construct and @jit")
+def _outside(function: str) -> None:
+    raise UsageError(
+        f"{function}(): was called inside of a graph; call it between two steps, outside of construct and @jit"
+    )
 
 
 admit = AtCompile(_admitted)
-refuse_step = AtCompile(_step_in_graph)
+refuse_here = AtCompile(_outside)
 _place = AtCompile(_places.number)
 _dump_folder = AtCompile(_folder)
 _dumps = AtCompile(has_tensor_dump)
 _refuse_data = AtCompile(refuse_data)
 _refuse_gradient = AtCompile(refuse_gradient)
+_comes_late = AtCompile(_late)
 _no_shape = AtCompile(_unknown_shape)
 
 
@@ -100,7 +113,6 @@ _saving_empty = operator(_save_empty)
 _counting = operator(_count)
 _saving_gradient = operator(_save_gradient)
 _saving_empty_gradient = operator(_save_empty_gradient)
-_dumping = ops.TensorDump()
 
 
 # ---- what the compiler reads ---------------------------------------------------------------------------------------
@@ -122,8 +134,9 @@ def plant(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled cod
 
 def _plant_tensor(save_dir, name, tensor):  # type: ignore[no-untyped-def]  # compiled code
     if _dumps():
-        _dumping(_dump_folder(save_dir) + name, _wide(tensor))
+        dump(_dump_folder(save_dir) + name, wide(tensor))
     elif not F.isconstant(F.shape(tensor)):
+        _comes_late(name)
         _save_late(save_dir, name, tensor)
     elif 0 in tensor.shape:
         _saving_empty(_place(save_dir, name, tensor.dtype, tensor.shape))
@@ -136,7 +149,7 @@ def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # com
     if not isinstance(data, Tensor):
         _refuse_gradient(name)
     if _dumps():
-        return _dumping_tap(data, 0, _dump_folder(save_dir) + name + "_grad")
+        return GradientDump(_dump_folder(save_dir) + name + "_grad")(data)
     if not F.isconstant(F.shape(data)):
         _no_shape(name)
         return data
@@ -150,21 +163,10 @@ def _tell(gradient, token, place):  # type: ignore[no-untyped-def]  # compiled c
     return _saving_gradient(place, token, _sendable(gradient))
 
 
-def _dump(gradient, token, path):  # type: ignore[no-untyped-def]  # compiled code
-    return _dumping(path, _wide(gradient))
-
-
 def _sendable(tensor):  # type: ignore[no-untyped-def]  # compiled code
     if len(tensor.shape) == 0:
-        return ops.reshape(_wide(tensor), (1,))
-    return tensor
-
-
-def _wide(tensor):  # type: ignore[no-untyped-def]  # compiled code
-    if tensor.dtype == mstype.bfloat16:
-        return ops.cast(tensor, mstype.float32)
+        return ops.reshape(wide(tensor), (1,))
     return tensor
 
 
 _tap = Tap(_tell)
-_dumping_tap = Tap(_dump)

@@ -3,8 +3,9 @@
 import os
 
 import mindspore as ms
-from mindspore import Tensor
 from mindspore.communication import GlobalComm, get_rank
+
+from msprobe.executors import executor, tracer
 
 _DEVICE = "Ascend"
 
@@ -19,8 +20,13 @@ def rank() -> int:
     return int(get_rank() if GlobalComm.INITED else os.environ.get("RANK_ID") or 0)
 
 
+def is_traced() -> bool:
+    """Whether Python runs to be captured as a graph, and will not run again (`capture_mode="trace"`)."""
+    return bool(getattr(tracer, "_using_trace", False))
+
+
 def synchronize() -> None:
     """Wait until everything that was given to the framework has run."""
-    Tensor(0.0).asnumpy()  # waits for the queue of PyNative; a graph on a CPU has ended when its call returns
+    executor.sync()
     if ms.get_context("device_target") != "CPU":
         ms.runtime.synchronize()

@@ -3,22 +3,24 @@
 In a graph these functions are compiled; what they call is chosen by constants while the compiler reads them.
 """
 
+import atexit
+from collections.abc import Iterator
 from typing import Any
 
 from mindspore import Tensor, ops
 
+from msprobe.base.log import once
+
 from .arguments import check, refuse_data, refuse_gradient
 from .compiled import in_graph
-from .planted_save import admit, plant, plant_gradient, refuse_step
-from .runtime import has_tensor_dump, rank, synchronize
+from .planted_save import admit, plant, plant_gradient, refuse_here
+from .runtime import has_tensor_dump, is_traced, rank, synchronize
+from .tensordump import next_step
 from .tree import tree
-
-_NEXT_STEP = "<tensordump-update-step>"
-"""The name at which the framework's own operator begins its next step."""
 
 
 def save(save_dir: str, name: str, data: Any) -> None:
-    """Save a tensor, or the tensors in lists, tuples and dicts, to `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
+    """Save a tensor, or those in lists, tuples and dicts, to `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
 
     A tensor inside a container has its positions and keys behind the name: `name.0.key`. None is passed over.
     bfloat16 is widened to float32. TypeError for anything else. See `docs/saving.md`.
@@ -46,29 +48,41 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
 def step() -> None:
     """Begin the next step: what is saved from now on goes to `step{n+1}`. To be called outside of graphs."""
     if in_graph():
-        refuse_step()
+        refuse_here("step")
     else:
         _step()
 
 
 def flush() -> None:
     """Wait until everything that was saved so far is in its file. To be called outside of graphs."""
-    synchronize()
-    tree.complete()
+    if in_graph():
+        refuse_here("flush")
+    else:
+        _flush()
 
 
 # ---- where Python runs ---------------------------------------------------------------------------------------------
 
 
 def _save(save_dir: str, name: str, data: Any) -> None:
+    tensors = list(_tensors(name, data))
+    if _captured():
+        return
+    tree.expect()
+    for inner, tensor in tensors:
+        array = tensor.asnumpy()  # an error of the training that comes up here is the training's
+        tree.save(save_dir, inner, array, str(tensor.dtype), tree.next_count(save_dir, inner), rank())
+
+
+def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
     if isinstance(data, Tensor):
-        tree.save(save_dir, name, data.asnumpy(), str(data.dtype), tree.next_count(save_dir, name), rank())
+        yield name, data
     elif isinstance(data, (list, tuple)):
         for place, inner in enumerate(data):
-            _save(save_dir, f"{name}.{place}", inner)
+            yield from _tensors(f"{name}.{place}", inner)
     elif isinstance(data, dict):
         for key, inner in data.items():
-            _save(save_dir, f"{name}.{key}", inner)
+            yield from _tensors(f"{name}.{key}", inner)
     elif data is not None:
         refuse_data(name, type(data).__name__)
 
@@ -76,6 +90,9 @@ def _save(save_dir: str, name: str, data: Any) -> None:
 def _save_gradient(save_dir: str, name: str, data: Any) -> Any:
     if not isinstance(data, Tensor):
         refuse_gradient(name)
+    if _captured():
+        return data
+    tree.expect()
     name = f"{name}_grad"
     count = tree.next_count(save_dir, name)
 
@@ -86,9 +103,34 @@ def _save_gradient(save_dir: str, name: str, data: Any) -> Any:
     return ops.InsertGradientOf(arrived)(data)
 
 
+def _at_exit() -> None:
+    if tree.expects():
+        _flush()
+
+
+def _captured() -> bool:
+    """Whether a graph is being captured by tracing, in which a save could not be; says it once."""
+    if not is_traced():
+        return False
+    once(
+        "traced",
+        'save, save_grad: save nothing in a graph that is captured by tracing; take capture_mode="ast" or "bytecode"',
+    )
+    return True
+
+
+def _flush() -> None:
+    try:
+        synchronize()
+    finally:
+        tree.complete()
+
+
 def _step() -> None:
     synchronize()
     if has_tensor_dump():
-        ops.TensorDump()(_NEXT_STEP, Tensor(0.0))
-        synchronize()
+        next_step()
     tree.step()
+
+
+atexit.register(_at_exit)

@@ -1,9 +1,8 @@
 """The files of `save` and `save_grad`: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index.
 
-Format: `docs/format.md`, page 7. All saves of a process share one counter, which orders them.
+Format: `docs/format.md`, page 8. All saves of a process share one counter, which orders them.
 """
 
-import atexit
 import json
 import os
 import threading
@@ -16,7 +15,7 @@ import numpy as np
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError
-from msprobe.base.files import make_folder, safe_name
+from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, safe_name
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
@@ -47,17 +46,27 @@ class SaveTree:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._pid = os.getpid()
+        self._expects = False
         self._task = ""
         self._id = self._step = 0
         self._counts: dict[tuple[str, str], int] = {}
-        self._indexes: dict[Path, int] = {}
+        self._folders: dict[tuple[str, int], tuple[str, int]] = {}
         self._behind = Behind()
+
+    def expect(self) -> None:
+        """From here on something may be saved, also by a graph that the framework still has in hand."""
+        self._expects = True
+
+    def expects(self) -> bool:
+        """Whether this process, not a parent of it, may have something in hand that is to be saved."""
+        return self._expects and os.getpid() == self._pid
 
     def next_count(self, save_dir: str, name: str) -> int:
         """The number of this call of `name`, from 0 in each step."""
         with self._lock:
-            count = self._counts.get((save_dir, name), 0)
-            self._counts[save_dir, name] = count + 1
+            call = (save_dir.rstrip("/"), name)
+            count = self._counts.get(call, 0)
+            self._counts[call] = count + 1
             return count
 
     def save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int) -> None:
@@ -66,15 +75,14 @@ class SaveTree:
             return
         try:
             with self._lock:
-                self._save(Path(save_dir), name, array, dtype, count, rank)
+                self._save(save_dir, name, array, dtype, count, rank)
         except Exception as cause:  # a debugger never stops the training because of itself
             once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training goes on")
 
-    def _save(self, save_dir: Path, name: str, array: Array, dtype: str, count: int, rank: int) -> None:
+    def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int) -> None:
         self._task = self._task or task()
         number, self._id = self._id, self._id + 1
-        folder = layout.rank_folder(save_dir, self._step, rank).absolute()
-        index = self._indexes[folder] if folder in self._indexes else self._open(folder)
+        folder, index = self._folders.get((save_dir, rank)) or self._folder(save_dir, rank)
         short = "float32" if dtype == "BFloat16" else dtype.lower()
         file = safe_name(f"{name}_{short}_{number}.npy")
         line = beginning("mindspore.Tensor", dtype, array.shape) + statistics(array)
@@ -82,29 +90,20 @@ class SaveTree:
             line += f',"md5":"{digest(array)}"'
         if self._task == "tensor":
             line += f',"data_name":{json.dumps(file)}'
-            self._behind.write(str(folder / file), array)
+            self._behind.write(f"{folder}/{file}", array)
         os.write(index, f'{{"name":{json.dumps(name)},"count":{count},"id":{number},{line[1:]}}}\n'.encode())
 
-    def _open(self, folder: Path) -> int:
-        """Begin the index of a folder, and remove what an earlier run left behind there."""
-        make_folder(folder)
-        index = folder / layout.SAVES
-        with suppress(FileNotFoundError):
-            for line in index.read_text("ascii", "replace").splitlines():
-                with suppress(ValueError, KeyError, TypeError, OSError):
-                    file = json.loads(line)["data_name"]
-                    if file == os.path.basename(file) and file.endswith(".npy"):
-                        (folder / file).unlink()
-        opened = os.open(index, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o640)
-        self._indexes[folder] = opened
-        return opened
+    def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
+        """The folder of this step and its open index; one, however many spellings lead to it."""
+        folder = layout.rank_folder(Path(save_dir), self._step, rank).absolute()
+        found = [known for known in self._folders.values() if known[0] == str(folder)]
+        self._folders[save_dir, rank] = found[0] if found else (str(folder), _begin(folder))
+        return self._folders[save_dir, rank]
 
     def complete(self) -> None:
         """Wait until everything that was saved is in its file."""
         if os.getpid() == self._pid:
             self._behind.drain()
-            for path, why in self._behind.failed.items():
-                once(f"save: {why}", f"save: {path} could not be written: {why}; the training goes on")
 
     def step(self) -> None:
         """What is saved from here on is of the next step."""
@@ -112,12 +111,23 @@ class SaveTree:
         with self._lock:
             self._step += 1
             self._counts.clear()
-            for opened in self._indexes.values():
-                os.close(opened)
-            self._indexes.clear()
+            for index in {index for _, index in self._folders.values()}:
+                os.close(index)
+            self._folders.clear()
+
+
+def _begin(folder: Path) -> int:
+    """Begin the index of a folder, and remove what an earlier run left behind there."""
+    make_folder(folder)
+    index = folder / layout.SAVES
+    with suppress(FileNotFoundError):
+        for line in index.read_text("ascii", "replace").splitlines():
+            with suppress(ValueError, KeyError, TypeError, OSError):
+                file = json.loads(line)["data_name"]
+                if file == os.path.basename(file) and file.endswith(".npy"):
+                    (folder / file).unlink()
+    return os.open(index, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | NO_LINK, FILE_MODE)
 
 
 tree = SaveTree()
 """One for the process: the numbers in the names are the process's."""
-
-atexit.register(tree.complete)

@@ -681,7 +681,7 @@ def blocks(page, language):
 
 
 def test_the_page_shows_what_its_example_saves(tmp_path):
-    (code,), (shown,) = blocks("saving.md", "python"), blocks("saving.md", "json")
+    code, (shown,) = blocks("saving.md", "python")[0], blocks("saving.md", "json")
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     for step in (0, 1):
         dump = json.loads((tmp_path / "saved" / f"step{step}" / "rank" / "debug.json").read_text())

@@ -1,0 +1,92 @@
+"""Fixtures of tests that save in this very process."""
+
+import json
+
+import mindspore as ms
+import numpy as np
+import pytest
+
+from msprobe.base import log
+from msprobe.graph_save import planted_save
+from msprobe.graph_save import save as saving
+from msprobe.graph_save.tree import SaveTree
+from msprobe.mindspore import flush
+
+MODES = ("graph", "jit", "pynative")
+
+
+class Saved:
+    """What was saved below a folder, in the order of the ids."""
+
+    def __init__(self, folder, tree):
+        self.folder, self.tree = folder, tree
+
+    def records(self, step=0, rank=0):
+        flush()
+        index = self.folder / f"step{step}" / f"rank{rank}" / "saves.jsonl"
+        return [json.loads(line) for line in index.read_text("ascii").splitlines()]
+
+    def array(self, record, step=0, rank=0):
+        return np.load(self.folder / f"step{step}" / f"rank{rank}" / record["data_name"])
+
+    def values(self, step=0):
+        """(name, count) to the saved values, as lists."""
+        return {(r["name"], r["count"]): self.array(r, step).tolist() for r in self.records(step)}
+
+    def files(self):
+        flush()
+        return sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """What is saved below `saved.folder`, by a process that has saved nothing before."""
+    tree = SaveTree()
+    for module in (planted_save, saving):
+        monkeypatch.setattr(module, "tree", tree)
+    monkeypatch.delenv("MSPROBE_SAVE", raising=False)
+    monkeypatch.chdir(tmp_path)  # the compiler leaves what it could not compile in the working directory
+    yield Saved(tmp_path / "saved", tree)
+    tree.step()
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+
+
+class Mode:
+    """One of the three kinds of places where a save may stand."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def begin(self):
+        ms.set_context(mode=ms.GRAPH_MODE if self.name == "graph" else ms.PYNATIVE_MODE)
+
+    def ready(self, net, **options):
+        """A network as it runs in this mode."""
+        if self.name == "jit":
+            net.construct = ms.jit(net.construct, **options)
+        return net
+
+    def __str__(self):
+        return self.name
+
+
+@pytest.fixture(params=MODES)
+def mode(request, saved):
+    chosen = Mode(request.param)
+    chosen.begin()
+    return chosen
+
+
+@pytest.fixture(params=MODES[:2])
+def compiled(request, saved):
+    """The modes in which a graph is compiled."""
+    chosen = Mode(request.param)
+    chosen.begin()
+    return chosen
+
+
+@pytest.fixture
+def said(capsys):
+    """The lines that were said, also those that were said before in this process."""
+    log._said.clear()
+    return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe")]

@@ -1,0 +1,121 @@
+"""The files of `save` and their index, without any graph."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from mindspore import Tensor
+
+from msprobe.graph_save.tree import SaveTree
+from msprobe.mindspore import flush, save, step
+
+ONE = Tensor([1.0])
+
+
+@pytest.mark.parametrize("name", ["a/b", "../up", "層", "a b.c", "x" * 300, "n\nl", ".", "a\0b", "{step}%s", "a\\b"])
+def test_any_name_is_one_file_in_its_folder_and_stands_in_the_index_as_it_is(name, saved):
+    save(str(saved.folder), name, ONE)
+    (record,) = saved.records()
+    assert record["name"] == name
+    assert saved.array(record).tolist() == [1.0]
+    assert saved.files() == sorted(["step0/rank0/saves.jsonl", f"step0/rank0/{record['data_name']}"])
+    assert len(record["data_name"].encode()) <= 255
+
+
+@pytest.mark.parametrize("ending", ["", "/", "//"])
+def test_the_folder_may_end_in_separators(ending, saved):
+    save(f"{saved.folder}{ending}", "x", ONE)
+    assert saved.files() == ["step0/rank0/saves.jsonl", "step0/rank0/x_float32_0.npy"]
+
+
+def test_spellings_of_one_folder_share_its_index(saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("saved", "saved/", "./saved", str(saved.folder)):
+        save(folder, "x", ONE)
+    assert [r["id"] for r in saved.records()] == [0, 1, 2, 3]
+    assert [r["count"] for r in saved.records()][:2] == [0, 1]
+
+
+def test_two_folders_share_the_ids_and_count_on_their_own(saved):
+    for folder in ("a", "b", "a"):
+        save(str(saved.folder / folder), "x", ONE)
+    assert saved.files() == sorted(
+        [f"{f}/step0/rank0/saves.jsonl" for f in "ab"]
+        + [f"{f}/step0/rank0/x_float32_{i}.npy" for f, i in (("a", 0), ("b", 1), ("a", 2))]
+    )
+    saved.folder /= "a"
+    assert [(r["count"], r["id"]) for r in saved.records()] == [(0, 0), (1, 2)]
+
+
+def test_a_second_run_replaces_what_the_first_left_and_nothing_else(saved, tmp_path):
+    for tree, names in ((SaveTree(), "abc"), (SaveTree(), "d")):
+        for name in names:
+            tree.save(str(saved.folder), name, np.zeros(1, np.float32), "Float32", 0, 0)
+        tree.complete()
+        (saved.folder / "step0" / "rank0" / "mine.npy").touch()
+        (saved.folder.parent / "outside.npy").touch()
+        with open(saved.folder / "step0" / "rank0" / "saves.jsonl", "a") as index:  # what is broken is passed over
+            index.write('{"data_name":"../../../outside.npy"}\n{"data_name":7}\n[]\n{"data_name":"gone.npy"}\n{"na')
+    assert saved.files() == [f"step0/rank0/{name}" for name in ("d_float32_0.npy", "mine.npy", "saves.jsonl")]
+    assert (tmp_path / "outside.npy").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_goes_on(saved, said, tmp_path):
+    (tmp_path / "file").touch()
+    for _ in range(3):
+        save(str(tmp_path / "file"), "x", ONE)
+    (line,) = said()
+    assert line.startswith("msprobe WARNING: save: x could not be saved: NotADirectoryError")
+    assert line.endswith("; the training goes on")
+    save(str(saved.folder), "x", ONE)
+    assert len(saved.records()) == 1
+
+
+def test_a_file_that_the_disk_refuses_is_said_once_and_the_others_are_written(saved, said, tmp_path):
+    (saved.folder / "step0" / "rank0" / "x_float32_1.npy").mkdir(parents=True)
+    for _ in range(3):
+        save(str(saved.folder), "x", ONE)
+    flush()
+    (line,) = said()
+    assert "x_float32_1.npy: cannot be written" in line
+    assert [saved.array(saved.records()[i]).tolist() for i in (0, 2)] == [[1.0], [1.0]]
+
+
+def test_threads_share_the_ids(saved):
+    def work(number):
+        for value in range(50):
+            save(str(saved.folder), f"t{number}", Tensor([float(value)]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    records = saved.records()
+    assert [r["id"] for r in records] == list(range(200))
+    assert all(saved.array(r).tolist() == [float(r["count"])] for r in records)
+
+
+def test_a_forked_child_writes_nothing(saved):
+    save(str(saved.folder), "parent", ONE)
+    flush()
+    child = os.fork()
+    if not child:
+        saved.tree.save(str(saved.folder), "child", np.zeros(1), "Float64", 0, 0)
+        saved.tree.complete()
+        os._exit(saved.tree.expects())
+    assert os.waitpid(child, 0)[1] == 0
+    assert [r["name"] for r in saved.records()] == ["parent"]
+
+
+def test_a_step_without_saves_leaves_no_folder(saved):
+    step()
+    save(str(saved.folder), "x", ONE)
+    assert saved.files() == ["step1/rank0/saves.jsonl", "step1/rank0/x_float32_0.npy"]
+
+
+def test_the_rank_is_what_the_environment_says_before_the_framework_knows(saved, monkeypatch):
+    monkeypatch.setenv("RANK_ID", "3")
+    save(str(saved.folder), "x", ONE)
+    assert saved.files() == ["step0/rank3/saves.jsonl", "step0/rank3/x_float32_0.npy"]
