@@ -7,7 +7,7 @@ from mindspore import nn
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
-from msprobe.base.model import check_model, named_cells, roots_of
+from msprobe.base.model import check_model, roots_of
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
 from msprobe.base.sections import CollectSettings
@@ -71,7 +71,6 @@ class GraphCollector:
         self._scope = Scope(settings.level, bounds, patterns)
         self._calls: GraphCalls | None = None
         self._writer: Writer | None = None
-        self._models = 0
         self._dumping = Dumping(settings.dump_path, settings.step) if has_tensor_dump() else None
 
     @property
@@ -87,7 +86,7 @@ class GraphCollector:
     @property
     def has_model(self) -> bool:
         """Whether a model was given."""
-        return self._models > 0
+        return self._planting.any
 
     def check(self, model: Any, token_range: Any = None) -> None:
         """Refuse what cannot be collected in graphs."""
@@ -107,7 +106,7 @@ class GraphCollector:
             raise UsageError("start(): token_range counts the runs that Python sees; in graph mode leave it out")
         if model is not None:
             check_model(model, nn.Cell)
-        elif not self._models:
+        elif not self._planting.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
 
     def open(self, model: Any, home: Home, token_range: Any = None) -> None:
@@ -141,9 +140,7 @@ class GraphCollector:
     def take(self, model: Any) -> None:
         """Take the cells of a model in."""
         for prefix, root in [] if model is None else roots_of(model):
-            self._planting.take_root(root)
-            self._planting.take(named_cells(prefix, root))
-            self._models += 1
+            self._planting.take(prefix, root)
 
     def _resume(self, calls: GraphCalls) -> None:
         calls.listens = True

@@ -8,15 +8,15 @@ go the usual way. Where the framework refuses the planted code, the graph is com
 """
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any
-from weakref import finalize, ref
+from weakref import ref
 
 from mindspore import nn
 
 from msprobe.base.log import once
-from msprobe.base.model import own_parameters
+from msprobe.base.model import named_cells, own_parameters
 from msprobe.base.patches import Patches
 from msprobe.executors import api
 from msprobe.store.describe import reason
@@ -32,9 +32,8 @@ class Planting:
 
     def __init__(self, values: bool, gradients: bool) -> None:
         self._values, self._gradients = values, gradients
-        self._stems: dict[int, tuple[str, ref[Any]]] = {}
         self._found: list[tuple[Any, Any]] = []
-        self._roots: dict[int, tuple[int, ref[Any]]] = {}
+        self._roots: list[tuple[str, ref[Any]]] = []
         self.is_called_by_python = False
         """Whether Python calls the graphs, and runs their backward: it then hooks the parameters itself."""
         self.leaves_root = False
@@ -42,22 +41,24 @@ class Planting:
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
-    def take(self, cells: Iterable[tuple[str, Any]]) -> None:
-        """Take cells in; one that is known already keeps its stem."""
-        for stem, cell in cells:
-            if _is_called(cell) and id(cell) not in self._stems:
-                self._stems[id(cell)] = (stem, ref(cell))  # a model that the training lets go is let go
-                finalize(cell, self._stems.pop, id(cell), None).atexit = False
+    def take(self, prefix: str, root: Any) -> None:
+        """Take a model in, whose cells are named below `prefix`; one that is known already keeps its prefix."""
+        if not any(known() is root for _, known in self._roots):
+            self._roots.append((prefix, ref(root)))  # a model that the training lets go is let go
 
-    def take_root(self, root: Any) -> None:
-        """Take a model in, whose runs are counted."""
-        if id(root) not in self._roots:
-            self._roots[id(root)] = (len(self._roots), ref(root))
+    @property
+    def any(self) -> bool:
+        """Whether a model was taken in."""
+        return bool(self._roots)
 
     def _cells(self) -> Iterator[tuple[str, Any]]:
-        for stem, known in list(self._stems.values()):
-            if (cell := known()) is not None:
-                yield stem, cell
+        """The cells that the models have now, by their stems, each under the first name found."""
+        seen: set[int] = set()
+        for prefix, known in self._roots:
+            for stem, cell in named_cells(prefix, root) if (root := known()) is not None else ():
+                if id(cell) not in seen and _is_called(cell):
+                    seen.add(id(cell))
+                    yield stem, cell
 
     def plan(self, patches: Patches) -> None:
         """Plan to plant whenever a graph is compiled while `patches` are installed."""
@@ -74,7 +75,7 @@ class Planting:
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
         if self.is_called_by_python:
             return
-        for model, known in self._roots.values():
+        for model, (_, known) in enumerate(self._roots):
             if (cell := known()) is not None:
                 self._put(cell, planted_root(cell.construct, model))
         if self._gradients:
