@@ -45,8 +45,8 @@ class Call:
     """A cell's call in a graph, forward and backward."""
 
     __slots__ = (
-        *("arrived", "describer", "ended", "expected", "gradients", "inputs", "keywords", "kept", "name", "outputs"),
-        *("parent", "stem", "tail", "values"),
+        *("arrived", "describer", "ended", "expected", "gradients", "inputs", "keywords", "kept", "learns", "name"),
+        *("outputs", "parent", "stem", "tail", "values"),
     )
 
     def __init__(self, stem: str, name: str, parent: str | None, inputs: Any, keywords: Any, tail: str) -> None:
@@ -54,7 +54,7 @@ class Call:
         self.inputs, self.keywords = inputs, keywords
         self.outputs: Any = None
         self.kept = True
-        self.ended = False
+        self.ended = self.learns = False
         self.describer: ArrayDescriber
         self.values: dict[str, Records] = {"input": {}, "kwargs": {}, "parameters": {}, "output": {}}
         self.gradients: dict[str, Records] = {"input": {}, "output": {}}
@@ -96,6 +96,7 @@ class GraphCalls:
         self._passes: list[list[tuple[Call, bool]]] = [[]]
         self._written: set[str] = set()
         self._parameters_grad: dict[str, list[str]] = {}
+        self._optimizer_ran = False
         self.listens = True
         self.any = False
 
@@ -127,6 +128,7 @@ class GraphCalls:
 
     def parameter_gradient(self, owners: Owners, dtype: Any, array: Array) -> None:
         """The gradient of a parameter."""
+        self._optimizer_ran = True
         for stem, parameter in owners:
             self._guard(f"{stem}.parameters_grad", parameter, self._parameter_gradient, stem, parameter, dtype, array)
 
@@ -193,6 +195,7 @@ class GraphCalls:
         call.ended = True
         call.expected += _tensors(call.outputs)
         self._writer.call(call.name, call.parent, None, self._entry(call))
+        call.learns = call.kept and bool(call.values["parameters"])
         self._unshaped(call)
         call.values.clear()
         self._write_complete(call)
@@ -268,6 +271,12 @@ class GraphCalls:
     def flush(self) -> None:
         """Write the backward calls as far as they have come, in the order of the forward calls, backwards."""
         self._guard("step", "gradients", self._flush)
+
+    def miss_optimizer(self) -> None:
+        """Note, where calls with parameters had a backward and no optimizer ran, why there are no `parameters_grad`."""
+        if not self._optimizer_ran and any(c.arrived and c.learns for turns in self._passes for c, _ in turns):
+            cause = "no optimizer ran in a graph between start and stop; call stop() behind the optimizer"
+            self._describer.lost("step", "parameters_grad", cause)
 
     def _flush(self) -> None:
         order = []

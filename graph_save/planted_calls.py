@@ -1,8 +1,8 @@
 """What stands around a cell's `construct` in a compiled graph: operators that tell a call's begin, values and end.
 
 The compiler reads these functions; strings, shapes and dtypes are constants in there. Operators of the forward run in
-the order of the program, those of the backward whenever their gradient is there: each of them says which call it belongs
-to, by the token that the call's beginning gave.
+the order of the program, those of the backward whenever their gradient is there: each of them says which call it
+belongs to, by the token that the call's beginning gave.
 """
 
 from collections.abc import Callable

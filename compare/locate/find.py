@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.base.frames import user_line
 from msprobe.compare.judge import Grade
 from msprobe.compare.run import Comparison, Judged, JudgedCall, collected
 from msprobe.store.record import Dump
@@ -18,7 +19,6 @@ from . import words
 from .agree import Seen, walk
 from .cause import Cause, Causes
 from .events import Event, cell_path, events
-from .line import user_line
 from .source import fingerprint
 
 Role = Literal["begins", "received", ""]

@@ -18,9 +18,9 @@ from .beside import Beside
 from .entry import entry, kernel
 from .execution import executions
 from .flow import Lines
-from .names import full_names
+from .names import full_names, stems
 from .raw import Content
-from .story import Scene, Story, absent, written_twice
+from .story import Scene, Story, absent, runs_of_graphs
 from .tensors import Measured, measure
 from .value import IO, PARAMETER, key
 
@@ -77,12 +77,12 @@ class RankGatherer:
             writer.missing(name, "", cause)
             made.lost.append(f"{name}: {cause}")
         writer.close()
-        made.notes += _notes(contents, written_twice(runs))
+        made.notes += _notes(contents, runs_of_graphs(runs), self._beside.told.counts_steps)
         return made
 
     def _write(self, writer: Writer, scene: Scene, measured: list[Measured], iteration: int, made: Gathered) -> None:
         run = scene.run
-        wanted = [side for side in _SIDES if self._beside.wants(side)]
+        wanted = [side for side in _SIDES if self._beside.told.wants(side)]
         found = entry(scene.places, measured, scene.arguments, scene.sources, wanted)
         flow = self._beside.flows.get(run.first.graph)
         lines = flow.lines(run.name) if flow and not run.is_parameter else Lines()
@@ -102,12 +102,16 @@ def _names(contents: Iterable[Content], beside: Beside) -> dict[tuple[int, str],
     """The full name for graph and name as files spell it, of kernels and of parameters."""
     kernels: dict[int, set[str]] = {}
     parameters: dict[int, set[str]] = {}
-    for found in contents:
-        for value in found.values:
+    for content in contents:
+        for value in content.values:
             (parameters if value.op_type == PARAMETER else kernels).setdefault(value.graph, set()).add(value.name)
     names: dict[tuple[int, str], str] = {}
-    for graph, spelled in kernels.items():
-        names.update(((graph, s), n) for s, n in full_names(spelled, beside.known(graph)).items())
+    counted: set[str] = set()
+    for graph in sorted({*kernels, *beside.orders, *beside.flows}):
+        known = beside.known(graph)
+        found = full_names(kernels.get(graph, ()), known, counted)
+        names.update(((graph, spelled), name) for spelled, name in found.items())
+        counted |= stems(known)
     for graph, spelled in parameters.items():
         flow = beside.flows.get(graph)
         whole = {key(p.name): p.name for p in flow.trace.parameters} if flow else {}
@@ -146,12 +150,17 @@ def _measure_all(scene: Scene, tensors: Path | None) -> list[Measured]:
     return made
 
 
-def _notes(contents: Sequence[Content], twice: str) -> Iterator[str]:
+def _notes(contents: Sequence[Content], times: Mapping[int, int], counts_steps: bool) -> Iterator[str]:
     foreign = [name for found in contents for name in found.foreign]
     if foreign:
         yield f"{len(foreign)} files are none of a kernel dump and were left out ({', '.join(foreign[:3])})"
-    if twice:
-        yield (
-            f"the parameter {twice} was written down more than once; if two runs used this dump_path, their files are "
-            "mixed here: gather each run from a folder of its own"
-        )
+    for graph, count in times.items():
+        if count == 1:
+            continue
+        if counts_steps:
+            yield f"graph {graph} ran {count} times in this step; from the second run on its kernels are round1, ..."
+        else:
+            yield (
+                f"graph {graph} wrote its parameters {count} times in one iteration; if two runs used this dump_path, "
+                "their files are mixed here: gather each run from a folder of its own"
+            )

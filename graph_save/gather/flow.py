@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msprobe.base.frames import user_line
+
 from .trace import Node, Parameter, Trace
 
 # Kernels that are given more parameters than they write.
 _WRITES = {"Assign": (0,), "AssignAdd": (0,), "AssignSub": (0,), "BatchNorm": (3, 4)}
-_OF_THE_FRAMEWORK = re.compile(r"File (?:[^,]*/(?:site|dist)-packages|[^,]*/mindspore/python)/mindspore/")
 _MOST_OUTPUTS = 1000
 _NEAR = 64  # nodes looked at for a neighbour with lines
 
@@ -44,7 +45,7 @@ class Lines:
     @property
     def are_the_frameworks(self) -> bool:
         """Whether no frame is the user's: an optimizer that the framework's own training cell calls."""
-        return bool(self.frames) and all(map(_OF_THE_FRAMEWORK.match, self.frames))
+        return bool(self.frames) and user_line(self.frames) is None
 
 
 @dataclass

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from msprobe.base.frames import Line, frame
+
 _FRAME = re.compile(
     r"^\s*# In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?(?:, \d+~\d+)?/(?P<text>.*?)/?(?:<~~.*)?\s*$"
 )
@@ -27,8 +29,8 @@ def stack(lines: Iterable[str]) -> list[str]:
             if definition := _DEF.match(text):
                 function[m["file"]] = definition[1]
             continue
-        frame = f"File {m['file']}, line {m['line']}, in {function.get(m['file'], 'construct')}, \n {text}"
-        if not frames or frames[-1] != frame:
-            frames.append(frame)
+        made = frame(Line(m["file"], int(m["line"])), function.get(m["file"], "construct"), text)
+        if not frames or frames[-1] != made:
+            frames.append(made)
     frames.reverse()
     return frames

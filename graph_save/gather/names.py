@@ -1,7 +1,7 @@
 """Which full name a file means, and what its calls are named (`docs/format.md`, page 7)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from msprobe.base.names import api_call
 
@@ -10,13 +10,15 @@ from .value import key, stem_and_number
 KERNEL, PARAMETER = "Kernel", "Parameter"
 
 
-def full_names(spelled: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[str] = ()) -> dict[str, str]:
     """The full name for each name as the files of one graph spell it; a name that nothing knows stands for itself.
 
-    `known` are the graph's full names, in the order of its nodes. The number behind `-op` is not always the same in
-    files and graph: nodes that a late pass made (a Cast, an AddN, what an operator was expanded to) are numbered anew
-    for their files, in the order of the nodes. So where files and graph hold as many kernels of one stem, their order
-    tells. Else, as when some kernels only were dumped, equal numbers belong together, if they rise in the graph.
+    `known` are the graph's full names, in the order of its nodes, and `counted` the stems (as files spell them) of the
+    graphs before it. The number behind `-op` is not always the same in files and graph: nodes that a late pass made (a
+    Cast, an AddN, what an operator was expanded to) are numbered anew for their files, and all nodes of a later graph
+    where an earlier one left off; always in the order of the nodes. So where files and graph hold as many kernels of
+    one stem, their order tells. Else, as when some kernels only were dumped, equal numbers belong together, if they
+    rise in the graph and no earlier graph has the stem. What is left has a name that is none of the graph's.
     """
     of_files = _by_stem(spelled)
     of_graph = _by_stem(known)
@@ -26,12 +28,19 @@ def full_names(spelled: Iterable[str], known: Iterable[str]) -> dict[str, str]:
         if len(files) == len(graph):
             found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
             continue
-        is_rising = list(graph) == sorted(graph)
+        is_told = list(graph) == sorted(graph) and stem not in counted
         whole = next((stem_and_number(name)[0] for name in graph.values()), "")
         for number, name in files.items():
-            unknown = f"{whole}-op{number}" if whole and number >= 0 else name
-            found[name] = graph.get(number, unknown) if is_rising else unknown
+            if number in graph:
+                found[name] = graph[number] if is_told else name
+            else:
+                found[name] = f"{whole}-op{number}" if whole and number >= 0 else name
     return found
+
+
+def stems(names: Iterable[str]) -> set[str]:
+    """The names without their numbers, as files spell them."""
+    return set(_by_stem(names))
 
 
 def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:

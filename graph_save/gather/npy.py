@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.statistic import of_bfloat16_bits
 from msprobe.store.npy import load_npy
 
 Array = np.ndarray[Any, Any]
@@ -68,9 +69,8 @@ def _odd(path: Path) -> Tensor | None:
             count = math.prod(shape)
             file.seek(begin)
             if fields["descr"] == _BFLOAT16 and size == 2 * count:
-                wide = np.fromfile(file, np.uint16).astype(np.uint32)
-                wide <<= 16  # a bfloat16 is the upper half of a float32
-                return Tensor(wide.view(np.float32).reshape(shape), "BFloat16", is_plain=False)
+                wide = of_bfloat16_bits(np.fromfile(file, np.uint16))
+                return Tensor(wide.reshape(shape), "BFloat16", is_plain=False)
             if fields["descr"] == "<f2" and count and size == 4 * count:
                 return Tensor(np.fromfile(file, np.float32).reshape(shape), "Float32", is_plain=False)
     except (OSError, ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):

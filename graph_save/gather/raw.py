@@ -64,7 +64,7 @@ def find(raw: Path) -> list[Rank]:
     if not ranks:
         raise DumpError(
             f"{raw}: holds no kernel dump (rank_0/Net/0/0/*.npy or statistic.csv); give the dump_path of the settings "
-            "that MINDSPORE_DUMP_CONFIG names, and see that the variable was set before MindSpore was imported"
+            "that MINDSPORE_DUMP_CONFIG names, and see that the variable was set before the first graph was compiled"
         )
     found = sorted(ranks.values(), key=lambda rank: rank.rank)
     for one, other in pairwise(found):

@@ -35,10 +35,12 @@ def gather_all(
     *,
     steps: tuple[int, ...] = (),
     ranks: tuple[int, ...] = (),
-    with_tensors: bool = True,
+    with_tensors: bool | None = None,
     workers: int | None = None,
 ) -> Report:
     """Gather every rank and iteration of `raw` into `output`; empty `steps` and `ranks` mean all.
+
+    `with_tensors` None: as the debugger that made the dump was told, and with tensors where none did.
 
     UsageError where `raw` is no folder, where nothing of what was asked for is there, or where `output` cannot be
     written; DumpError where `raw` holds no kernel dump.
@@ -55,7 +57,7 @@ def gather_all(
             count += _gather_rank(rank, raw, output, steps, with_tensors, pool, report)
     except OSError as err:
         raise UsageError(
-            f"{err.filename or output}: {err.strerror}; what is finished stays, mend that and gather again"
+            f"{err.filename or output}: {err.strerror or err}; what is finished stays, mend that and gather again"
         ) from err
     finally:
         pool.shutdown(cancel_futures=True)
@@ -69,14 +71,15 @@ def _gather_rank(
     raw: Path,
     output: Path,
     steps: tuple[int, ...],
-    with_tensors: bool,
+    with_tensors: bool | None,
     pool: ThreadPoolExecutor,
     report: Report,
 ) -> int:
     """Gather one rank; gives the number of its iterations."""
     beside = read_beside(rank.root, raw)
     contents = {place: content(place) for place in rank.places}
-    gatherer = RankGatherer(contents.values(), beside, pool, with_tensors)
+    is_wanted = beside.told.wants_tensors if with_tensors is None else with_tensors
+    gatherer = RankGatherer(contents.values(), beside, pool, is_wanted)
     wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
     ran: dict[str, None] = {}
     said_before = len(report.lines)
@@ -87,8 +90,8 @@ def _gather_rank(
         ran |= made.ran
         report.lines.append(_line(made))
         report.is_lacking = report.is_lacking or bool(made.lost)
-    asked = beside.settings.get("kernels")
-    if beside.dump_mode == 1 and isinstance(asked, list) and len(wanted) == len(rank.iterations()):
+    asked = beside.told.named
+    if asked and len(wanted) == len(rank.iterations()):
         kernels = [name for graph in sorted(set(beside.orders) | set(beside.flows)) for name in beside.known(graph)]
         for sentence in lacking(asked, list(ran), kernels):
             report.lines.append(f"{rank.root}: {sentence}")
@@ -113,7 +116,7 @@ def _header(rank: Rank, iteration: int, beside: Beside) -> dict[str, object]:
             "rank": rank.rank,
             "iteration": iteration,
             "raw": str(rank.root),
-            "settings": dict(beside.settings),
+            "settings": dict(beside.told.common),
         }
     }
 

@@ -1,5 +1,6 @@
 """Who gave what to whom, told kernel by kernel in the order in which they ran."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -57,7 +58,7 @@ class Story:
 
 def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
     """Kernels of graphs that ran of which there is no file although all were to be dumped: full name -> why."""
-    if beside.dump_mode != 0:
+    if not beside.told.all_kernels:
         return {}
     ran: dict[int, set[str]] = {}
     for run in runs:
@@ -71,12 +72,7 @@ def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
     }
 
 
-def written_twice(runs: Sequence[Execution]) -> str:
-    """A parameter that one graph wrote down more than once in an iteration (it does so at its end); empty for none."""
-    seen: set[tuple[int, str]] = set()
-    for run in runs:
-        if run.is_parameter:
-            if (run.first.graph, run.name) in seen:
-                return run.name
-            seen.add((run.first.graph, run.name))
-    return ""
+def runs_of_graphs(runs: Sequence[Execution]) -> dict[int, int]:
+    """How often each graph ran in an iteration, as its parameters tell: a graph writes them down once, at its end."""
+    times = Counter((run.first.graph, run.name) for run in runs if run.is_parameter)
+    return {graph: max(n for (of, _), n in times.items() if of == graph) for graph in sorted({of for of, _ in times})}

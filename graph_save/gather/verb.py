@@ -27,8 +27,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task",
         choices=("tensor", "statistics"),
-        default="tensor",
-        help="statistics: measure the tensors, and leave them where they are",
+        help="statistics: measure the tensors, and leave them where they are; default: the task of the debugger that "
+        "made the dump, tensor where none did",
     )
     parser.add_argument("--workers", metavar="N", type=int, help="read so many files at once; default: all processors")
 
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         Path(args.output_path),
         steps=_numbers("--step", args.step),
         ranks=_numbers("--rank", args.rank),
-        with_tensors=args.task == "tensor",
+        with_tensors=None if args.task is None else args.task == "tensor",
         workers=args.workers,
     )
     for line in report.lines:

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterable, Sequence
 
-from msprobe.base.kernel_names import matches, type_of, unmatched, wrong_kernel
+from msprobe.base.kernel_names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
 
 _SHOWN = 8  # types in a line
 
 
-def lacking(asked: Iterable[object], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
+def lacking(asked: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
     """A sentence for each element of `kernels` of which nothing was dumped. `dumped` and `known` are full names: of
     what there is, and of all kernels of the graphs."""
-    names = [name for name in asked if isinstance(name, str)]
-    says = [f"kernels: {wrong}" for name in names if (wrong := wrong_kernel(name))]
-    names = [name for name in names if not wrong_kernel(name)]
+    faults = {name: wrong_kernel(name) for name in asked}
+    says = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
+    names = [name for name, wrong in faults.items() if not wrong]
     for name, near in unmatched(names, dumped).items():
         idle = [kernel for kernel in known if matches(name, kernel)]
-        if idle:
+        if idle and hangs_on_number(name, idle[0]):
+            what = (
+                f"is {idle[0]}, of which nothing was dumped: it did not run, or ran under another number, as in graphs "
+                f"after the first; {of_any_number(idle[0])!r} asks for all numbers"
+            )
+        elif idle:
             what = f"is {idle[0]}, which did not run in what was dumped"
         else:
             near = unmatched([name], known).get(name) or near

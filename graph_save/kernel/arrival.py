@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.base.checks import shown
-from msprobe.base.kernel_names import unmatched
+from msprobe.base.kernel_names import hangs_on_number, of_any_number, unmatched
 
 from .dump_settings import NET
 
@@ -20,7 +20,12 @@ def rank_root(dump_path: Path, rank: int | None) -> Path:
 
 def was_written(root: Path) -> bool:
     """Whether the framework has written to a rank's folder, in this run or an earlier one."""
-    return (root / NET).is_dir() or (root / "execution_order").is_dir()
+    return holds_kernels(root) or (root / "execution_order").is_dir()
+
+
+def holds_kernels(root: Path) -> bool:
+    """Whether a rank's folder has kernels, and not only what the framework writes when it compiles a graph."""
+    return (root / NET).is_dir()
 
 
 def kernels_of(root: Path) -> list[str]:
@@ -50,7 +55,11 @@ def complaints(root: Path, asked: tuple[str, ...], steps: set[int]) -> Iterator[
     if len(missed) < len(asked) or not asked:
         written = {each.name for each in (root / NET).glob("*/*")}
         if empty := sorted(step for step in steps if str(step) not in written):
+            numbered = next((kernel for name in asked for kernel in kernels if hangs_on_number(name, kernel)), "")
+            other = (
+                f", or with other numbers; {shown(of_any_number(numbered))} asks for all of them" if numbered else ""
+            )
             yield (
                 f"level L2: nothing was dumped of step {', '.join(map(str, empty))}: no graph with the kernels asked "
-                "for ran between start() and stop()"
+                f"for ran between start() and stop(){other}"
             )

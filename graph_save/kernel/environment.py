@@ -9,6 +9,7 @@ gradient functions in graph mode. On Ascend, communication must not be initialis
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from mindspore import _c_expression
@@ -56,18 +57,27 @@ def check(dump_path: Path) -> None:
         )
 
 
-def tell(file: Path, acl: bool) -> None:
-    """Name the settings to the framework and, with `acl`, to the Ascend runtime, which else hears of none."""
-    if others := os.environ.get(CONFIG):
-        once(CONFIG, f"{CONFIG} named {others}; level L2 has it name {file} instead")
+def tell(file: Path, acl: bool) -> Callable[[], None]:
+    """Name the settings to the framework and, with `acl`, to the Ascend runtime, which else hears of none.
+
+    Gives what takes it back.
+    """
+    before = {name: os.environ.get(name) for name in (CONFIG, ACL_CONFIG)}
+    if before[CONFIG]:
+        once(CONFIG, f"{CONFIG} named {before[CONFIG]}; level L2 has it name {file} instead")
     _told.append(file.parent)
-    os.environ[CONFIG] = str(file)
-    os.environ.pop(ACL_CONFIG, None)
-    if acl:
-        os.environ[ACL_CONFIG] = str(file)
+    _set(CONFIG, str(file))
+    _set(ACL_CONFIG, str(file) if acl else None)
+
+    def take_back() -> None:
+        _told.clear()
+        for name, value in before.items():
+            _set(name, value)
+
+    return take_back
 
 
-def read_now(iteration: int, file: Path) -> None:
+def read_now(iteration: int) -> None:
     """Have the framework read the settings, and begin at this iteration. SettingsError where it cannot read them.
 
     Since it then counts iterations no longer itself, an iteration of its dump is a step of ours, however many graphs
@@ -76,7 +86,12 @@ def read_now(iteration: int, file: Path) -> None:
     try:
         _c_expression._set_init_iter(iteration)
     except RuntimeError as err:
-        _told.clear()
-        del os.environ[CONFIG]
         why = str(err).partition("\n")[0]
+        file = os.environ[CONFIG]
         raise SettingsError(f"level L2: the framework refuses {file}: {why}; mend the setting that it names") from err
+
+
+def _set(name: str, value: str | None) -> None:
+    os.environ.pop(name, None)
+    if value is not None:
+        os.environ[name] = value

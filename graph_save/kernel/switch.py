@@ -13,7 +13,7 @@ from typing import Any
 
 from mindspore.communication import GlobalComm, get_rank
 
-from msprobe.base.errors import UsageError
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import logger, once
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
@@ -38,6 +38,7 @@ class KernelDump:
         self._steps: set[int] = set()
         self._open = self._in_step = False
         self._root: Path | None = None
+        self._is_fresh = False
         machine = this_machine()
         self._iterations: Iterations | None = None
         if api_capture.serves(settings, machine):
@@ -62,12 +63,9 @@ class KernelDump:
         folder = self._settings.dump_path
         environment.check(folder)
         rank = _rank_so_far()
-        earlier = arrival.rank_root(folder, rank)
-        if rank is not None and arrival.was_written(earlier):
-            raise UsageError(
-                f"PrecisionDebugger: {earlier} holds kernels of an earlier run, and the framework would write among "
-                "them; move it away, or choose another dump_path"
-            )
+        if rank is not None and arrival.was_written(earlier := arrival.rank_root(folder, rank)):
+            raise _of_an_earlier_run(earlier)
+        self._is_fresh = rank is not None
         file = folder / plan.file
         try:
             self._write(file, plan)
@@ -76,10 +74,14 @@ class KernelDump:
             raise UsageError(
                 f"PrecisionDebugger: {file} cannot be written: {why}; free some space, or choose another dump_path"
             ) from err
-        environment.tell(file, plan.acl)
+        take_back = environment.tell(file, plan.acl)
         iterations = _iterations(plan, machine)
         if iterations.first is not None:
-            environment.read_now(iterations.first, file)
+            try:
+                environment.read_now(iterations.first)
+            except SettingsError:
+                take_back()
+                raise
         logger.info("kernels are dumped by the framework as %s says; msprobe gather reads them", file)
         return iterations
 
@@ -113,12 +115,17 @@ class KernelDump:
         """Dump from here on, into the iteration that has the number of the step."""
         step = step_number(home.folder.parent.name)
         assert step is not None, "the folder of a step"
-        self._open = self._in_step = True
         rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever `start` was told
         if self._iterations is None:
+            self._open = self._in_step = True
             api_capture.write(self._settings.dump_path, step, rank)
             return
-        self._root = arrival.rank_root(self._settings.dump_path, rank)
+        root = arrival.rank_root(self._settings.dump_path, rank)
+        if self._by_step and not self._is_fresh and arrival.holds_kernels(root):  # the rank is known now
+            raise _of_an_earlier_run(root)
+        self._is_fresh = True
+        self._open = self._in_step = True
+        self._root = root
         self._steps.add(step)
         self._iterations.begin(step)
 
@@ -133,13 +140,23 @@ class KernelDump:
         self.shut()
         self._in_step = False
 
+    @property
+    def _by_step(self) -> bool:
+        return not isinstance(self._iterations, Always)
+
     def _finish(self) -> None:
         self.end_step()
         section = self._settings.section
-        by_step = not isinstance(self._iterations, Always)
-        if by_step and self._root is not None and isinstance(section, CollectSettings):
+        if self._by_step and self._root is not None and isinstance(section, CollectSettings):
             for complaint in arrival.complaints(self._root, section.patterns, self._steps):
                 logger.warning(complaint)
+
+
+def _of_an_earlier_run(root: Path) -> UsageError:
+    return UsageError(
+        f"PrecisionDebugger: {root} holds kernels of an earlier run, and the framework would write among them; "
+        "move it away, or choose another dump_path"
+    )
 
 
 def _iterations(plan: Plan, machine: Machine) -> Iterations:

@@ -5,6 +5,9 @@
 | `Default/network-Net/fc-Dense/MatMul-op0` | this kernel, by its full scope name |
 | `MatMul` | every kernel whose type contains this, also `BatchMatMul`, forward and gradient, in any letter case |
 | `name-regex(.+/fc-Dense/.+)` | every kernel whose *whole* full scope name the expression matches |
+
+The number behind `-op` is counted per graph in what the framework writes about its graphs, and through all graphs of
+the process when a kernel runs, which is when names are held against it. So only in the first graph the two agree.
 """
 
 import re
@@ -15,6 +18,7 @@ from .checks import shown
 
 _REGEX = re.compile(r"name-regex\((.*)\)", re.DOTALL)
 _NUMBER = re.compile(r"-op\d+$")
+_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ONLY_PYTHON = re.compile(r"\(\?(?![:=!])|(?<!\\)\\[AZ]|[+*?}]\+")
 """What Python's `re` knows and the framework's ECMAScript expressions do not: `(?i)`, `(?<=`, `(?P<`, `\\A`, `a++`."""
@@ -55,6 +59,17 @@ def matches(name: str, kernel: str) -> bool:
     if pattern is not None:
         return re.fullmatch(pattern, kernel) is not None
     return name == kernel or name.lower() in type_of(kernel).lower()
+
+
+def hangs_on_number(name: str, kernel: str) -> bool:
+    """Whether a name means this kernel, and would not under another number."""
+    return matches(name, kernel) and not matches(name, _NUMBER.sub("-op987654321", kernel))
+
+
+def of_any_number(kernel: str) -> str:
+    """The name that means a kernel whatever its number."""
+    stem = _SPECIAL.sub(r"\\\g<0>", _NUMBER.sub("", kernel))
+    return f"name-regex({stem}-op[0-9]+)"
 
 
 def unmatched(names: Iterable[str], kernels: Iterable[str]) -> dict[str, str]:

@@ -75,9 +75,14 @@ def widen(array: Array) -> Array:
     """A bfloat16 array as float32, which holds each of its values; every other array as it is."""
     if not is_bfloat16(array):
         return array
-    wide = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32)
+    return of_bfloat16_bits(np.ascontiguousarray(array).view(np.uint16)).reshape(array.shape)
+
+
+def of_bfloat16_bits(bits: Array) -> Array:
+    """The float32 numbers of bfloat16 numbers that are given as uint16, bit by bit."""
+    wide = bits.astype(np.uint32)
     wide <<= 16  # a bfloat16 is the upper half of a float32; a cast would go element by element
-    return wide.view(np.float32).reshape(array.shape)
+    return wide.view(np.float32)
 
 
 def _plain(array: Array) -> Array:

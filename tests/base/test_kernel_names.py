@@ -5,7 +5,7 @@ Which kernels a name means was found by real dumps of MindSpore 2.10 on a CPU wi
 
 import pytest
 
-from msprobe.base.kernel_names import matches, type_of, unmatched, wrong_kernel
+from msprobe.base.kernel_names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
 
 KERNELS = (
     "Default/network-Net/fc-Dense/MatMul-op0",
@@ -41,6 +41,30 @@ def test_a_name_means_the_kernels_that_the_framework_dumps(name, meant):
 def test_the_type_is_the_last_part_without_its_number():
     assert [type_of(kernel) for kernel in KERNELS[:4]] == ["MatMul", "BiasAdd", "ReLU", "Mul"]
     assert type_of("Exp") == "Exp"
+
+
+@pytest.mark.parametrize(
+    ("name", "hangs"),
+    [
+        ("Default/network-Net/Exp-op0", True),
+        ("name-regex(.*Exp-op0)", True),
+        ("name-regex(.*Exp-op[0-9])", True),
+        ("name-regex(.*Exp-op[0-9]+)", False),
+        ("Exp", False),
+        ("MatMul", False),
+    ],
+)
+def test_a_name_that_means_one_number_is_known(name, hangs):
+    """A kernel of a second graph was dumped by the framework by the last two names of Exp alone."""
+    assert hangs_on_number(name, "Default/network-Net/Exp-op0") is hangs
+
+
+def test_the_name_for_all_numbers_means_the_kernel_and_its_likes():
+    name = of_any_number("Default/a(b).c-Net/Exp-op3")
+    assert name == "name-regex(Default/a\\(b\\)\\.c-Net/Exp-op[0-9]+)"
+    assert wrong_kernel(name) == ""
+    assert all(matches(name, f"Default/a(b).c-Net/Exp-op{n}") for n in (0, 3, 17))
+    assert not matches(name, "Default/a(b)xc-Net/Exp-op3")
 
 
 def test_a_name_without_a_kernel_is_told_with_the_nearest():

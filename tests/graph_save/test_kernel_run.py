@@ -163,6 +163,11 @@ def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
         "api": ("UsageError", "Functional.relu.0.forward is the name of an API", "name kernels"),
         "expression": ("SettingsError", "the framework refuses", "mend the setting"),
         "used": ("UsageError", "holds kernels of an earlier run", "choose another dump_path"),
+        "used, by a rank that was not known": (
+            "UsageError",
+            "holds kernels of an earlier run",
+            "choose another dump_path",
+        ),
         "no folder": ("UsageError", "cannot be written", "choose another dump_path"),
         "second": ("UsageError", "one kernel dump in the life of a process", "another process"),
     }
@@ -171,6 +176,7 @@ def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
         assert all(text in said[case][1] for text in texts), said[case]
     assert said["left behind"] is None, "a refusal leaves the environment as it was"
     assert said["made"] is None
+    assert said["started"] is None
     assert said["told"] == str(tmp_path / "dump" / "kernel_kbyk_dump.json")
 
 

@@ -219,9 +219,13 @@ def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, cap
     monkeypatch.setattr(environment, "_told", [])
     monkeypatch.setattr(log, "_said", set())
     file = tmp_path / "kernel_graph_dump.json"
-    environment.tell(file, acl=True)
+    take_back = environment.tell(file, acl=True)
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [str(file)] * 2
     assert f"MINDSPORE_DUMP_CONFIG named of the user; level L2 has it name {file} instead" in capsys.readouterr().err
+    take_back()
+    assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [
+        "of the user"
+    ] * 2
     environment.tell(file, acl=False)
     assert "MS_ACL_DUMP_CFG_PATH" not in environment.os.environ
 

@@ -5,6 +5,7 @@ Prints JSON: for each case the error and what it says; null where the debugger w
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from msprobe.base.errors import MsprobeError
 from msprobe.mindspore import PrecisionDebugger
 
 
+def refusal(action):
+    """The error of an action and what it says; None where there is none."""
+    try:
+        action()
+    except MsprobeError as err:
+        return [type(err).__name__, str(err)]
+    return None
+
+
 def main(folder):
     ms.set_context(mode=ms.GRAPH_MODE)
     said = {}
@@ -21,12 +31,7 @@ def main(folder):
     def attempt(case, path="dump", config=None, **settings):
         file = folder / f"{case}.json"
         file.write_text(json.dumps({"dump_path": str(folder / path), **(config or {})}))
-        try:
-            PrecisionDebugger(file, level="L2", **settings)
-        except MsprobeError as err:
-            said[case] = [type(err).__name__, str(err)]
-        else:
-            said[case] = None
+        said[case] = refusal(lambda: PrecisionDebugger(file, level="L2", **settings))
 
     attempt("foreign letter", path="a.b")
     attempt("exception_dump", task="exception_dump")
@@ -38,7 +43,13 @@ def main(folder):
     attempt("used", path="used")
     (folder / "readonly").write_text("")
     attempt("no folder", path="readonly/below")
+    os.environ["MS_ROLE"] = "MS_WORKER"  # as under msrun, where the rank is not known before communication is
+    (folder / "dump" / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
     attempt("made")
+    del os.environ["MS_ROLE"]
+    said["used, by a rank that was not known"] = refusal(PrecisionDebugger.start)
+    shutil.rmtree(folder / "dump" / "rank_0")
+    said["started"] = refusal(PrecisionDebugger.start)
     said["told"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
     attempt("second", path="other")
     return said

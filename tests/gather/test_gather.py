@@ -257,12 +257,72 @@ def test_equal_time_stamps_are_put_in_the_planned_order(gather, raw, out):
     assert [c.name.split(".")[-3] for c in read(out / "step0").calls][:3] == ["MatMul", "BiasAdd", "ReLU"]
 
 
-def test_two_runs_in_one_folder_are_noticed(gather, raw):
-    file = only(raw, "rank_0/Net/0/0/Parameter.x*")
-    file.with_name("Parameter.x.0.0.99.output.0.DefaultFormat.Float32.npy").write_bytes(file.read_bytes())
+def run_again(raw, **ours):
+    """The sample's graph ran once more in the same iteration; by the word of these settings."""
+    settings = json.loads((raw / "kernel_kbyk_dump.json").read_text())
+    (raw / "kernel_kbyk_dump.json").write_text(json.dumps({**settings, **ours}))
+    for file in sorted((raw / "rank_0/Net/0/0").iterdir()):
+        *_, stamp = file.name.split(".")[:5]
+        file.with_name(file.name.replace(stamp, str(int(stamp) + 10**6))).write_bytes(file.read_bytes())
+
+
+def test_the_runs_of_a_graph_in_a_step_of_our_debugger_are_rounds_without_alarm(gather, raw, out):
+    run_again(raw, msprobe={"task": "tensor", "level": "L2"})
+    times = "graph 0 ran 2 times in this step; from the second run on its kernels are round1, ..."
+    assert gather(raw) == (0, [f"{out}/step0/rank0: 6 kernels of 1 graph, 28 values; note: {times}"])
+    rounds = ["Kernel.Default.fc-Dense.MatMul", "Kernel.Default.fc-Dense.BiasAdd", "Kernel.Default.ReLU"]
+    rounds += ["Parameter.fc.bias", "Parameter.fc.weight", "Parameter.x"]
+    dump = read(out / "step0")
+    first, again = ([f"{name}{k}.0.forward" for name in rounds] for k in ("", ".round1"))
+    assert [call.name for call in dump.calls] == first + again
+    source = {record.name: record.source for call in dump.calls for record in call.records}
+    assert source["Kernel.Default.ReLU.round1.0.forward.input.0"] == (
+        "call Kernel.Default.fc-Dense.BiasAdd.round1.0.forward.output.0"
+    ), "of its own run"
+
+
+def test_where_an_iteration_is_one_run_of_a_graph_files_of_two_runs_are_noticed(gather, raw):
+    run_again(raw)
     code, lines = gather(raw)
     assert code == 0
-    assert "the parameter x was written down more than once" in lines[0]
+    assert "graph 0 wrote its parameters 2 times in one iteration; if two runs used this dump_path, " in lines[0]
+
+
+# What the debugger was told
+
+
+def debugger_task(raw, task):
+    settings = json.loads((raw / "kernel_kbyk_dump.json").read_text())
+    (raw / "kernel_kbyk_dump.json").write_text(json.dumps({**settings, "msprobe": {"task": task}}))
+    os.utime(raw / "rank_0/.dump_metadata/data_dump.json", (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("debugger", "words", "made"),
+    [
+        ("statistics", (), "statistics"),
+        ("tensor", (), "tensor"),
+        ("exception_dump", (), "tensor"),
+        ("statistics", ("--task", "tensor"), "tensor"),
+        ("tensor", ("--task", "statistics"), "statistics"),
+    ],
+)
+def test_the_task_is_the_debuggers_unless_the_command_says_another(debugger, words, made, gather, raw, out):
+    debugger_task(raw, debugger)
+    assert gather(raw, *words)[0] == 0
+    dump = read(out / "step0")
+    assert dump.task == made
+    assert len(list(out.rglob("*.npy"))) == (14 if made == "tensor" else 0)
+    assert all(record.statistics for call in dump.calls for record in call.records)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", "{", '{"common_dump_settings": 7}', '{"common_dump_settings": {}, "msprobe": 1}']
+)
+def test_json_of_others_in_the_folder_is_no_trouble(text, gather, raw, out, capsys):
+    (raw / "other.json").write_text(text)
+    assert gather(raw) == (0, [f"{out}/step0/rank0: 3 kernels of 1 graph, 14 values"])
+    assert len(list(out.rglob("*.npy"))) == 14
 
 
 # What is missing or broken
@@ -464,13 +524,22 @@ def test_where_nothing_was_dumped_the_mistyped_name_is_reported_too(gather, raw)
     )
 
 
-def test_a_kernel_that_exists_and_did_not_run_is_told_apart(gather, raw):
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        ("ReLU", "is Default/ReLU-op0, which did not run in what was dumped"),
+        ("name-regex(.*ReLU-op[0-9]+)", "is Default/ReLU-op0, which did not run in what was dumped"),
+        ("Default/ReLU-op0", "or ran under another number, as in graphs after the first; 'name-regex(Default/ReLU-op["),
+    ],
+)
+def test_a_kernel_that_exists_and_did_not_come_is_told_apart(kernel, says, gather, raw):
     for file in (raw / "rank_0/Net/0/0").glob("ReLU*"):
         file.unlink()
-    ask(raw, "ReLU")
+    ask(raw, kernel)
     code, lines = gather(raw)
     assert code == 1
-    assert "kernels: 'ReLU' is Default/ReLU-op0, which did not run in what was dumped" in lines[-1]
+    assert f"kernels: {kernel!r} is " in lines[-1]
+    assert says in lines[-1]
 
 
 def test_a_rank_without_files_is_said_beside_one_that_has_some(gather, raw):
@@ -521,8 +590,8 @@ def test_ascend_statistics_become_records_without_tensors(gather, tmp_path, out)
     ]
     given, gave = dump.calls[0].records
     assert (given.dtype, given.shape) == ("Float32", (2, 4))
-    assert given.statistics[:4] if isinstance(given.statistics, tuple) else given.statistics.max == 7.5
-    assert (given.statistics.min, given.statistics.mean, given.statistics.norm) == (-1, 2.25, 9.5)
+    statistics = given.statistics
+    assert (statistics.max, statistics.min, statistics.mean, statistics.norm) == (7.5, -1, 2.25, 9.5)
     assert (gave.dtype, gave.statistics.min, gave.statistics.norm) == ("BFloat16", None, float("inf"))
     assert data(out / "step2/rank3")["data"]["Kernel.Default.net-Net.Cast.0.forward"]["output"][0]["Max"] == 7
     flag = data(out / "step2/rank3")["data"]["Kernel.Default.net-Net.Cast.1.forward"]["output"][0]

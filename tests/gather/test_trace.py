@@ -3,7 +3,7 @@
 import pytest
 
 from msprobe.graph_save.gather.flow import Argument, Flow, Origin
-from msprobe.graph_save.gather.names import CallNames, full_names
+from msprobe.graph_save.gather.names import CallNames, full_names, stems
 from msprobe.graph_save.gather.trace import parse
 
 HEAD = """\
@@ -181,6 +181,26 @@ def test_a_text_that_is_no_graph_is_an_empty_one(text):
 def test_files_are_joined_with_the_nodes_of_the_graph(files, graph, joined):
     found = full_names(files, graph)
     assert [found[name] for name in files] == joined
+
+
+@pytest.mark.parametrize(
+    ("files", "joined"),
+    [
+        # as many as the graph has: the order tells, whatever the numbers are
+        (["S_A-op2", "S_A-op3", "S_A-op4"], ["S/A-op0", "S/A-op1", "S/A-op2"]),
+        # fewer: S_A-op2 may be the first of the graph, so it is not taken for the graph's S/A-op2
+        (["S_A-op2"], ["S_A-op2"]),
+        (["S_A-op3"], ["S/A-op3"]),
+    ],
+)
+def test_numbers_of_a_later_graph_go_on_where_an_earlier_one_left_off(files, joined):
+    found = full_names(files, ["S/A-op0", "S/A-op1", "S/A-op2"], stems(["S/A-op0", "S/A-op1"]))
+    assert [found[name] for name in files] == joined
+
+
+def test_a_number_that_cannot_be_trusted_is_no_node_of_the_graph():
+    graph = ["S/A-op1", "S/A-op0"]  # its numbers do not rise, so a late pass made these nodes
+    assert full_names(["S_A-op1"], graph) == {"S_A-op1": "S_A-op1"}
 
 
 def test_no_two_calls_of_an_iteration_have_one_name():

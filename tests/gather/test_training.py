@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msprobe.base.frames import user_line
 from msprobe.cli import main
-from msprobe.compare.locate.line import user_line
 from msprobe.store.read import load_tensor, read
 
 SCRIPT = Path(__file__).parents[1] / "training" / "kernel_dump.py"

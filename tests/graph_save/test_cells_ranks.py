@@ -1,0 +1,92 @@
+"""Cells in graph mode on two ranks: real processes, started by `msrun`, whose gradients are averaged in the graph."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "training" / "graph_ranks.py"
+LIMIT = 300
+STEPS = 2
+RANKS = ("rank0", "rank1")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a launch."""
+    folder = tmp_path_factory.mktemp("ranks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"),
+        *("--master_addr=127.0.0.1", f"--master_port={port}", f"--log_dir={folder / 'logs'}", "--join=True"),
+        *(f"--cluster_time_out={LIMIT}", str(SCRIPT), str(folder)),
+    ]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
+    with subprocess.Popen(
+        command,
+        start_new_session=True,
+        env={**os.environ, "PATH": path, "GLOG_v": "3"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired as cause:
+            said = str(cause)
+        finally:
+            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
+                os.killpg(process.pid, signal.SIGKILL)
+    logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
+    assert process.returncode == 0, f"{said[-3000:]}{logs}"
+    return folder
+
+
+def data_of(folder, rank, step):
+    return json.loads((folder / f"step{step}" / rank / "dump.json").read_text())["data"]
+
+
+def test_the_training_is_bit_by_bit_that_without_us(trained):
+    given = [json.loads((trained / f"{rank}.json").read_text()) for rank in RANKS]
+    for each in given:
+        assert each["graph"] == each["bare"] == each["python"]
+    assert given[0]["graph"][1] == given[1]["graph"][1], "the ranks have the same weights"
+    assert given[0]["graph"][0] != given[1]["graph"][0], "and other data"
+
+
+@pytest.mark.parametrize("step", range(STEPS))
+@pytest.mark.parametrize("rank", RANKS)
+def test_every_rank_writes_what_it_writes_in_pynative(rank, step, trained):
+    ours, python = (data_of(trained / side, rank, step) for side in ("graph", "python"))
+    calls = [name for name in ours if "parameters_grad" not in name]
+    assert calls == [name for name in python if "parameters_grad" not in name]
+    assert len(calls) == 6
+    folders = [trained / side / f"step{step}" / rank / "dump_tensor_data" for side in ("graph", "python")]
+    files = [{file.name for file in folder.iterdir() if "parameters_grad" not in file.name} for folder in folders]
+    assert files[0] == files[1]
+    assert len(files[0]) > 12
+    for name in files[0]:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+
+
+def test_gradients_of_parameters_are_what_the_optimizer_is_given(trained):
+    """In graph mode that is the mean over the ranks, in PyNative mode each rank's own."""
+    name = "Cell.first.Dense.parameters_grad.weight.npy"
+    arrays = {
+        (side, rank): np.load(trained / side / "step0" / rank / "dump_tensor_data" / name)
+        for side in ("graph", "python")
+        for rank in RANKS
+    }
+    mean = (arrays["python", "rank0"] + arrays["python", "rank1"]) / 2
+    assert not np.array_equal(arrays["python", "rank0"], arrays["python", "rank1"])
+    for rank in RANKS:
+        np.testing.assert_array_equal(arrays["graph", rank], mean)
