@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, jit, nn, ops
 
-from msprobe.executors import api, tracer
 from msprobe.cell_dump.gradient import HAS_NODES
+from msprobe.executors import api, tracer
 from msprobe.store.read import load_tensor, read
 
 rng = np.random.default_rng(11)
