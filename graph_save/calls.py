@@ -104,7 +104,7 @@ class GraphCalls:
 
     def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
         """A call begins."""
-        self._guard(stem, "input", self._begin, token, stem, inputs, keywords)
+        self.guard(stem, "input", self._begin, token, stem, inputs, keywords)
 
     def value(self, token: int, value: Value, array: Array) -> None:
         """A value of a forward call."""
@@ -112,11 +112,11 @@ class GraphCalls:
 
     def begin_run(self, token: int, model: int) -> None:
         """A run of a model begins; `model` tells in which order models were met."""
-        self._guard("step", "run", self._begin_run, token, model)
+        self.guard("step", "run", self._begin_run, token, model)
 
     def end_run(self, token: int) -> None:
         """A run of a model ends."""
-        self._guard("step", "run", self._end_run, token)
+        self.guard("step", "run", self._end_run, token)
 
     def end(self, token: int, outputs: Any) -> None:
         """A call ends."""
@@ -130,14 +130,15 @@ class GraphCalls:
         """The gradient of a parameter."""
         self._optimizer_ran = True
         for stem, parameter in owners:
-            self._guard(f"{stem}.parameters_grad", parameter, self._parameter_gradient, stem, parameter, dtype, array)
+            self.guard(f"{stem}.parameters_grad", parameter, self._parameter_gradient, stem, parameter, dtype, array)
 
     def _of(self, token: int, part: str, work: Callable[..., None], *args: Any) -> None:
         call = self._calls.get(token)
         if call is not None:
-            self._guard(call.name, part, work, call, *args)
+            self.guard(call.name, part, work, call, *args)
 
-    def _guard(self, name: str, part: str, work: Callable[..., None], *args: Any) -> None:
+    def guard(self, name: str, part: str, work: Callable[..., None], *args: Any) -> None:
+        """Do a piece of recording that the training must not feel; what fails is noted under a name and a part."""
         with self._lock:
             try:
                 work(*args)
@@ -270,7 +271,7 @@ class GraphCalls:
 
     def flush(self) -> None:
         """Write the backward calls as far as they have come, in the order of the forward calls, backwards."""
-        self._guard("step", "gradients", self._flush)
+        self.guard("step", "gradients", self._flush)
 
     def miss_optimizer(self) -> None:
         """Note, where calls with parameters had a backward and no optimizer ran, why there are no `parameters_grad`."""

@@ -66,8 +66,8 @@ class GraphCollector:
         self._wishes = wishes_of(settings)
         mode = self._wishes.data_mode
         self._planting = Planting(mode.forward and self._wishes.values, mode.backward)
-        self._patches = Patches()
-        self._planting.plan(self._patches)
+        self._compiling, self._calling = Patches(), Patches()
+        self._planting.plan(self._compiling, self._calling)
         self._scope = Scope(settings.level, bounds, patterns)
         self._calls: GraphCalls | None = None
         self._writer: Writer | None = None
@@ -113,73 +113,80 @@ class GraphCollector:
         """Start recording; `home` is used when this begins a step."""
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
-        self._planting.is_called_by_python = False
-        self._open(model, home)
+        self.expect(model)
+        self._open(home)
 
     def open_beside(self, model: Any, home: Home) -> None:
         """Record the graphs that Python calls in a dump of their own."""
-        self._planting.is_called_by_python = True
-        self._open(model, home)
+        self.expect(model, by_python=True)
+        self._open(home)
 
     def join(self, model: Any, session: Session) -> None:
         """Record the graphs that Python calls where Python's calls are recorded."""
-        self._planting.is_called_by_python = True
-        self._planting.leaves_root = True
-        self.take(model)
+        self.expect(model, by_python=True, joined=True)
         if self._calls is None:
             self._calls = GraphCalls(self._wishes, session.writer, session.scope, session)
         self._resume(self._calls)
 
-    def _open(self, model: Any, home: Home) -> None:
-        self.take(model)
+    def expect(self, model: Any, *, by_python: bool = False, joined: bool = False) -> None:
+        """Plant graphs that are compiled from here on, also in a step that is not recorded: a later one may be.
+
+        `by_python`: Python calls them, and runs their backward. `joined`: it records the cell that it calls itself.
+        """
+        self._planting.is_called_by_python, self._planting.leaves_root = by_python, joined
+        for prefix, root in [] if model is None else roots_of(model):
+            self._planting.take(prefix, root)
+        if self._dumping is not None:
+            self._dumping.begin()
+        self._compiling.install()
+
+    def _open(self, home: Home) -> None:
         if self._calls is None:
             self._writer = home.open()
             self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())
         self._resume(self._calls)
 
-    def take(self, model: Any) -> None:
-        """Take the cells of a model in."""
-        for prefix, root in [] if model is None else roots_of(model):
-            self._planting.take(prefix, root)
-
     def _resume(self, calls: GraphCalls) -> None:
         calls.listens = True
-        if self._dumping is not None:
-            self._dumping.begin()
         listen(calls)
-        self._patches.install()
+        self._calling.install()
 
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
-        self._patches.remove()
+        self._remove()
         if self._calls is None:
             return
         synchronize()
         self._calls.listens = False
         self._calls.flush()
         if self._writer is not None:
-            self._writer.assemble()
+            self._calls.guard("step", "files", self._writer.assemble)
             self._say_what_was_not_seen(self._calls)
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
-        self._patches.remove()
+        self._remove()
         if self._calls is not None:
             self._close(self._calls)
         if self._dumping is not None:
             self._dumping.next_step()
+
+    def _remove(self) -> None:
+        self._calling.remove()
+        self._compiling.remove()
 
     def _close(self, calls: GraphCalls) -> None:
         synchronize()
         listen(None)
         if self._dumping is not None:
             calls.listens = True
-            self._dumping.finish(calls)
+            calls.guard("step", "tensors", self._dumping.finish, calls)
         calls.flush()
         if self._writer is not None:
             for cause in self._planting.refused:
-                self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
-            self._writer.close()
+                what = f"a graph was compiled without the debugger's operators: {cause}"
+                calls.guard("step", "graph", self._writer.missing, "step", "graph", what)
+            calls.guard("step", "files", self._writer.close)
             self._scope.reset()
         self._calls = self._writer = None
 

@@ -60,11 +60,11 @@ class Planting:
                     seen.add(id(cell))
                     yield stem, cell
 
-    def plan(self, patches: Patches) -> None:
-        """Plan to plant whenever a graph is compiled while `patches` are installed."""
+    def plan(self, compiling: Patches, calling: Patches) -> None:
+        """Plan to plant when a graph is compiled, and to have it told all its calls when one is called."""
         for name in _COMPILERS:
-            patches.add(getattr(api, name), "compile", partial(_planting, self))
-        patches.add(api._JitExecutor, "__call__", _complete)
+            compiling.add(getattr(api, name), "compile", partial(_planting, self))
+        calling.add(api._JitExecutor, "__call__", _complete)
 
     def plant(self, root: Any) -> None:
         """Give every cell its planted construct; `root` is what the graph is compiled of."""

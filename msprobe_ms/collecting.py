@@ -60,6 +60,14 @@ class Collectors:
         if joins and self.python.session is not None:
             self.graphs.join(model, self.python.session)
 
+    def expect(self, model: Any) -> None:
+        """Be ready in a step that is not recorded: graphs that are compiled now may be run in one that is."""
+        first = self._first()
+        if first is self.graphs:
+            self.graphs.expect(model)
+        elif first is self.python and self._joins:
+            self.graphs.expect(model, by_python=True, joined=not self._splits)
+
     def shut(self) -> None:
         """Stop recording; graphs first, for they may write where Python's calls are written."""
         for each in self._all:

@@ -111,6 +111,8 @@ class PrecisionDebugger:
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         rank = _rank() if rank_id is None else rank_id
         if not self._takes(rank):
+            if self._settings.takes_rank(rank or 0):
+                self._collectors.expect(model)
             return
         try:
             self._collectors.open(model, partial(self._home, rank), token_range)

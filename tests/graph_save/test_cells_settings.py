@@ -122,6 +122,18 @@ def test_only_the_steps_that_are_asked_for_are_written(tmp_path):
     assert not any("construct" in vars(cell) for _, cell in net.cells_and_names())
 
 
+def test_a_graph_that_was_compiled_in_a_step_before_is_recorded(tmp_path):
+    debugger, net = collector(tmp_path, step=[2]), Two()
+    for _ in range(4):
+        debugger.start(net)
+        net(X)  # compiled at step 0
+        assert not any("construct" in vars(cell) for _, cell in net.cells_and_names())
+        debugger.stop()
+        debugger.step()
+    assert [path.name for path in (tmp_path / "dump").iterdir()] == ["step2"]
+    assert list(dump_of(tmp_path, 2)["data"]) == FORWARD
+
+
 def test_a_rank_that_is_not_asked_for_writes_nothing(tmp_path):
     debugger = collector(tmp_path, rank=[1])
     run(debugger, gradient=False)

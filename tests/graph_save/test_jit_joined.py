@@ -226,3 +226,10 @@ def test_where_the_split_is_asked_for_graphs_have_a_tree_of_their_own(tmp_path):
     construct = dump_of(tmp_path / "dump" / "graph", 1, "construct.json")
     assert construct["Cell.inner.Inner.forward.0"] is None
     assert construct["Cell.inner.b.Dense.backward.0"] == "Cell.inner.Inner.backward.0"
+
+
+def test_jit_code_that_was_compiled_in_a_step_before_is_recorded(tmp_path):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    train(Outer(JitInner()), tmp_path / "dump", steps=3, step=[2])
+    assert [path.name for path in (tmp_path / "dump").iterdir()] == ["step2"]
+    assert "Cell.inner.a.fc.Dense.backward.1" in dump_of(tmp_path / "dump", 2)["data"]
