@@ -7,6 +7,7 @@ user's own forward hooks.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
@@ -41,7 +42,7 @@ class CellCalls:
         self._stems: dict[int, Named] = {}
         self._owners: set[type] = set()
         self._hooked: set[int] = set()
-        self._handles: list[Any] = []
+        self._handles: list[tuple[Any, Any, Any]] = []
         self._models = 0
 
     @property
@@ -92,13 +93,23 @@ class CellCalls:
             for name, parameter in own_parameters(cell):
                 if parameter.requires_grad:
                     tell = session.hook(session.parameter_gradient, named.stem, name)
-                    self._handles.append(parameter.register_hook(tell))
+                    self._handles.append((parameter, tell, parameter.register_hook(tell)))
 
     def unhook_parameters(self) -> None:
         """Take the parameters' hooks off."""
         self._hooked.clear()
         while self._handles:
-            self._handles.pop().remove()
+            self._handles.pop()[-1].remove()
+
+    @contextmanager
+    def unhooked(self) -> Iterator[None]:
+        """For a while the parameters are without our hooks."""
+        for _, _, handle in self._handles:
+            handle.remove()
+        try:
+            yield
+        finally:
+            self._handles = [(parameter, tell, parameter.register_hook(tell)) for parameter, tell, _ in self._handles]
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current

@@ -75,7 +75,7 @@ class Collector:
         """Start recording; `home` is used when this begins a step."""
         if not self._planned:
             self._planned = True
-            jit.plan(self._guards, self._patches)
+            jit.plan(self._guards, self._patches, self._cells.unhooked)
             recompute.plan(self._current, self._guards)
             if self._settings.dispatch:
                 self._guards.join(dispatch.Dispatch(self._current))

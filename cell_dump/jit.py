@@ -11,6 +11,7 @@ pays for this: a graph that is found in the cache is run with the patches in pla
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any
 
@@ -23,6 +24,10 @@ from .api import Current, Stems
 from .gradient import HAS_NODES
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
+"""Whom Python asks for a graph at each call."""
+
+_WORKERS = ("JitExecutor_", "GraphExecutor_")
+"""Who is asked by them where the graph is not there yet."""
 
 
 def plan_calls(current: Current, patches: Patches, wanted: Stems = None) -> None:
@@ -50,8 +55,11 @@ def stem_of(executor: Any) -> str:
     return f"Jit.{type(executor.obj).__name__ if is_cell else name}"
 
 
-def plan(guards: Patches, patches: Patches) -> None:
+def plan(guards: Patches, patches: Patches, unhooked: Callable[[], AbstractContextManager[None]]) -> None:
     """Plan, into `guards`, patches of the graph executors that take `patches` away while they compile.
+
+    `unhooked` takes our hooks off the parameters meanwhile: the compiler would take them into a graph that has the
+    parameters' gradients inside, and fail there.
 
     `_check_recompile` is what an executor calls when it has not found the graph and is about to compile; where a
     version has no such function, every call of `compile` counts as a compilation.
@@ -61,6 +69,8 @@ def plan(guards: Patches, patches: Patches) -> None:
         guards.add(api, "_check_recompile", partial(_leaving, patches))
     for name in _COMPILERS:
         guards.add(getattr(api, name), "compile", partial(_restoring, patches, not late))
+    for name in _WORKERS:
+        guards.add(getattr(api, name), "compile", partial(_unhooking, unhooked))
     traced: list[bool] = []
     guards.add(tracer, "_jit_trace_begin", partial(_tracing, patches, traced))
     guards.add(tracer, "_jit_trace_end", partial(_traced, patches, traced))
@@ -90,6 +100,17 @@ def _restoring(patches: Patches, early: bool, original: Callable[..., Any]) -> C
                 patches.install()
 
     return restoring
+
+
+def _unhooking(
+    unhooked: Callable[[], AbstractContextManager[None]], original: Callable[..., Any]
+) -> Callable[..., Any]:
+    @wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        with unhooked():
+            return original(*args, **kwargs)
+
+    return compile
 
 
 def _unhooked(argument: Any) -> Any:

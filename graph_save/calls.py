@@ -192,7 +192,7 @@ class GraphCalls:
         self._passes[-1].append((call, False))
         if not self._scope.trivial:
             self._scope.leave(call.name)
-        call.outputs = outputs if outputs[0] == "list" else ("list", (outputs,))
+        call.outputs = outputs if outputs[0] == "tuple" else ("tuple", (outputs,))
         call.ended = True
         call.expected += _tensors(call.outputs)
         self._writer.call(call.name, call.parent, None, self._entry(call))
@@ -316,14 +316,17 @@ def backward_of(forward: str) -> str:
 # ---- structures: nested tuples of constants, as the compiler gives them --------------------------------------------
 
 
+_CONTAINERS = ("tuple", "list", "dict")
+
+
 def _arguments(call: Call) -> Any:
     """All arguments in one list: what was given by keyword stands behind the rest."""
-    return ("list", (*call.inputs[1], *call.keywords[2]))
+    return ("tuple", (*call.inputs[1], *call.keywords[2]))
 
 
 def _kinds(structure: Any) -> Iterator[str]:
     yield structure[0]
-    for inner in structure[-1] if structure[0] in ("list", "dict") else ():
+    for inner in structure[-1] if structure[0] in _CONTAINERS else ():
         yield from _kinds(inner)
 
 
@@ -331,7 +334,7 @@ def _tensors(structure: Any) -> int:
     """How many gradients can flow back to what stands in a structure."""
     if structure[0] == "tensor":
         return int(_flows(structure[1]))
-    return sum(map(_tensors, structure[-1])) if structure[0] in ("list", "dict") else 0
+    return sum(map(_tensors, structure[-1])) if structure[0] in _CONTAINERS else 0
 
 
 def _flows(dtype: Any) -> bool:
@@ -341,13 +344,13 @@ def _flows(dtype: Any) -> bool:
 def _filled(structure: Any, records: Records, place: str = "", bare: bool = False) -> str:
     """The JSON text of a structure with its tensors' records; with `bare` everything else is null."""
     kind = structure[0]
-    if kind in ("list", "dict"):
+    if kind in _CONTAINERS:
         keys = structure[1] if kind == "dict" else range(len(structure[1]))
         inner = [
             _filled(part, records, f"{place}.{key}" if place else str(key), bare)
             for key, part in zip(keys, structure[-1], strict=True)
         ]
-        if kind == "list":
+        if kind != "dict":
             return f"[{','.join(inner)}]"
         return f"{{{','.join([f'{quote(key)}:{text}' for key, text in zip(keys, inner, strict=True)])}}}"
     if kind == "constant" and not bare:

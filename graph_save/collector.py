@@ -147,6 +147,7 @@ class GraphCollector:
         self._resume(self._calls)
 
     def _resume(self, calls: GraphCalls) -> None:
+        synchronize()  # a graph of before may still run
         calls.listens = True
         listen(calls)
         self._calling.install()
@@ -182,6 +183,8 @@ class GraphCollector:
             calls.listens = True
             calls.guard("step", "tensors", self._dumping.finish, calls)
         calls.flush()
+        if not self._planting.is_called_by_python:
+            calls.guard("step", "parameters_grad", calls.miss_optimizer)
         if self._writer is not None:
             for cause in self._planting.refused:
                 what = f"a graph was compiled without the debugger's operators: {cause}"

@@ -17,7 +17,9 @@ from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import nn, ops
+from mindspore import Parameter, nn, ops
+
+from .compiled import AtCompile
 
 Array = np.ndarray[Any, Any]
 
@@ -41,12 +43,23 @@ def number(value: Any) -> int:
     return int(value if np.ndim(value) == 0 else value[0])
 
 
+def _has_its_backward() -> bool:
+    return bool(ms.get_context("mode") == ms.GRAPH_MODE)
+
+
+_is_whole = AtCompile(_has_its_backward)
+"""Whether forward and backward are one graph."""
+
+
 class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
     """Gives its input back, and has the gradient that flows back to it told, by `tell(gradient, token, place)`.
 
     `tell` is compiled, and gives what its operator gives: in a backward an operator that nobody waits for may be lost.
-    What comes back is a copy: under `@jit` with the gradient taken outside of it, the framework lets the next operator
-    write over what a cell with a `bprop` gave, though the backward still needs it, and gradients would be wrong.
+
+    Where Python runs the backward (`@jit` with the gradient taken outside of it), what comes back is a copy: the
+    framework lets the next operator write over what a cell with a `bprop` gave, though the backward still needs it, and
+    gradients would be wrong. Where the backward is in the graph there is no copy, and must be none: the framework gives
+    its memory away while a view of it is in use (the weights of `nn.LSTM`).
     """
 
     def __init__(self, tell: Callable[..., Any]) -> None:
@@ -55,7 +68,11 @@ class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
         self._copy = ops.Identity()
 
     def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
+        if isinstance(value, Parameter):  # of two parameters in one cell the compiler would take the first for both
+            value = ops.reshape(value, value.shape)
         told = self._told(value, token, place)
+        if _is_whole():
+            return told
         if told.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
             return ops.cast(self._copy(ops.cast(told, ms.float32)), ms.bfloat16)
         return self._copy(told)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore import dtype as mstype
@@ -87,19 +86,11 @@ def _is_differentiable(dtype: Any) -> bool:
     return dtype in mstype.float_type or dtype in mstype.complex_type
 
 
-def _has_its_backward() -> bool:
-    """Whether forward and backward are one graph, as in graph mode: a tap then needs no copy (see `Tap`), and must have
-    none, for the framework gives the memory of a copy away while a view of it is in use (the weights of `nn.LSTM`).
-    """
-    return bool(ms.get_context("mode") == ms.GRAPH_MODE)
-
-
 _call = AtCompile(_calls.number)
 _end_of = AtCompile(_ends.number)
 _value_at = AtCompile(_values.number)
 _owned_at = AtCompile(_owned.number)
 _has_gradient = AtCompile(_is_differentiable)
-_is_whole = AtCompile(_has_its_backward)
 
 
 # ---- what an operator does when the graph runs ---------------------------------------------------------------------
@@ -293,7 +284,7 @@ def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-de
             if dumps():
                 return dump_gradient(hear[0], part, path, place, alone, value)
             where = _value_at(part, path, place, alone, value.dtype, value.shape)
-            return _uncopied(value, hear[0], where) if _is_whole() else _tap(value, hear[0], where)
+            return _tap(value, hear[0], where)
         return value
     if isinstance(value, tuple):
         made = ()
@@ -348,7 +339,7 @@ def _sendable(tensor):  # type: ignore[no-untyped-def]  # compiled code
 
 
 def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
-    """The shape of a nested value as nested tuples of constants: a kind, and what is inside."""
+    """The structure of a nested value as nested tuples of constants: a kind, and what is inside."""
     if value is None:
         return ("none",)
     if isinstance(value, Tensor):
@@ -359,6 +350,8 @@ def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
         made = ()
         for inner in range(len(value)):
             made += (_structure(value[inner]),)
+        if isinstance(value, tuple):
+            return ("tuple", made)
         return ("list", made)
     if isinstance(value, dict):
         keys = ()
@@ -373,4 +366,3 @@ def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
 
 
 _tap = Tap(_tell_gradient)
-_uncopied = _tap._told

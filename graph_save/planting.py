@@ -24,7 +24,13 @@ from msprobe.store.describe import reason
 from .planted_calls import Owners, planted, planted_optimizer, planted_root
 from .runtime import synchronize
 
-_COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
+_ASKED = ("_JitExecutor", "_CellGraphExecutor")
+"""Whom Python asks for a graph at each call."""
+
+_COMPILERS = ("JitExecutor_", "GraphExecutor_")
+"""Who is asked by them where the graph is not there yet."""
+
+_NOTHING = object()
 
 
 class Planting:
@@ -38,6 +44,8 @@ class Planting:
         """Whether Python calls the graphs, and runs their backward: it then hooks the parameters itself."""
         self.leaves_root = False
         """Whether the cell that a graph is compiled of is recorded by others, who call it."""
+        self.root: Any = _NOTHING
+        """What a graph is being asked for; None for a function."""
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
@@ -62,14 +70,16 @@ class Planting:
 
     def plan(self, compiling: Patches, calling: Patches) -> None:
         """Plan to plant when a graph is compiled, and to have it told all its calls when one is called."""
+        for name in _ASKED:
+            compiling.add(getattr(api, name), "compile", partial(_asked, self))
         for name in _COMPILERS:
-            compiling.add(getattr(api, name), "compile", partial(_planting, self))
+            compiling.add(getattr(api, name), "compile", partial(_compiled, self))
         calling.add(api._JitExecutor, "__call__", _complete)
 
-    def plant(self, root: Any) -> None:
-        """Give every cell its planted construct; `root` is what the graph is compiled of."""
+    def plant(self) -> None:
+        """Give every cell its planted construct."""
         for stem, cell in self._cells():
-            if self.leaves_root and cell is root:
+            if self.leaves_root and cell is self.root:
                 continue
             gradients = self._gradients and not _has_own_backward(cell)
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
@@ -112,23 +122,38 @@ class Planting:
         return bool(self._found)
 
 
-def _planting(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
+def _asked(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph is asked for: it may have been compiled before, and then there is nothing to plant."""
+
     @wraps(original)
     def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:
-        if planting.planted:
+        if planting.root is not _NOTHING:
             return original(executor, *args, **kwargs)
+        planting.root = executor.obj if isinstance(executor, api._JitExecutor) else args[0]
         try:
-            planting.plant(executor.obj if isinstance(executor, api._JitExecutor) else args[0])
             return original(executor, *args, **kwargs)
         except Exception as cause:
+            if not planting.planted:
+                raise
             refused = cause
         finally:
+            planting.root = _NOTHING
             planting.uproot()
         result = original(executor, *args, **kwargs)  # raises again what is the user's own
         planting.refused.append(reason(refused))
         what = f"a graph could not be compiled with the debugger's operators ({reason(refused)})"
         once(what, f"{what}; it was compiled without them, and its cells are not recorded")
         return result
+
+    return compile
+
+
+def _compiled(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:
+        if planting.root is not _NOTHING and not planting.planted:
+            planting.plant()
+        return original(executor, *args, **kwargs)
 
     return compile
 

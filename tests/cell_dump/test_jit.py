@@ -206,3 +206,37 @@ def test_a_compilation_that_fails_leaves_the_collection_in_place(collecting, dum
     data = dumped(debugger).data
     assert data["Jit.broken.0.forward"]["missing"] == ["output"]
     assert "Functional.relu.0.forward" in data
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_compiled_step_with_its_gradients_inside_is_compiled_without_our_hooks(level, collecting, dumped):
+    net = nn.Dense(2, 1, weight_init="ones", bias_init="zeros")
+
+    class Root(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.layer = net
+
+        def construct(self, x):
+            return self.layer(x).sum()
+
+    root = Root()
+    gradient = ms.value_and_grad(root, None, root.trainable_params())
+
+    @ms.jit
+    def whole(x):
+        loss, gradients = gradient(x)
+        return loss, gradients[0]
+
+    debugger = collecting(level=level)
+    x = Tensor([[1.0, 2.0]], ms.float32)
+    for _ in range(2):
+        debugger.start(root)
+        loss, slope = whole(x)
+        outside = gradient(x)[1]
+        debugger.stop()
+        debugger.step()
+        assert (loss.asnumpy(), slope.asnumpy().tolist()) == (3.0, [[1.0, 2.0]])
+        assert outside[0].asnumpy().tolist() == [[1.0, 2.0]]
+    if level != "L1":  # the hooks are there again for what Python differentiates
+        assert dumped(debugger, 1).data["Cell.layer.Dense.parameters_grad"]["weight"][0]["Max"] == 2.0

@@ -74,7 +74,7 @@ def test_what_the_compiler_read_is_known(refused):
     plan = refused[0]
     assert set(plan.arguments) == {"Cell.twice.Twice", "Cell.twice.fc.Dense"}
     inputs, keywords = plan.arguments["Cell.twice.Twice"]
-    assert inputs == ("list", (("tensor", ms.float32),))
+    assert inputs == ("tuple", (("tensor", ms.float32),))
     assert keywords == ("dict", ("add",), (("dict", ("one", "two"), (("tensor", ms.float32), ("constant", 2))),))
     assert plan.values["Cell.twice.Twice.forward.kwargs.add.one"] == (
         *("kwargs", "add.one", "1.one", True),
