@@ -26,7 +26,7 @@ class Collectors:
         self._kernels = KernelDump(settings) if settings.level == "L2" else None
         self.python, self.graphs = Collector(settings), GraphCollector(settings)
         self._all = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
-        self._joins = settings.level in ("L0", "mix")
+        self._joins = settings.level in ("L0", "mix") and settings.jit_cells != "off"
         self._splits = settings.jit_cells == "split"
 
     @property

@@ -40,7 +40,7 @@ class Settings:
     disk_budget: int = setting(size, 0)
     gradients: str = setting(one_of("own", "hooks"), "own")
     dispatch: bool = setting(flag, False)
-    jit_cells: str = setting(one_of("joined", "split"), "joined")
+    jit_cells: str = setting(one_of("joined", "split", "off"), "joined")
     enable_dataloader: bool = setting(flag, False, inert=_PYTORCH_ONLY)
     dump_enable: bool | None = setting(flag, None, inert=_PYTORCH_ONLY)
     risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=_PYTORCH_ONLY)

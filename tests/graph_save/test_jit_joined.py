@@ -233,3 +233,12 @@ def test_jit_code_that_was_compiled_in_a_step_before_is_recorded(tmp_path):
     train(Outer(JitInner()), tmp_path / "dump", steps=3, step=[2])
     assert [path.name for path in (tmp_path / "dump").iterdir()] == ["step2"]
     assert "Cell.inner.a.fc.Dense.backward.1" in dump_of(tmp_path / "dump", 2)["data"]
+
+
+def test_where_that_is_asked_for_jit_code_is_left_as_it_is(tmp_path):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"dump_path": "unused", "jit_cells": "off"}))
+    train(Outer(JitInner()), tmp_path / "dump", steps=1, config=str(config))
+    forward = [name for name in dump_of(tmp_path / "dump", 0)["data"] if "forward" in name]
+    assert forward == ["Cell.first.Dense.forward.0", "Cell.inner.Inner.forward.0", "Cell.last.Dense.forward.0"]
