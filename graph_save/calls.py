@@ -20,7 +20,7 @@ from msprobe.store.describe import ArrayDescriber, place_of_run, reason
 from msprobe.store.write import Writer
 
 from .operators import Array
-from .planted_calls import Owners, Value
+from .telling import Owners, Value
 
 Records = dict[str, str]
 """Records by their place in a part of a call."""

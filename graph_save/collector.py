@@ -18,9 +18,9 @@ from msprobe.store.write import Writer
 
 from .calls import GraphCalls, Surroundings
 from .dumping import Dumping
-from .planted_calls import listen
 from .planting import Planting
 from .runtime import has_tensor_dump, synchronize
+from .telling import listen
 
 
 class Session(Surroundings, Protocol):

@@ -12,15 +12,16 @@ from mindspore import Tensor
 from mindspore import dtype as mstype
 
 from .compiled import AtCompile
+from .operators import wide
 from .runtime import has_tensor_dump
-from .tensordump import GradientDump, dump, wide
+from .tensordump import GradientDump, dump
 
 
 @dataclass
 class Plan:
     """Where files go, and what the compiler knew of the calls that it read: structures, and values by file name.
 
-    A value is what `planted_calls.Value` is made of.
+    A value is what `telling.Value` is made of.
     """
 
     folder: str = ""

@@ -11,9 +11,9 @@ from mindspore import Tensor, _c_expression
 from msprobe.base.log import once
 
 from .dumped_calls import plan
-from .planted_calls import Listener
 from .replay import DONE, replay, wait
 from .runtime import synchronize
+from .telling import Listener
 from .tensordump import dump, next_step
 
 

@@ -43,6 +43,20 @@ def number(value: Any) -> int:
     return int(value if np.ndim(value) == 0 else value[0])
 
 
+def wide(tensor):  # type: ignore[no-untyped-def]  # compiled code
+    """A tensor as numpy knows it."""
+    if tensor.dtype == ms.bfloat16:
+        return ops.cast(tensor, ms.float32)
+    return tensor
+
+
+def sendable(tensor):  # type: ignore[no-untyped-def]  # compiled code
+    """A tensor as it arrives: one without dimensions as one element, of which a CPU has no bfloat16."""
+    if len(tensor.shape) == 0:
+        return ops.reshape(wide(tensor), (1,))
+    return tensor
+
+
 def _has_its_backward() -> bool:
     return bool(ms.get_context("mode") == ms.GRAPH_MODE)
 

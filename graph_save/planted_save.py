@@ -15,9 +15,9 @@ from msprobe.base.log import once
 
 from .arguments import check, refuse_data, refuse_gradient
 from .compiled import AtCompile, Places
-from .operators import Array, Tap, nothing, number, operator
+from .operators import Array, Tap, nothing, number, operator, sendable, wide
 from .runtime import has_tensor_dump, rank
-from .tensordump import GradientDump, dump, wide
+from .tensordump import GradientDump, dump
 from .tree import tree
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def _plant_tensor(save_dir, name, tensor):  # type: ignore[no-untyped-def]  # co
     elif 0 in tensor.shape:
         _saving_empty(_place(save_dir, name, tensor.dtype, tensor.shape))
     else:
-        _saving(_place(save_dir, name, tensor.dtype, tensor.shape), _sendable(tensor))
+        _saving(_place(save_dir, name, tensor.dtype, tensor.shape), sendable(tensor))
 
 
 def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
@@ -160,13 +160,7 @@ def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # com
 def _tell(gradient, token, place):  # type: ignore[no-untyped-def]  # compiled code
     if 0 in gradient.shape:
         return _saving_empty_gradient(place, token)
-    return _saving_gradient(place, token, _sendable(gradient))
-
-
-def _sendable(tensor):  # type: ignore[no-untyped-def]  # compiled code
-    if len(tensor.shape) == 0:
-        return ops.reshape(wide(tensor), (1,))
-    return tensor
+    return _saving_gradient(place, token, sendable(gradient))
 
 
 _tap = Tap(_tell)

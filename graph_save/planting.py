@@ -21,8 +21,9 @@ from msprobe.base.patches import Patches
 from msprobe.executors import api
 from msprobe.store.describe import reason
 
-from .planted_calls import Owners, planted, planted_optimizer, planted_root
+from .planted_calls import planted, planted_optimizer, planted_root
 from .runtime import synchronize
+from .telling import Owners
 
 _ASKED = ("_JitExecutor", "_CellGraphExecutor")
 """Whom Python asks for a graph at each call."""

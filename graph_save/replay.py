@@ -15,7 +15,7 @@ from msprobe.base.log import once
 from msprobe.store.npy import load_npy
 
 from .dumped_calls import Plan
-from .planted_calls import Listener, Value
+from .telling import Listener, Value
 
 _FILE = re.compile(r"^(?P<stem>.+)_(?P<dtype>[a-z]+[0-9]*)_(?P<number>[0-9]+)\.npy$")
 _TOLD = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")

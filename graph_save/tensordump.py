@@ -5,8 +5,8 @@ Written against the documented interface of `ops.TensorDump`; it has no kernel o
 
 import mindspore as ms
 from mindspore import Tensor, ops
-from mindspore import dtype as mstype
 
+from .operators import wide
 from .runtime import synchronize
 
 dump = ops.TensorDump()
@@ -26,13 +26,6 @@ def next_step() -> None:
     synchronize()
     dump(_NEXT_STEP, Tensor(0.0))
     synchronize()
-
-
-def wide(tensor):  # type: ignore[no-untyped-def]  # compiled code
-    """A tensor as numpy knows it."""
-    if tensor.dtype == mstype.bfloat16:
-        return ops.cast(tensor, mstype.float32)
-    return tensor
 
 
 @ms.jit_class
