@@ -1,4 +1,4 @@
-"""A step of a Cell dump where the framework's operator writes the files: which steps it writes, its end, its replay.
+"""A step of a Cell dump where the framework's operator writes the files: its end, its replay.
 
 Not run on such a device.
 """
@@ -6,9 +6,10 @@ Not run on such a device.
 import shutil
 from pathlib import Path
 
-from mindspore import Tensor, _c_expression
+from mindspore import Tensor
 
 from msprobe.base.log import once
+from msprobe.store.describe import reason
 
 from .dumped_calls import plan
 from .replay import DONE, replay, wait
@@ -20,23 +21,18 @@ from .tensordump import dump, next_step
 class Dumping:
     """The raw files of a run below `{dump_path}/tensordump`; those of a step go when they have become its dump."""
 
-    def __init__(self, dump_path: Path, steps: tuple[int, ...]) -> None:
+    def __init__(self, dump_path: Path) -> None:
         self._root = dump_path / "tensordump"
-        self._steps = steps
         self._step = 0
-        self._begun = False
 
     def begin(self) -> None:
-        """Before a graph is compiled: where its operators write, and in which steps."""
-        if self._begun:
-            return
-        self._begun = True
+        """Before a graph is compiled: where its operators write."""
         plan.folder = str(self._root)
-        if self._steps and hasattr(_c_expression, "_tensordump_set_step"):
-            _c_expression._tensordump_set_step(list(self._steps))
 
     def finish(self, listener: Listener) -> None:
-        """Wait for the step's files, tell their calls, and remove them."""
+        """Wait for the step's files and tell their calls; where no graph has our operators there are none."""
+        if not plan.arguments:
+            return
         dump(plan.path(DONE), Tensor(0.0))
         synchronize()
         step = self._root / f"step{self._step}"
@@ -46,10 +42,18 @@ class Dumping:
         for rank in ranks:
             wait(rank)
             replay(rank, plan, listener)
-        shutil.rmtree(step, ignore_errors=True)
 
     def next_step(self) -> None:
-        """Have the operator count the step."""
-        if self._begun:
+        """Have the operator count a step in which graphs may have run, and remove its files, read or not.
+
+        Steps before the first graph are not counted, here and there.
+        """
+        if not plan.arguments:
+            return
+        try:
             next_step()
+        except Exception as cause:  # a debugger never stops the training because of itself
+            what = f"the framework could not count a step of its tensor files: {reason(cause)}"
+            once(what, f"{what}; the training goes on")
+        shutil.rmtree(self._root / f"step{self._step}", ignore_errors=True)
         self._step += 1

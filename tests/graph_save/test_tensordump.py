@@ -14,7 +14,7 @@ from mindspore import Tensor, nn
 from msprobe.base.scope import Scope
 from msprobe.base.wishes import Wishes
 from msprobe.debugger import PrecisionDebugger
-from msprobe.graph_save import dumped_calls, replay
+from msprobe.graph_save import dumped_calls, dumping, replay
 from msprobe.graph_save.calls import GraphCalls
 from msprobe.graph_save.collector import Alone
 from msprobe.store.write import Writer
@@ -164,3 +164,27 @@ def test_a_step_whose_last_file_does_not_come_is_said(tmp_path, capsys):
     assert "has not written all of a step's tensors" in capsys.readouterr().err
     np.save(tmp_path / "step.done_float32_12.npy", np.zeros(()))
     assert replay.wait(tmp_path, patience=0.0)
+
+
+def test_where_no_graph_has_the_operators_a_step_asks_nothing_of_the_framework(tmp_path, monkeypatch):
+    """A PyNative training without `@jit` must neither run an operator of ours at each step nor wait for its files."""
+    monkeypatch.setattr(dumping, "plan", dumped_calls.Plan())
+    for name in ("dump", "next_step", "wait"):
+        monkeypatch.setattr(dumping, name, lambda *_: pytest.fail("asked"))
+    step = dumping.Dumping(tmp_path)
+    step.begin()
+    step.finish(None)
+    step.next_step()
+
+
+def test_files_of_a_step_that_nobody_reads_go_and_a_failure_to_count_it_is_said(tmp_path, monkeypatch, capsys):
+    def no_operator():
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr(dumping, "plan", dumped_calls.Plan(arguments={"Cell.a.A": ((), ())}))
+    monkeypatch.setattr(dumping, "next_step", no_operator)
+    for number in range(2):
+        (tmp_path / "tensordump" / f"step{number}" / "rank0").mkdir(parents=True)
+    dumping.Dumping(tmp_path).next_step()
+    assert [path.name for path in (tmp_path / "tensordump").iterdir()] == ["step1"]
+    assert "RuntimeError: no such operator" in capsys.readouterr().err
