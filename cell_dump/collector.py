@@ -11,10 +11,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 from msprobe.base.model import check_model, roots_of
 from msprobe.base.patches import Patches
-from msprobe.base.scope import Scope
-from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
-from msprobe.base.wishes import wishes_of
+from msprobe.base.wishes import scope_of, wishes_of
 from msprobe.store.home import Home
 
 from . import dispatch, jit, recompute
@@ -28,12 +26,10 @@ class Collector:
     """Collects the calls of cells (L0), of APIs (L1), or of both (mix)."""
 
     def __init__(self, settings: Settings) -> None:
-        section = settings.section
-        bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
         self._settings = settings
         self._wishes = wishes_of(settings)
         self._session: Session | None = None
-        self._scope = Scope(settings.level, bounds, patterns)
+        self._scope = scope_of(settings)
         self._patches = Patches()
         self._guards = Patches()
         self._cells = CellCalls(self._current)
@@ -109,9 +105,7 @@ class Collector:
             if self._session.cell_hooks is not None:
                 self._session.cell_hooks.detach()
             self._session.pause()
-            for pattern in self._scope.unmatched_patterns():
-                what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
-                once(f"unmatched {pattern}", what)
+            self._scope.say_unmatched()
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mindspore import Parameter, Tensor
-from mindspore.ops.primitive import PrimitiveWithInfer
 
+from msprobe.at_compile import AtCompile
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import wishes_of
@@ -26,30 +26,19 @@ _TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
 """Whether the framework tells when a whole backward has run; 2.7.0 does not."""
 
 
-class _InGraph(PrimitiveWithInfer):  # type: ignore[misc]  # the framework has no types
-    """Where Python runs, a function that gives False; where the graph compiler reads the call, the constant True.
-
-    So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run. A graph
-    that is captured from bytecode takes the same way.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("msprobe_in_graph")
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
-
-    def __infer__(self) -> dict[str, Any]:
-        once(
-            "save in a graph",
-            "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
-        )
-        return {"dtype": None, "shape": None, "value": True}
-
-    def __call__(self) -> bool:
-        return False
+def _in_graph() -> bool:
+    once(
+        "save in a graph",
+        "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
+    )
+    return True
 
 
-in_graph = _InGraph()
+in_graph = AtCompile(_in_graph, eager=False)
+"""Where Python runs, a function that gives False; where the graph compiler reads the call, the constant True.
+
+So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run.
+"""
 
 
 class Saves:

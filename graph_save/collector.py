@@ -10,9 +10,8 @@ from msprobe.base.log import once
 from msprobe.base.model import check_model, roots_of
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
-from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
-from msprobe.base.wishes import wishes_of
+from msprobe.base.wishes import scope_of, wishes_of
 from msprobe.store.home import Home
 from msprobe.store.write import Writer
 
@@ -60,18 +59,16 @@ class GraphCollector:
     """Collects the calls of cells (L0) in graphs. `open` and `shut` may alternate within a step."""
 
     def __init__(self, settings: Settings) -> None:
-        section = settings.section
-        bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
         self._settings = settings
         self._wishes = wishes_of(settings)
         mode = self._wishes.data_mode
         self._planting = Planting(mode.forward and self._wishes.values, mode.backward)
         self._compiling, self._calling = Patches(), Patches()
         self._planting.plan(self._compiling, self._calling)
-        self._scope = Scope(settings.level, bounds, patterns)
+        self._scope = scope_of(settings)
         self._calls: GraphCalls | None = None
         self._writer: Writer | None = None
-        self._dumping = Dumping(settings.dump_path, settings.step) if has_tensor_dump() else None
+        self._dumping = Dumping(settings.dump_path) if has_tensor_dump() else None
 
     @property
     def is_open(self) -> bool:
@@ -162,7 +159,8 @@ class GraphCollector:
         self._calls.flush()
         if self._writer is not None:
             self._calls.guard("step", "files", self._writer.assemble)
-            self._say_what_was_not_seen(self._calls)
+            if not self._planting.is_called_by_python:  # what is not here may stand in the dump of Python's calls
+                self._say_what_was_not_seen(self._calls)
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
@@ -197,6 +195,4 @@ class GraphCollector:
         if not calls.any and not self._planting.refused:
             what = "start(): no call of the model's cells was seen in graphs since start"
             once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")
-        for pattern in self._scope.unmatched_patterns():
-            what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
-            once(f"unmatched {pattern}", what)
+        self._scope.say_unmatched()

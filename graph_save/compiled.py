@@ -1,29 +1,11 @@
-"""Functions that the graph compiler runs itself, while it reads code: their results are constants of the graph."""
+"""What compiled code of ours knows: that it is compiled, and where in a graph it stands."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 from mindspore import Tensor, int32
-from mindspore.ops.primitive import PrimitiveWithInfer
 
-
-class AtCompile(PrimitiveWithInfer):  # type: ignore[misc]  # the framework has no types
-    """A function of constants that runs when a graph is compiled; where Python runs, a function that gives `eager`.
-
-    An exception of the function ends the compilation. A graph that is captured from bytecode takes the way of Python.
-    """
-
-    def __init__(self, function: Callable[..., Any], eager: Any = None) -> None:
-        super().__init__(f"msprobe_{getattr(function, '__name__', 'constant')}")
-        self.set_const_prim(True)
-        self.add_prim_attr("constexpr_prim", True)
-        self._function, self._eager = function, eager
-
-    def __infer__(self, *given: dict[str, Any]) -> dict[str, Any]:
-        return {"dtype": None, "shape": None, "value": self._function(*(each["value"] for each in given))}
-
-    def __call__(self, *_: Any) -> Any:
-        return self._eager
+from msprobe.at_compile import AtCompile
 
 
 def _in_graph() -> bool:

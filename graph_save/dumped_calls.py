@@ -11,7 +11,8 @@ from typing import Any
 from mindspore import Tensor
 from mindspore import dtype as mstype
 
-from .compiled import AtCompile
+from msprobe.at_compile import AtCompile
+
 from .operators import wide
 from .runtime import has_tensor_dump
 from .tensordump import GradientDump, dump

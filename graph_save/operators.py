@@ -19,7 +19,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, nn, ops
 
-from .compiled import AtCompile
+from msprobe.at_compile import AtCompile
 
 Array = np.ndarray[Any, Any]
 

@@ -10,11 +10,12 @@ from mindspore import Tensor, ops
 from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
+from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 
 from .arguments import check, refuse_data, refuse_gradient
-from .compiled import AtCompile, Places
+from .compiled import Places
 from .operators import Array, Tap, nothing, number, operator, sendable, wide
 from .runtime import has_tensor_dump, rank
 from .tensordump import GradientDump, dump

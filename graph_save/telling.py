@@ -11,7 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from mindspore import dtype as mstype
 
-from .compiled import AtCompile, Places
+from msprobe.at_compile import AtCompile
+
+from .compiled import Places
 from .operators import Array, nothing, number, operator
 
 

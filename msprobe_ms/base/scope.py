@@ -13,6 +13,7 @@ begins there.
 from threading import get_ident
 
 from .checks import shown
+from .log import once
 from .names import API_PREFIXES, parse
 
 
@@ -82,6 +83,12 @@ class Scope:
     def unmatched_patterns(self) -> tuple[str, ...]:
         """Patterns that no call has matched since this scope was made, then bounds that no call has met."""
         return self._unmatched + self._unmet
+
+    def say_unmatched(self) -> None:
+        """Say, once for each, which patterns and bounds have matched nothing."""
+        for pattern in self.unmatched_patterns():
+            what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
+            once(f"unmatched {pattern}", what)
 
     def _begin(self, name: str) -> None:
         if name == self._first:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .data_mode import DataMode
+from .scope import Scope
 from .sections import CollectSettings
 from .settings import Settings
 
@@ -27,6 +28,13 @@ class Wishes:
     def any_file(self) -> bool:
         """Whether any npy file may come."""
         return self.saves or bool(self.saved)
+
+
+def scope_of(settings: Settings) -> Scope:
+    """Which calls `scope` and `list` keep."""
+    section = settings.section
+    bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
+    return Scope(settings.level, bounds, patterns)
 
 
 def wishes_of(settings: Settings) -> Wishes:

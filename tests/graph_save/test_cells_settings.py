@@ -72,6 +72,15 @@ def run(debugger, net=None, steps=1, gradient=True, **start):
     return net
 
 
+def test_without_an_optimizer_the_dump_says_why_there_are_no_gradients_of_parameters(tmp_path):
+    run(collector(tmp_path))
+    (said,) = dump_of(tmp_path)["missing"]
+    assert (said["name"], said["part"]) == ("step", "parameters_grad")
+    assert said["cause"].startswith("no optimizer ran in a graph between start and stop")
+    run(collector(tmp_path, name="forward"), gradient=False)
+    assert "missing" not in dump_of(tmp_path, name="forward"), "no backward, no gradients to miss"
+
+
 @pytest.mark.parametrize(
     ("modes", "parts"),
     [

@@ -228,6 +228,15 @@ def test_where_the_split_is_asked_for_graphs_have_a_tree_of_their_own(tmp_path):
     assert construct["Cell.inner.b.Dense.backward.0"] == "Cell.inner.Inner.backward.0"
 
 
+def test_where_trees_are_split_a_pattern_of_the_other_one_is_no_complaint(tmp_path, capsys):
+    ms.set_context(mode=ms.PYNATIVE_MODE)
+    config = tmp_path / "config.json"
+    text = {"dump_path": "unused", "jit_cells": "split", "statistics": {"list": ["first.Dense"]}}
+    config.write_text(json.dumps(text))
+    train(Outer(JitInner()), tmp_path / "dump", steps=1, config=str(config))
+    assert "has matched no call" not in capsys.readouterr().err
+
+
 def test_jit_code_that_was_compiled_in_a_step_before_is_recorded(tmp_path):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     train(Outer(JitInner()), tmp_path / "dump", steps=3, step=[2])

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
+from msprobe.at_compile import AtCompile
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.graph_save import planted_save, runtime, tensordump
 from msprobe.graph_save import save as saving
-from msprobe.graph_save.compiled import AtCompile
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
 
 NUMPY_TYPES = [

@@ -8,7 +8,7 @@ import pytest
 FLOORS = [
     ["msprobe.base"],
     ["msprobe.store"],
-    ["msprobe.mapping", "msprobe.executors"],
+    ["msprobe.mapping", "msprobe.executors", "msprobe.at_compile"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
     ["msprobe.collecting"],
     ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],
@@ -27,6 +27,7 @@ DOORS = {
         "msprobe.cell_dump",
         "msprobe.graph_save",
         "msprobe.executors",
+        "msprobe.at_compile",
         "msprobe.collecting",
         "msprobe.debugger",
         "msprobe.callbacks",
