@@ -1,6 +1,8 @@
 """A JSON object on disk, read without trust."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,25 @@ from msprobe.base.log import logger
 from . import layout
 
 
+def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
+    """Whether half of a surrogate pair may stand alone in a JSON text."""
+    return text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0
+
+
+def with_whole_characters(made: Any) -> Any:
+    """Half a surrogate pair is a text that cannot be written anywhere; here each becomes a question mark."""
+    return json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace").decode())
+
+
 def json_object(file: Path) -> dict[str, Any]:
     """The JSON object in a file; DumpError with the place where it is broken."""
     try:
+        if not stat.S_ISREG(os.stat(file).st_mode):  # opening a pipe would wait for ever
+            raise DumpError(f"{file}: cannot be read (it is no plain file); check the path")
         text = file.read_bytes().decode("utf-8-sig")
         made = json.loads(text)
-        if "\\ud" in text or "\\uD" in text:
-            # Half a surrogate pair is a text that cannot be written anywhere; it becomes a question mark here.
-            made = json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace"))
+        if may_have_halves(text):
+            made = with_whole_characters(made)
     except OSError as err:
         raise DumpError(f"{file}: cannot be read ({err.strerror}); check the path and its permissions") from err
     except json.JSONDecodeError as err:

@@ -1,53 +1,99 @@
-"""From the entry of one call to its records: the nested lists and objects of a dump become rows.
+"""From the entry of one call to its rows: the nested lists and objects of a dump become columns.
 
 What has a wrong type inside a record counts as absent; it is a foreign file, and one bad number must not cost the
-other ten thousand records.
+other ten thousand records. No `Record` is made on the way: a row costs little more than a microsecond.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
 
-from .record import Gradient, Number, Part, Record, Statistics
+from .columns import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, Rows, row_name
+from .record import Number, Statistics
 
 # Collectors cut at 50. Whatever nests much deeper is no dump, and would exhaust the stack of whoever walks it.
 _DEEPEST = 100
 
+# No array has more; a product of lengths that are made up could not even become a float.
+_MOST_ELEMENTS = (1 << 63) - 1
+
+_INPUT, _PARAMETERS, _OUTPUT, _PARAMETERS_GRAD, _DEBUG = range(len(PARTS))
+_ONE = [bytes((part,)) for part in range(len(PARTS))]
 # In row order. An entry of a backward call has `input` where a forward call has its arguments.
-_PARTS: tuple[tuple[str, Part], ...] = (
-    ("input_args", "input"),
-    ("input_kwargs", "input"),
-    ("input", "input"),
-    ("parameters", "parameters"),
-    ("output", "output"),
+_TREES = (
+    ("input_args", _INPUT),
+    ("input_kwargs", _INPUT),
+    ("input", _INPUT),
+    ("parameters", _PARAMETERS),
+    ("output", _OUTPUT),
 )
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
+# A tensor that has these and no key more says nothing else.
+_PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
 # Placeholders of the other tool, left over where it died before it resolved them.
 _UNRESOLVED = "tensor_stat_index"
-_GRADIENTS = get_args(Gradient)
-_TENSOR_SUFFIXES = (".npy", ".pt")
 
 
-def records(call: str, entry: Any) -> tuple[Record, ...]:
-    """The records of a call in row order; DumpError where the entry is no object or is nested without end."""
-    found: list[Record] = []
-    kind = parse(call).kind
-    if kind == "debug":
-        _walk(entry, call, "debug", (), found)
-        return tuple(found)
-    if type(entry) is not dict:
-        raise DumpError(f"{call}: its entry is no object; the file is damaged or no dump")
-    if kind == "parameters_grad" or ".parameters_grad" in call:
-        for name, leaves in _gradients(entry):
-            _walk(leaves, f"{call}.{name}", "parameters_grad", (name,), found)
-        return tuple(found)
-    for key, part in _PARTS:
-        tree = entry.get(key)
-        if tree is not None:
-            _walk(tree, f"{call}.{part}", part, (), found)
-    return tuple(found)
+class Leaves:
+    """Takes entry after entry of a dump, and gives the columns of them all.
+
+    `missing` has the parts that an entry says could not be collected, and `recomputed` the second runs of recomputed
+    cells, both by the place of the call.
+    """
+
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._walk = _walker(self._rows)
+        self.missing: dict[int, list[str]] = {}
+        self.recomputed: set[int] = set()
+
+    def add(self, call: str, entry: Any) -> None:
+        """Add a call with its rows; DumpError where its entry is no object or is nested without end."""
+        self._rows.call(call)
+        if call.endswith(".debug") and parse(call).kind == "debug":
+            self._tree(entry, _DEBUG)
+        elif type(entry) is not dict:
+            raise DumpError(f"{call}: its entry is no object; the file is damaged or no dump")
+        elif ".parameters_grad" in call:
+            for name, leaves in _gradients(entry):
+                self._tree(leaves, _PARAMETERS_GRAD, (name,))
+        else:
+            for key, part in _TREES:
+                if key in entry and (tree := entry[key]) is not None:
+                    self._tree(tree, part)
+        if type(entry) is dict:
+            if type(missing := entry.get("missing")) is list:
+                self.missing[len(self._rows.names) - 1] = [part for part in missing if type(part) is str]
+            if entry.get("is_recompute") is True:
+                self.recomputed.add(len(self._rows.names) - 1)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the calls so far."""
+        return self._rows.names
+
+    def columns(self) -> Columns:
+        """The columns of all entries; nothing is added afterwards."""
+        return self._rows.columns()
+
+    def _tree(self, tree: Any, part: int, path: tuple[str, ...] = ()) -> None:
+        parts, paths = self._rows.part, self._rows.path
+        try:
+            self._walk(tree, self._rows.path_number(path), len(path))
+        except _TooDeep as err:
+            name = row_name(self._rows.names[-1], part, err.path)
+            raise DumpError(
+                f"{name[:200]}...: is nested deeper than {_DEEPEST} levels; no collector writes that"
+            ) from None
+        parts += _ONE[part] * (len(paths) - len(parts))
+
+
+class _TooDeep(Exception):
+    def __init__(self, path: tuple[str, ...]) -> None:
+        self.path = path
 
 
 def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -63,57 +109,118 @@ def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _walk(node: Any, name: str, part: Part, path: tuple[str, ...], found: list[Record]) -> None:
-    kind = type(node)
-    if kind is dict:
-        if type(node.get("type")) is str:
-            found.append(_leaf(node, name, part, path))
+def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
+    """What adds a tree to the rows, given the tree, the number of its path, and how deep it stands.
+
+    A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors like most are
+    added here; for all others there is `_Rare`.
+    """
+    rare, looks, row_paths = _Rare(rows), rows.looks, rows.path
+    add_kind, add_path, add_look = rows.kind.append, rows.path.append, rows.look.append
+    add_max, add_min, add_mean, add_norm = rows.max.append, rows.min.append, rows.mean.append, rows.norm.append
+    children: dict[int, dict[Any, int]] = {}  # path -> key -> path
+
+    def is_tensor_like_most(node: dict[str, Any], path: int) -> bool:
+        """Whether a leaf was added; False for one that is not like most."""
+        try:
+            kind, dtype, shape = node["type"], node["dtype"], node["shape"]
+            top, bottom, mean, norm = node["Max"], node["Min"], node["Mean"], node["Norm"]
+        except KeyError:
+            return False
+        if not (type(top) is type(bottom) is type(mean) is type(norm) is float) or type(dtype) is not str:
+            return False
+        if type(shape) is not list:
+            return False
+        for n in shape:
+            if type(n) is not int or n < 0:
+                return False
+        if len(node) != _PLAIN:
+            if "value" in node or _UNRESOLVED in node:
+                return False
+            rare.words(node, len(row_paths))
+        key = (kind, dtype, tuple(shape))
+        if key not in looks:
+            if math.prod(shape) > _MOST_ELEMENTS:
+                return False
+            looks[key] = len(looks)
+        add_kind(TENSOR)
+        add_path(path)
+        add_look(looks[key])
+        add_max(top)
+        add_min(bottom)
+        add_mean(mean)
+        add_norm(norm)
+        return True
+
+    def walk(node: Any, path: int, depth: int) -> None:
+        items: Iterable[tuple[Any, Any]]
+        kind = type(node)
+        if kind is dict:
+            if type(node.get("type")) is str:
+                if not is_tensor_like_most(node, path):
+                    rare.leaf(node, path)
+                return
+            items = node.items()
+        elif kind is list:
+            items = enumerate(node)
+        else:
+            rare.scalar(node, path)
             return
-        children = node.items()
-    elif kind is list:
-        children = enumerate(node)
-    elif node is None:
-        found.append(Record(name, part, path, "null", ""))
-        return
-    else:
-        found.append(Record(name, part, path, "value", kind.__name__, value=node))
-        return
-    if len(path) >= _DEEPEST:
-        raise DumpError(f"{name[:200]}...: is nested deeper than {_DEEPEST} levels; no collector writes that")
-    for key, child in children:
-        _walk(child, f"{name}.{key}", part, (*path, str(key)), found)
+        if depth >= _DEEPEST:
+            raise _TooDeep(rows.paths[path])
+        known = children.setdefault(path, {})
+        for key, child in items:
+            number = known.get(key)
+            if number is None:
+                number = known[key] = rows.path_number((*rows.paths[path], str(key)))
+            walk(child, number, depth + 1)
+
+    return walk
 
 
-def _leaf(node: dict[str, Any], name: str, part: Part, path: tuple[str, ...]) -> Record:
-    kind: str = node["type"]
-    digest = node.get("md5")
-    file = node.get("data_name")
-    if type(digest) is not str:
-        digest = ""
-    if type(file) is not str:
-        file = ""
-    elif file.endswith(_TENSOR_SUFFIXES):
-        name = file[: file.rindex(".")]
-    if "value" in node or not ("shape" in node or "dtype" in node):
-        return Record(name, part, path, "value", kind, value=_value(node), digest=digest, file=file)
-    dtype = node.get("dtype")
-    gradient = node.get("gradient", "own")
-    source = node.get("from", "")
-    return Record(
-        name,
-        part,
-        path,
-        "tensor",
-        kind,
-        dtype if type(dtype) is str else "",
-        _shape(node.get("shape")),
-        _statistics(node),
-        None,
-        digest,
-        file,
-        gradient if gradient in _GRADIENTS else "own",
-        source if type(source) is str else "",
-    )
+class _Rare:
+    """Adds the rows that are not like most: whatever is no tensor, and tensors with odd statistics or shape."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._sources: dict[str, str] = {}  # each text once, however many rows have it
+
+    def scalar(self, value: Any, path: int) -> None:
+        """None, or a value that stands there without its type."""
+        if value is None:
+            self._rows.row(NULL, path, ("", "", None), None)
+        else:
+            self._rows.values[len(self._rows.path)] = value
+            self._rows.row(VALUE, path, (type(value).__name__, "", None), None)
+
+    def leaf(self, node: dict[str, Any], path: int) -> None:
+        """An object that says its type."""
+        row = len(self._rows.path)
+        if "value" in node or not ("shape" in node or "dtype" in node):
+            self._rows.values[row] = _value(node)
+            self._files(node, row)
+            self._rows.row(VALUE, path, (node["type"], "", None), None)
+            return
+        self.words(node, row)
+        dtype = node.get("dtype")
+        look = node["type"], dtype if type(dtype) is str else "", _shape(node.get("shape"))
+        self._rows.row(TENSOR, path, look, _statistics(node))
+
+    def words(self, node: dict[str, Any], row: int) -> None:
+        """What only some tensors have, for the row that is added next."""
+        self._files(node, row)
+        gradient, source = node.get("gradient"), node.get("from")
+        if gradient is not None and gradient in GRADIENTS:
+            self._rows.gradient[row] = GRADIENTS.index(gradient)
+        if source and type(source) is str:
+            self._rows.source[row] = self._sources.setdefault(source, source)
+
+    def _files(self, node: dict[str, Any], row: int) -> None:
+        digest, file = node.get("md5"), node.get("data_name")
+        if digest and type(digest) is str:
+            self._rows.digest[row] = digest
+        if file and type(file) is str:
+            self._rows.file[row] = file
 
 
 def _value(node: dict[str, Any]) -> Any:
@@ -133,7 +240,7 @@ def _shape(shape: Any) -> tuple[int, ...] | None:
     for n in shape:
         if type(n) is not int or n < 0:
             return None
-    return tuple(shape)
+    return tuple(shape) if math.prod(shape) <= _MOST_ELEMENTS else None
 
 
 def _statistics(node: dict[str, Any]) -> Statistics | None:

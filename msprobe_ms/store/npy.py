@@ -3,6 +3,8 @@
 import io
 import math
 import os
+import stat
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +27,8 @@ _KINDS = "?buifc"
 
 _HEADER_SIZE = 128
 _BLOCK = 1 << 17  # elements of bfloat16 that are widened at once
+
+_SMALL = 1 << 16  # bytes: up to that a file is read whole
 
 # Longer headers are no header of a plain array; numpy draws the same line since 1.24.
 _HEADER_LIMIT = 10_000
@@ -120,16 +124,78 @@ def examine(path: Path) -> Header:
 def load_npy(path: Path) -> Array:
     """Read an npy; DumpError when it is missing, cut short, or holds anything else than numbers."""
     with _open(path) as file:
-        header = _examine(path, file)
+        return _read(path, file, _examine(path, file))
+
+
+def _read(path: Path, file: BinaryIO, header: Header) -> Array:
+    try:
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        read = file.readinto(_bytes(flat))  # type: ignore[attr-defined]  # a file that was opened for reading has it
+    except (OSError, MemoryError) as err:
+        raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
+    if read != flat.nbytes:
+        raise DumpError(f"{path}: was cut short while it was read; collect this step again")
+    try:
+        return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
+    except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
+        raise DumpError(f"{path}: numpy makes no array of its shape ({err}); collect this step again") from err
+
+
+class NpyFile:
+    """An npy file whose elements lie in C order, read piece by piece into one buffer: memory does not grow with it.
+
+    It is open as long as this object is there. (Not a memory map: its pages would count as this process's memory, and a
+    file that is cut while it is mapped kills the process.)
+    """
+
+    def __init__(self, path: Path, header: Header, number: int) -> None:
+        """`number` is a file descriptor, which this object closes."""
+        self.path = path
+        self.dtype = header.dtype
+        self.shape = header.shape
+        self.size = math.prod(header.shape)
+        self._offset = header.offset
+        self._number = number
+        self._buffer = np.empty(0, header.dtype)
+
+    def part(self, start: int, stop: int) -> Array:
+        """The elements [start, stop) of the flat array, until the next part is asked for; DumpError where they lack."""
+        if stop - start > self._buffer.size:
+            self._buffer = np.empty(stop - start, self.dtype)
+        found = self._buffer[: stop - start]
+        rest, at = _bytes(found), self._offset + start * self.dtype.itemsize
         try:
-            flat = np.fromfile(file, header.dtype, math.prod(header.shape))
-        except (OSError, MemoryError) as err:
-            raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
-    return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
+            while rest and (read := os.preadv(self._number, [rest], at)):
+                rest, at = rest[read:], at + read
+        except OSError as err:
+            raise DumpError(f"{self.path}: cannot be read ({err}); check the disk") from err
+        if rest:
+            raise DumpError(f"{self.path}: was cut short while it was read; collect this step again")
+        return found
+
+    def __del__(self) -> None:
+        os.close(self._number)
+
+
+def open_npy(path: Path) -> Array | NpyFile:
+    """An npy to be read once: an array where it is small or in Fortran order, else an open file.
+
+    Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
+    """
+    with _open(path) as file:
+        header = _examine(path, file)
+        if header.fortran_order or math.prod(header.shape) * header.dtype.itemsize <= _SMALL:
+            return _read(path, file, header)
+        try:
+            return NpyFile(path, header, os.dup(file.fileno()))
+        except OSError as err:
+            raise DumpError(f"{path}: the tensor cannot be opened ({err}); close other files") from err
 
 
 def _open(path: Path) -> BinaryIO:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
         return open(path, "rb")
     except FileNotFoundError:
         raise DumpError(f"{path}: the tensor is missing; copy dump_tensor_data beside its dump.json") from None
@@ -145,14 +211,12 @@ def _examine(path: Path, file: BinaryIO) -> Header:
         length = int.from_bytes(file.read(width), "little")
         if length > _HEADER_LIMIT:
             raise ValueError(f"its header claims {length} bytes")
-        file.seek(-width, os.SEEK_CUR)
-        reader = _format.read_array_header_1_0 if width == 2 else _format.read_array_header_2_0
-        shape, fortran_order, dtype = reader(file)
+        shape, fortran_order, dtype = _parse(width, file.read(length))
     except Exception as err:  # the header is foreign text, and numpy parses it: whatever that raises says "not an npy"
         raise DumpError(f"{path}: not a readable npy file ({err}); collect this step again") from err
     if dtype.hasobject or dtype.kind not in _KINDS:
         raise DumpError(f"{path}: holds {dtype}, not numbers; such a file is never opened, store plain arrays instead")
-    if any(n < 0 for n in shape):
+    if any(type(n) is not int or n < 0 for n in shape):
         raise DumpError(f"{path}: its header says shape {shape}; collect this step again")
     offset = file.tell()
     promised = offset + math.prod(shape) * dtype.itemsize
@@ -162,3 +226,13 @@ def _examine(path: Path, file: BinaryIO) -> Header:
             "collect this step again"
         )
     return Header(dtype, tuple(shape), fortran_order, offset)
+
+
+@lru_cache(maxsize=1024)
+def _parse(width: int, header: bytes) -> tuple[tuple[int, ...], bool, Dtype]:
+    """Shape, order and dtype; tensors of one shape have one header, and numpy takes its time over each."""
+    reader = _format.read_array_header_1_0 if width == 2 else _format.read_array_header_2_0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a header that Python 2 wrote, or with odd escapes: it is read, or refused
+        found: tuple[tuple[int, ...], bool, Dtype] = reader(io.BytesIO(len(header).to_bytes(width, "little") + header))
+    return found

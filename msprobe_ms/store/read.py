@@ -17,10 +17,13 @@ from msprobe.base.log import logger
 
 from . import layout
 from .beside import enclosing, stacks
+from .columns import Calls
 from .document import json_object, json_object_or_empty
+from .entries import NotPlainError, stream
 from .find import find
-from .leaves import records
-from .record import Call, Dump, Record
+from .folders import is_file
+from .leaves import Leaves
+from .record import Dump, Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,71 +65,113 @@ def _without_collector() -> Iterator[None]:
 
 
 def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
-    text = json_object(file)
-    version = _version(text, file)
-    data = text.get("data")
-    if not isinstance(data, dict):
-        raise DumpError(f"{file}: has no object `data`; this is no dump, give the dump.json of a collected step")
-    task = _text(text, "task")
-    if task == "structure" and not structure:
-        raise DumpError(
-            f"{file}: was collected with task `structure` and holds no records; collect again with task `statistics` "
-            "or `tensor`"
-        )
+    text, leaves = _contents(file, structure)
     folder = file.parent
     construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
     frames = stacks(json_object(Path(stack)) if stack else json_object_or_empty(folder / layout.STACK))
+    construct, frames = _with_texts_of(leaves.names, construct, frames)
     missing, gaps = _missing(text)
-    calls = tuple(_calls(file, data, construct, frames, gaps))
+    calls = _calls(leaves, construct, frames, gaps)
     run = text.get("run")
     run = run if isinstance(run, dict) else {}
     return Dump(
         where=str(file),
         folder=str(folder),
-        task=task,
+        task=_text(text, "task"),
         level=_text(text, "level"),
         framework=_text(text, "framework") or _framework(calls),
         calls=calls,
         construct=construct,
         step=_index(run.get("step"), layout.step_number(folder.absolute().parent.name)),
         rank=_index(run.get("rank"), layout.rank_number(folder.absolute().name)),
-        format_version=version,
+        format_version=_version(text, file),
         missing=missing,
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
     )
 
 
+def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
+    """What stands beside `data`, and the rows of `data`; entry by entry where that is possible."""
+    leaves = Leaves()
+    try:
+        text = stream(file, leaves.add)
+    except (NotPlainError, DumpError):
+        return _whole(file, structure)
+    if len(set(leaves.names)) < len(leaves.names):  # of two with one name only the last counts
+        return _whole(file, structure)
+    _check(file, text, structure)
+    return text, leaves
+
+
+def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
+    """The same from the parsed whole: DumpError with what is wrong with it."""
+    text = json_object(file)
+    data = text.pop("data", None)
+    _check(file, text, structure, has_data=type(data) is dict)
+    leaves = Leaves()
+    try:
+        for name, entry in data.items():
+            leaves.add(name, entry)
+    except DumpError as err:
+        raise DumpError(f"{file}: {err}") from None
+    return text, leaves
+
+
+def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = True) -> None:
+    _version(text, file)
+    if not has_data:
+        raise DumpError(f"{file}: has no object `data`; this is no dump, give the dump.json of a collected step")
+    if _text(text, "task") == "structure" and not structure:
+        raise DumpError(
+            f"{file}: was collected with task `structure` and holds no records; collect again with task `statistics` "
+            "or `tensor`"
+        )
+
+
 def load_tensor(dump: Dump, record: Record) -> "np.ndarray[Any, Any]":
     """The tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or elsewhere."""
-    from .npy import load_npy  # here: statistics are read without numpy, whose import takes 0.2 s
+    path = tensor_path(dump, record)
+    if not dump.tensors and path.suffix != ".pt":
+        from .kernel_npy import load
 
-    return load_npy(tensor_path(dump, record))
+        return load(path).array
+    return load_file(path)
+
+
+def load_file(path: Path) -> "np.ndarray[Any, Any]":
+    """The tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken."""
+    # Here: statistics are read without numpy, whose import takes 0.2 s.
+    if path.suffix == ".pt":
+        from .pt import load_pt
+
+        return load_pt(path)
+    from .npy import load_npy
+
+    return load_npy(path)
 
 
 def tensor_path(dump: Dump, record: Record) -> Path:
     """Where a record's tensor is; DumpError when it has none, or one that is not opened.
 
-    Only npy files in the dump's own folder are opened, whatever the dump names.
+    Only files in the dump's own folder are opened, whatever the dump names.
     """
     name = record.file
     if not name:
         raise DumpError(f"{dump.where}: {record.name} has no tensor; collect with task `tensor` to compare elements")
     try:
-        return tensor_file(dump.folder, name)
+        return tensor_file(dump.folder, name, dump.tensors)
     except DumpError as err:
         raise DumpError(f"{dump.where}: {record.name}: {err}") from None
 
 
-def tensor_file(dump: str | Path, name: str) -> Path:
-    """Where the file `name` of a dump's folder is; DumpError where it is not opened."""
-    folder = os.path.join(dump, layout.TENSORS)
+def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> Path:
+    """Where the file `name` of a dump's folder is; DumpError where it is not opened. `tensors` as in `Dump`."""
+    folder = os.path.join(dump, tensors)
     path = os.path.join(folder, name)
-    if name.endswith(".pt"):
-        raise DumpError(
-            f"{path}: is a pickle of torch, which can run code and is never opened; collect with this tool, or store "
-            "it with numpy.save and name the npy in dump.json"
-        )
-    if name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
+    if not tensors:
+        if not _lies_below(folder, name):
+            raise DumpError(f"its file {name!r} is outside {folder}, or no plain file there; not opened")
+    elif name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
         raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; not opened")
     return Path(path)
 
@@ -134,6 +179,19 @@ def tensor_file(dump: str | Path, name: str) -> Path:
 def _stays_in(path: str, folder: str) -> bool:
     """Whether what `path` is, or links to, lies in `folder`; the folder itself may be a link to a larger disk."""
     return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == os.path.realpath(folder)
+
+
+def _lies_below(folder: str, name: str) -> bool:
+    """Whether a relative path stays below `folder`, through no link, and leads to no pipe or device."""
+    parts = name.split("/")
+    if "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
+        return False
+    path = folder
+    for part in parts:
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            return False
+    return is_file(Path(path)) or not os.path.lexists(path)
 
 
 def _version(text: dict[str, Any], file: Path) -> int:
@@ -148,29 +206,31 @@ def _version(text: dict[str, Any], file: Path) -> int:
 
 
 def _calls(
-    file: Path,
-    data: dict[str, Any],
+    leaves: Leaves,
     construct: dict[str, str | None],
     frames: dict[str, tuple[str, ...]],
     gaps: dict[str, list[str]],
-) -> list[Call]:
-    made = []
-    for name, entry in data.items():
-        try:
-            found = records(name, entry)
-        except DumpError as err:
-            raise DumpError(f"{file}: {err}") from None
-        flags = entry if isinstance(entry, dict) else {}
-        missing = flags.get("missing")
-        parts = [part for part in missing if type(part) is str] if type(missing) is list else []
+) -> Calls:
+    columns, missing = leaves.columns(), leaves.missing
+    for place, name in enumerate(columns.names) if gaps else ():
         if name in gaps:
-            parts += [part for part in gaps[name] if part not in parts]
-        made.append(
-            Call(
-                name, found, construct.get(name), frames.get(name, ()), tuple(parts), flags.get("is_recompute") is True
-            )
-        )
-    return made
+            own = missing.get(place, [])
+            missing[place] = own + [part for part in gaps[name] if part not in own]
+    told = {place: tuple(parts) for place, parts in missing.items() if parts}
+    return Calls(columns, construct, frames, told, frozenset(leaves.recomputed))
+
+
+def _with_texts_of(
+    names: list[str], construct: dict[str, str | None], frames: dict[str, tuple[str, ...]]
+) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]]]:
+    """The same maps with each name kept once in memory: names are a quarter of a dump."""
+    once: dict[str | None, str] = {name: name for name in names}
+    for name in construct:
+        once.setdefault(name, name)
+    return (
+        {once[name]: once.get(parent, parent) for name, parent in construct.items()},
+        {once.get(name, name): stack for name, stack in frames.items()},
+    )
 
 
 def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]]]:
@@ -192,14 +252,15 @@ def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]
     return tuple(said), gaps
 
 
-def _framework(calls: tuple[Call, ...]) -> str:
+def _framework(calls: Calls) -> str:
     """The framework that the first tensor names, for dumps that do not say theirs."""
-    for call in calls:
-        for record in call.records:
-            for word, framework in (("mindspore", "mindspore"), ("torch", "pytorch")):
-                if record.type.startswith(word):
-                    return framework
-    return ""
+    columns = calls.columns
+    known = {}
+    for number, (kind, _, _) in enumerate(columns.looks):
+        for word, framework in (("mindspore", "mindspore"), ("torch", "pytorch")):
+            if kind.startswith(word):
+                known[number] = framework
+    return next((known[look] for look in columns.look if look in known), "")
 
 
 def _text(text: dict[str, Any], key: str) -> str:

@@ -3,10 +3,18 @@
 These are what the reader gives and the comparison takes; no dictionary with magic keys goes past the reader.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from .layout import TENSORS
+
+if TYPE_CHECKING:
+    from .columns import Columns
 
 Part = Literal["input", "parameters", "output", "parameters_grad", "debug"]
+Kind = Literal["tensor", "value", "null"]
 Gradient = Literal["own", "accumulated", "unavailable"]
 Number = int | float | bool | None
 
@@ -40,7 +48,7 @@ class Record:
     name: str
     part: Part
     path: tuple[str, ...]
-    kind: Literal["tensor", "value", "null"]
+    kind: Kind
     type: str
     dtype: str = ""
     shape: tuple[int, ...] | None = None
@@ -73,8 +81,11 @@ class Call:
 class Dump:
     """One step of one rank, read. `where` is the path for messages; `missing` says what could not be collected at all.
 
+    `calls` of a dump that was read are made of its columns one by one when they are asked for, and not kept.
     `construct` maps every executed call's name to its parent, also of calls that were not collected. `unfinished` says
     why calls may be missing at the end (the process still writes, or died); empty for a dump that was closed.
+    `tensors` is the folder, below `folder`, that holds the files of the records, by their bare names; empty for files
+    of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it.
     """
 
     where: str
@@ -82,10 +93,18 @@ class Dump:
     task: str
     level: str
     framework: str
-    calls: tuple[Call, ...]
+    calls: Sequence[Call]
     construct: dict[str, str | None] = field(default_factory=dict)
     step: int | None = None
     rank: int | None = None
     format_version: int = 0
     missing: tuple[str, ...] = ()
     unfinished: str = ""
+    tensors: str = TENSORS
+
+    @cached_property
+    def columns(self) -> "Columns":
+        """All records as columns: those behind `calls`, or made of them where they are plain ones."""
+        from .columns import Calls, columns_of  # here: columns are made of what this file describes
+
+        return self.calls.columns if isinstance(self.calls, Calls) else columns_of(self.calls)

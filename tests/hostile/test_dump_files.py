@@ -284,11 +284,15 @@ def test_an_array_of_no_numbers_is_not_opened(dump, dtype):
     assert "not numbers" in refused(dump)
 
 
-def test_a_tensor_of_torch_is_not_opened(spoil):
+@pytest.mark.parametrize("protocol", [0, 4])
+def test_a_pickle_under_the_name_of_a_tensor_of_torch_is_not_opened(spoil, tmp_path, monkeypatch, protocol):
     def change(text):
         text["data"][NAME]["input_args"][0]["data_name"] = "x.pt"
 
-    assert "is a pickle of torch, which can run code" in refused(spoil(change))
+    monkeypatch.chdir(tmp_path)
+    (spoil(change) / "dump_tensor_data" / "x.pt").write_bytes(pickle.dumps(Bomb(), protocol))
+    assert "is a bare pickle, which is never opened" in refused(spoil(change))
+    assert not (tmp_path / "opened").exists()
 
 
 def npy(header, body=b"", version=1):

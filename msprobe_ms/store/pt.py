@@ -1,0 +1,125 @@
+"""One tensor in one file of `torch.save`, read without trusting it.
+
+Such a file is a zip archive with a pickle in it, and a pickle can name any function to be called. So torch opens it,
+with `weights_only=True`, which lets it call what makes tensors and nothing else, and only what then turns out to be one
+tensor is taken. What the archive claims of sizes is checked before torch sees it.
+"""
+
+import os
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msprobe.base.errors import DumpError
+
+from .layout import TENSORS
+from .npy import Array
+
+# Before 2.6 a crafted file ran code in spite of `weights_only` (CVE-2025-32434).
+_SAFE = (2, 6)
+
+# A tensor may be a view that repeats its elements: so many bytes it may have, however few its file holds.
+_REPEATED = 1 << 30
+
+
+def load_pt(path: Path) -> Array:
+    """The tensor in a file of `torch.save`; bfloat16, and floats of 8 bits, are widened to float32, which is exact.
+
+    DumpError where it is missing, damaged, holds anything else than one plain tensor, claims more than it holds, or
+    where torch is not installed or too old to open a foreign file.
+    """
+    with _open(path) as file:
+        size = _examine(path, file)
+        torch = _torch(path)
+        try:
+            found = torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "not a tensor"
+            raise DumpError(
+                f"{path}: is not opened by torch ({_first_line(err)}); collect this step again, or store the tensor "
+                "with numpy.save"
+            ) from err
+    return _array(path, torch, found, size)
+
+
+def examine_pt(path: Path) -> None:
+    """Check, without torch, that a file is a whole archive of `torch.save`; DumpError otherwise."""
+    with _open(path) as file:
+        _examine(path, file)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise DumpError(f"{path}: the tensor is missing; copy {TENSORS} beside its dump.json") from None
+    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
+        raise DumpError(f"{path}: the tensor cannot be opened ({err}); check the path and its permissions") from err
+
+
+def _examine(path: Path, file: BinaryIO) -> int:
+    """The file's size in bytes, after a look at the archive's table of contents."""
+    size = os.fstat(file.fileno()).st_size
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except Exception as err:  # foreign bytes, which zipfile parses: whatever that raises says "no archive"
+        raise DumpError(
+            f"{path}: not a readable file of torch.save ({err}); it was not finished or was damaged, or is a bare "
+            "pickle, which is never opened; collect this step again"
+        ) from err
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members) or size < sum(
+        m.file_size for m in members
+    ):
+        raise DumpError(f"{path}: its archive claims more than the file's {size} bytes; collect this step again")
+    file.seek(0)
+    return size
+
+
+def _torch(path: Path) -> Any:
+    try:
+        import torch  # here and nowhere else: everything but these files is read without it
+    except (ImportError, OSError) as err:  # OSError: one of its libraries is missing
+        raise DumpError(
+            f"{path}: is a tensor of torch, which is not installed here ({_first_line(err)}); run "
+            "`pip install 'msprobe-ms[torch]'`, or store the tensors with numpy.save"
+        ) from err
+    told = [int(number) for number in str(torch.__version__).split("+")[0].split(".")[:2]]
+    if tuple(told) < _SAFE:
+        raise DumpError(
+            f"{path}: is not opened, because torch {torch.__version__} does not open foreign files safely; install "
+            f"torch {'.'.join(map(str, _SAFE))} or newer"
+        )
+    return torch
+
+
+def _array(path: Path, torch: Any, found: Any, size: int) -> Array:
+    if not isinstance(found, torch.Tensor):
+        raise DumpError(
+            f"{path}: holds a {type(found).__name__}, not one tensor; store each tensor in a file of its own"
+        )
+    tensor = found.detach()
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        raise DumpError(
+            f"{path}: holds a tensor without plain elements ({tensor.layout}, {tensor.dtype}, {tensor.device.type}); "
+            "store a dense one"
+        )
+    claimed = tensor.numel() * tensor.element_size()
+    if claimed > max(size, _REPEATED):
+        raise DumpError(f"{path}: claims a tensor of {claimed} bytes in a file of {size}; collect this step again")
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.float()
+    if tensor.dtype == torch.complex32:
+        tensor = tensor.to(torch.complex64)
+    try:
+        array: Array = tensor.resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as err:
+        raise DumpError(f"{path}: numpy has no {tensor.dtype} ({_first_line(err)}); store it as another dtype") from err
+    return array
+
+
+def _first_line(err: BaseException) -> str:
+    said = str(err).strip().splitlines()
+    return said[0] if said else type(err).__name__
