@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msprobe.base.log import logger
 from msprobe.store.document import json_object_or_empty
+from msprobe.store.kernel_folders import GRAPHS, METADATA, ORDERS
 
 from .flow import Flow
-from .raw import GRAPHS, METADATA, ORDERS
 from .told import Told, read_told
 from .trace import read_trace
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from msprobe.base.files import make_folder, safe_name
 from msprobe.store import layout
+from msprobe.store.kernel_executions import executions
+from msprobe.store.kernel_files import Content
+from msprobe.store.kernel_value import IO, PARAMETER, key
 from msprobe.store.write import Writer
 
 from .beside import Beside
 from .entry import entry, kernel
-from .execution import executions
 from .flow import Lines
 from .names import full_names, stems
-from .raw import Content
 from .story import Scene, Story, absent, runs_of_graphs
 from .tensors import Measured, measure
-from .value import IO, PARAMETER, key
 
 _AHEAD = 64  # executions whose values are measured while those before are written
 

@@ -1,17 +1,17 @@
 """An execution with its measured values becomes an entry of dump.json (`docs/format.md`, page 7)."""
 
-import math
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msprobe.base.statistic import Statistic
+from msprobe.store.kernel_executions import Execution
+from msprobe.store.kernel_statistics import extreme
+from msprobe.store.kernel_value import IO, Value
 
-from .execution import Execution
 from .flow import Argument
 from .names import is_gradient
 from .tensors import Measured
-from .value import IO, Value
 
 Group = Literal["input", "output", "in_place", "unread"]
 
@@ -137,7 +137,7 @@ def _record(measured: Measured) -> dict[str, Any] | None:
         record |= _statistics(measured.statistic)
     elif measured.row is not None:
         row = measured.row
-        found = {"Max": _extreme(row.max, measured.dtype), "Min": _extreme(row.min, measured.dtype)}
+        found = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
         found |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
         record |= {name: number for name, number in found.items() if number is not None}
     if measured.file:
@@ -154,12 +154,3 @@ def _statistics(found: Statistic) -> dict[str, Any]:
     }
     record |= {name: count for name, count in counts.items() if count}
     return record | {"true_count": found.true_count} if type(found.max) is bool else record
-
-
-def _extreme(number: float | None, dtype: str) -> float | int | bool | None:
-    """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
-    if number is None or not math.isfinite(number):
-        return number
-    if dtype == "Bool":
-        return bool(number)
-    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else number

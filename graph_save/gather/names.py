@@ -1,13 +1,8 @@
-"""Which full name a file means, and what its calls are named (`docs/format.md`, page 7)."""
+"""Which full name a file means (`docs/format.md`, page 7)."""
 
-import re
 from collections.abc import Container, Iterable
 
-from msprobe.base.names import api_call
-
-from .value import key, stem_and_number
-
-KERNEL, PARAMETER = "Kernel", "Parameter"
+from msprobe.store.kernel_value import key, stem_and_number
 
 
 def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[str] = ()) -> dict[str, str]:
@@ -55,23 +50,3 @@ def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
 def is_gradient(full_name: str) -> bool:
     """Whether the kernel was made by differentiation."""
     return full_name.startswith("Gradients")
-
-
-class CallNames:
-    """The names of one iteration's calls, in the order in which the calls ran."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def of(self, prefix: str, full_name: str) -> str:
-        """A name that no earlier call has: from its second execution on a kernel's name tells the round."""
-        stem, number = stem_and_number(full_name)
-        parts = [prefix, *(part for part in re.split(r"[/.]", stem) if part)]
-        rounds = 0
-        while True:
-            text = ".".join([*parts, f"round{rounds}"] if rounds else parts)
-            name = api_call(text, max(number, 0), "forward")
-            if name not in self._taken:
-                self._taken.add(name)
-                return name
-            rounds += 1

@@ -12,10 +12,11 @@ import numpy as np
 from msprobe.base.errors import UsageError
 from msprobe.base.steps import holds
 from msprobe.store import layout
+from msprobe.store.kernel_files import content
 
 from .beside import Beside, read_beside
 from .dump import Gathered, RankGatherer
-from .raw import Rank, content, find
+from .raw import Rank, find
 from .wanted import lacking
 
 _SHOWN = 3  # examples in a line
@@ -77,7 +78,7 @@ def _gather_rank(
 ) -> int:
     """Gather one rank; gives the number of its iterations."""
     beside = read_beside(rank.root, raw)
-    contents = {place: content(place) for place in rank.places}
+    contents = {place: content(place.path, place.graph) for place in rank.places}
     is_wanted = beside.told.wants_tensors if with_tensors is None else with_tensors
     gatherer = RankGatherer(contents.values(), beside, pool, is_wanted)
     wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msprobe.store.kernel_executions import Execution
+
 from .beside import Beside
 from .entry import Part, parts
-from .execution import Execution
 from .flow import Argument
 
 

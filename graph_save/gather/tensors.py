@@ -10,10 +10,9 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT
 from msprobe.base.statistic import Statistic, statistic
+from msprobe.store.kernel_npy import load
+from msprobe.store.kernel_value import Row, Value, spelled
 from msprobe.store.npy import write_npy
-
-from .npy import load, spelled
-from .value import Row, Value
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 

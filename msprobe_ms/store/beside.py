@@ -3,6 +3,10 @@
 from typing import Any
 
 from msprobe.base.log import logger
+from msprobe.base.visible import visible
+
+# Cells around cells. Whoever looks at a call looks at all that are around it.
+_DEEPEST = 200
 
 
 def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
@@ -17,20 +21,32 @@ def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
-    """The same map, cut where following parents would never end."""
-    safe: set[str] = set()
+    """The same map, cut where following parents would never end, or is deeper than any network."""
+    depths: dict[str, int] = {}
+    circles: list[str] = []
+    deep: list[str] = []
     for start in list(parents):
         way: dict[str, None] = {}
         name: str | None = start
         last = start
-        while name is not None and name not in safe and name in parents:
+        while name is not None and name not in depths and name in parents:
             if name in way:
-                logger.warning("construct.json: %s encloses itself; taken as not enclosed", name[:200])
+                circles.append(name)
                 parents[last] = None
                 break
             way[name] = None
             last, name = name, parents[name]
-        safe.update(way)
+        depth = 0 if name is None else depths.get(name, 0)
+        for name in reversed(way):
+            if depth == _DEEPEST:
+                deep.append(name)
+                parents[name], depth = None, 0
+            depth += 1
+            depths[name] = depth
+    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {_DEEPEST} cells")):
+        if names:
+            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            logger.warning("construct.json: %s %s%s; taken as not enclosed", visible(names[0][:200]), fault, more)
     return parents
 
 

@@ -1,4 +1,4 @@
-"""One value that the framework's kernel dump wrote: what its file's name, or its line in statistic.csv, says."""
+"""One value that the framework's own kernel dump wrote: what its file's name, or its line in statistic.csv, says."""
 
 import re
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ _FILES = (
     re.compile(r"(?P<type>[^.]+)\.(?P<name>.+)" + _IDS + _TAIL),
 )
 _NUMBER = re.compile(r"-op(\d{1,9})$")
+
+_CAPITALS = {"int": "Int", "uint": "UInt", "float": "Float", "complex": "Complex", "bfloat": "BFloat"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,11 @@ class Value:
         return self.path is not None and self.path.suffix != ".npy"
 
 
+def is_kernel_file(name: str) -> bool:
+    """Whether a file may be one of a kernel's, by a look that is quick."""
+    return ".input." in name or ".output." in name
+
+
 def from_file(path: Path, name: str, graph: int) -> Value | None:
     """The value that a file holds, by its (original) name; None where that is no name of a kernel dump."""
     stem = name.removesuffix(".npy")
@@ -88,6 +95,13 @@ def from_file(path: Path, name: str, graph: int) -> Value | None:
 def key(name: str) -> str:
     """A name as files spell it, so that a full name and a file's name can be held against each other."""
     return re.sub(r"[/.]", "_", name)
+
+
+def spelled(dtype: str) -> str:
+    """A dtype's name as the framework writes it: `float32` becomes `Float32`, `uint8` `UInt8`, `bool` `Bool`."""
+    if m := re.fullmatch(r"([a-z]+)(\d+)", dtype):
+        return _CAPITALS.get(m[1], m[1].capitalize()) + m[2]
+    return dtype.capitalize() if dtype.islower() else dtype
 
 
 def stem_and_number(name: str) -> tuple[str, int]:

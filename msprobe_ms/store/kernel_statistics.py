@@ -7,11 +7,12 @@ from pathlib import Path
 
 from msprobe.base.log import logger
 
-from .value import MOST_SLOTS, Row, Value
+from .kernel_value import MOST_SLOTS, Row, Value
 
 STATISTIC = "statistic.csv"
 
 _NEEDED = ("Op Type", "Op Name", "Task ID", "Stream ID", "Timestamp", "IO", "Slot")
+_SHAPE = re.compile(r"\(\s*(?:\d+\s*,\s*)*(?:\d+\s*)?\)")
 _LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
 
 
@@ -19,7 +20,7 @@ def read_table(path: Path, graph: int) -> list[Value]:
     """Every line that says something; none where there is no such file, or none that can be read, which is said."""
     csv.field_size_limit(_LONGEST)
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="") as lines:
+        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
             rows = list(csv.reader(lines))
     except FileNotFoundError:
         return []
@@ -73,7 +74,7 @@ def _value(cell: dict[str, str], graph: int) -> Value:
 
 def _shape(text: str) -> tuple[int, ...] | None:
     """`(1,4096)`, `(2,)` or `()`; None for anything else."""
-    if not re.fullmatch(r"\(\s*(\d+\s*,?\s*)*\)", text):
+    if not _SHAPE.fullmatch(text):
         return None
     return tuple(map(int, re.findall(r"\d+", text)))
 
@@ -88,3 +89,12 @@ def _number(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         return math.nan if text.lower().strip("-+") == "nan" else None
+
+
+def extreme(number: float | None, dtype: str) -> float | int | bool | None:
+    """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
+    if number is None or not math.isfinite(number):
+        return number
+    if dtype == "Bool":
+        return bool(number)
+    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else number

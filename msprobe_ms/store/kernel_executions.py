@@ -1,12 +1,16 @@
 """From single values to executions: what belongs to one run of one kernel, and in which order they ran."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from .names import KERNEL, PARAMETER, CallNames
-from .value import PARAMETER as PARAMETER_TYPE
-from .value import Value
+from msprobe.base.names import api_call
+
+from .kernel_value import PARAMETER, Value, stem_and_number
+
+KERNEL = "Kernel"
+"""What the names of kernels begin with; those of parameters begin with their op type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Execution:
     @property
     def is_parameter(self) -> bool:
         """Whether this is no kernel but what a parameter, or an argument of the graph, held afterwards."""
-        return self.first.op_type == PARAMETER_TYPE
+        return self.first.op_type == PARAMETER
 
     @property
     def time(self) -> int:
@@ -43,7 +47,7 @@ def executions(
     """
     runs = []
     by_kernel = groupby(sorted(values, key=_kernel), key=_kernel)
-    for (graph, spelled, _), group in by_kernel:
+    for (graph, spelled, *_), group in by_kernel:
         name = names.get((graph, spelled), spelled)
         place = order.get((graph, name), len(order))
         runs += [(_time(run), place, name, run) for run in _runs(list(group))]
@@ -51,13 +55,13 @@ def executions(
     calls = CallNames()
     made = []
     for _, _, name, run in runs:
-        prefix = PARAMETER if run[0].op_type == PARAMETER_TYPE else KERNEL
+        prefix = PARAMETER if run[0].op_type == PARAMETER else KERNEL
         made.append(Execution(calls.of(prefix, name), name, tuple(run)))
     return made
 
 
-def _kernel(value: Value) -> tuple[int, str, str]:
-    return value.graph, value.name, value.op_type
+def _kernel(value: Value) -> tuple[int, str, str, int]:
+    return value.graph, value.name, value.op_type, value.task
 
 
 def _time(values: Sequence[Value]) -> int:
@@ -86,3 +90,25 @@ def _runs(values: list[Value]) -> list[list[Value]]:
         last = (value.io, value.slot)
         runs[-1].append(value)
     return runs
+
+
+class CallNames:
+    """The names of one iteration's calls, in the order in which the calls ran."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._rounds: dict[str, int] = {}
+
+    def of(self, prefix: str, full_name: str) -> str:
+        """A name that no earlier call has: from its second execution on a kernel's name tells the round."""
+        stem, number = stem_and_number(full_name)
+        parts = [prefix, *(part for part in re.split(r"[/.]", stem) if part)]
+        plain = api_call(".".join(parts), max(number, 0), "forward")
+        while True:
+            rounds = self._rounds.get(plain, 0)
+            self._rounds[plain] = rounds + 1
+            text = ".".join([*parts, f"round{rounds}"] if rounds else parts)
+            name = api_call(text, max(number, 0), "forward")
+            if name not in self._taken:
+                self._taken.add(name)
+                return name

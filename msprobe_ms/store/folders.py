@@ -1,0 +1,109 @@
+"""The folders below a folder and what lies in each; links are followed only where that is asked for."""
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.base.log import logger, once
+
+DEEPEST = 10
+"""Folders below the one that was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One folder: the names of its folders, and of everything else in it, sorted."""
+
+    path: Path
+    folders: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+def look(path: Path, *, follow: bool = False) -> Folder:
+    """What lies in a folder; DumpError where it cannot be read.
+
+    A link to a folder is none, which is said. With `follow` it is one, unless it leads to a folder that holds it.
+    """
+    folders: list[str] = []
+    files: list[str] = []
+    links: list[str] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                elif entry.is_symlink() and os.path.isdir(entry.path):
+                    (folders if follow and not _leads_back(Path(entry.path)) else links).append(entry.name)
+                else:
+                    files.append(entry.name)
+    except (OSError, ValueError) as err:  # ValueError: a path that no folder can have
+        raise DumpError(f"{path}: cannot be read ({err}); check the path and its permissions") from err
+    if links:
+        beside = f", and so are {len(links) - 1} more beside it" if len(links) > 1 else ""
+        what = "a folder that holds it" if follow else "a folder"
+        told = f"{path / min(links)}: is a link to {what} and not followed{beside}; give the folder itself"
+        once(f"link in {path}", told, logging.WARNING)
+    return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
+
+
+def _leads_back(link: Path) -> bool:
+    """Whether a link leads to a folder that holds it, if by way of other links: following it would never end."""
+    target = os.path.realpath(link)
+    return any(os.path.commonpath((target, os.path.realpath(above))) == target for above in link.absolute().parents)
+
+
+def walk(
+    root: Path,
+    skip: Container[str] = (),
+    *,
+    until: Callable[[Path], bool] = lambda path: False,
+    follow: bool = False,
+    strict: bool = False,
+) -> Iterator[Folder]:
+    """`root` and the folders below it, each before its own, by name; those called like one of `skip` are left out.
+
+    A folder for which `until` is true is given as if it were empty, without a look into it. DumpError where `root`
+    cannot be read; what cannot be read below it is said and left out, or, if `strict`, a DumpError too. `follow` as in
+    `look`.
+    """
+    waiting = [(root, 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        if until(path):
+            yield Folder(path, (), ())
+            continue
+        try:
+            found = look(path, follow=follow)
+        except DumpError as err:
+            if strict or path == root:
+                raise
+            logger.warning("%s; it is left out", err)
+            continue
+        yield found
+        if depth < DEEPEST:
+            waiting += [(path / name, depth + 1) for name in reversed(found.folders) if name not in skip]
+        elif found.folders:
+            once(f"deep in {root}", f"{path}: what lies more than {DEEPEST} folders below {root} is left out")
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file is there, and is neither a link nor a pipe or device, which could make a reader wait for ever."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):  # ValueError: a name that no file can have
+        return False
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts `x_2` before `x_10`."""
+    return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def printable(name: str) -> str:
+    """A file's name as a text that can be written anywhere: bytes that are no UTF-8 become question marks."""
+    return name.encode("utf-8", "replace").decode()

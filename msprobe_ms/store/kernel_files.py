@@ -1,0 +1,175 @@
+"""Kernel dumps as the framework leaves them, read as they lie: npy files, or a statistic.csv instead of them.
+
+`msprobe gather` makes a richer dump of the same files, with full names, lines of source and who gave what; this reader
+needs nothing but the files themselves, so that dumps that were only copied from somewhere can be compared too.
+"""
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.base.log import logger
+
+from .folders import is_file, look, printable
+from .kernel_executions import Execution, executions
+from .kernel_folders import MAPPING, place_of
+from .kernel_statistics import STATISTIC, extreme, read_table
+from .kernel_value import PARAMETER, Value, from_file, key, spelled, stem_and_number
+from .record import Call, Dump, Record, Statistics
+
+_LONGEST_NAME = 4096  # characters; no kernel's scope is longer
+
+
+@dataclass(frozen=True)
+class Content:
+    """What one folder holds: its values, and the names of files that are no kernel's."""
+
+    values: tuple[Value, ...]
+    foreign: tuple[str, ...]
+
+
+def content(folder: Path, graph: int) -> Content:
+    """Read the names of a folder's files, its mapping.csv and its statistic.csv; no tensor is opened."""
+    long_names = _long_names(folder / MAPPING)
+    found: list[Value] = []
+    foreign: list[str] = []
+    for name in look(folder).files:
+        if name in (STATISTIC, MAPPING):
+            continue
+        whole = long_names.get(name) or long_names.get(name.removesuffix(".npy")) or name
+        value = from_file(folder / name, whole, graph)
+        if value is None:
+            foreign.append(name)
+        else:
+            found.append(value)
+    told = {value.identity: value for value in read_table(folder / STATISTIC, graph)}
+    for at, value in enumerate(found if told else ()):
+        if line := told.pop(value.identity, None):
+            found[at] = replace(value, row=line.row)  # of use where the file is no npy, or broken
+    return Content((*found, *told.values()), tuple(foreign))
+
+
+def _long_names(path: Path) -> dict[str, str]:
+    """Short file name -> original name, where names were longer than a file system takes."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+            rows = list(csv.reader(lines))
+    except FileNotFoundError:
+        return {}
+    except (OSError, csv.Error) as err:
+        logger.warning("%s: cannot be read (%s); files with hashed names cannot be told apart", path, err)
+        return {}
+    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
+
+
+def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) -> Dump:
+    """The dump of one rank and iteration, whose folders `kernel_dumps` found; DumpError where they hold no kernel.
+
+    Calls are named `Kernel.Default_fc-Dense.MatMul.0.forward` after the name in the files, with `.round1` and so on
+    behind the type from the second execution in the iteration on, by time. Where one name has several task ids, each
+    is a kernel of its own, and `.task{id}` stands behind the type. The dump's task is `tensor` where there are
+    files, else `statistics`.
+    """
+    common = Path(os.path.commonpath(folders))
+    values: list[Value] = []
+    foreign: list[Path] = []
+    for number, folder in enumerate(folders):
+        place = place_of(folder.absolute())
+        found = content(folder, place.graph if place else number)
+        values += found.values
+        foreign += [folder / name for name in found.foreign]
+    if not values:
+        raise DumpError(
+            f"{common}: holds no kernel's value; give the dump_path of a kernel dump, whose files are called "
+            "`type.name.task.stream.time.input.0.format.npy`, or whose statistic.csv has a line for each value"
+        )
+    if foreign:
+        logger.warning(
+            "%s: %d files are none of a kernel dump and are left out (%s)", common, len(foreign), foreign[0].name
+        )
+    values, names = _with_display_names(values)
+    runs = executions(values, names, {})
+    return Dump(
+        where=str(common),
+        folder=str(common),
+        task="tensor" if any(value.path is not None for value in values) else "statistics",
+        level="L2",
+        framework="mindspore",
+        calls=tuple(_call(run, common) for run in runs),
+        step=step,
+        rank=rank,
+        tensors="",
+    )
+
+
+def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tuple[int, str], str]]:
+    """The values, with the task in the name where one name has several, and what each name becomes in its call's.
+
+    The name that a call gets hangs on the file's name alone: on no list of kernels that lies in one dump and not in
+    the other. Its last part is the type, where `msprobe gather` has it too.
+    """
+    tasks: dict[str, set[int]] = {}
+    spelled_alike = [replace(value, name=key(value.name)) for value in values]
+    for value in spelled_alike:
+        tasks.setdefault(value.name, set()).add(value.task)
+    made: list[Value] = []
+    names: dict[tuple[int, str], str] = {}
+    for value in spelled_alike:
+        stem, number = stem_and_number(value.name)
+        behind = f"-op{number}" if number >= 0 else ""
+        shown = "/".join(stem.rsplit("_", 1)) if value.op_type != PARAMETER and not stem.endswith("_") else stem
+        if len(tasks[value.name]) > 1:
+            value = replace(value, name=f"{stem}/task{value.task}{behind}")
+            shown += f"/task{value.task}"
+        made.append(value)
+        names[value.graph, value.name] = printable(f"{shown}{behind}")
+    return made, names
+
+
+def _call(run: Execution, common: Path) -> Call:
+    return Call(run.call, tuple(_records(run, common)))
+
+
+def _records(run: Execution, common: Path) -> Iterator[Record]:
+    """One record for each value, inputs before outputs, by slot; what a parameter held is an input."""
+    values = sorted(run.values, key=lambda value: (value.io, value.slot))
+    for at, value in enumerate(values):
+        part = "input" if run.is_parameter or value.io == "input" else "output"
+        path = (str(at),) if run.is_parameter else tuple(map(str, value.slot))
+        dtype, shape = _look(value)
+        yield Record(
+            ".".join((run.call, part, *path)),
+            "input" if part == "input" else "output",
+            path,
+            "tensor",
+            "mindspore.Tensor",
+            dtype,
+            shape,
+            _statistics(value),
+            file=str(value.path.relative_to(common)) if value.path is not None else "",
+        )
+
+
+def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
+    """Dtype and shape: of the file's header, or what its name or its line in statistic.csv says."""
+    if value.path is not None and not value.is_raw and is_file(value.path):
+        from .kernel_npy import look as look_at_header  # here: statistics are read without numpy
+
+        try:
+            return look_at_header(value.path)
+        except DumpError:
+            pass  # who compares the tensor opens it again, and says what is wrong with it
+    return spelled(value.dtype), value.row.shape if value.row else None
+
+
+def _statistics(value: Value) -> Statistics | None:
+    """What statistic.csv says; None where it has no line, or no column of statistics."""
+    row = value.row
+    if row is None or (row.max, row.min, row.mean, row.norm) == (None,) * 4:
+        return None
+    dtype = spelled(value.dtype)
+    mean, norm = (row.mean, row.norm) if dtype != "Bool" else (None, None)
+    return Statistics(extreme(row.max, dtype), extreme(row.min, dtype), mean, norm)
