@@ -27,6 +27,15 @@ setup(
             depends=["msprobe_ms/base/_statistic_pass.h", "msprobe_ms/base/_statistic_block.h"],
             extra_compile_args=["-O3"],
             optional=True,
-        )
+        ),
+        # Optional as well: without it the numpy passes of compare/measure_block.py serve. Nothing is contracted, so
+        # that every instruction set rounds alike.
+        Extension(
+            "msprobe.compare._measure",
+            ["compare/_measure.c"],
+            depends=["compare/_measure_sweep.h", "compare/_measure_chunk.h"],
+            extra_compile_args=["-O3", "-ffp-contract=off"],
+            optional=True,
+        ),
     ],
 )

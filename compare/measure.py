@@ -1,157 +1,209 @@
-"""Measures between two arrays. Measuring never judges: whether a number is good is `judge.py`'s business.
+"""Measures between two tensors. Measuring never judges: whether a number is good is `judge.py`'s business.
 
-Arithmetic is in float64 over the flattened arrays, whatever their dtype; only relative errors of floats of 32 bits and
-less are taken in float32, as msprobe 8.1 does, so that the sheet shows its digits. A complex array counts as its real
-and imaginary parts side by side. Arrays are walked in blocks, so a measure needs a few blocks of memory and no
-copy of the whole.
+Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
+msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`measure_block.py` says
+what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
+are cut the same way wherever they are measured and their sums put together with one rounding, so a measure does not
+depend on who else is working.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base.statistic import is_bfloat16, widen
+from msprobe.store.npy import NpyFile
+
+from . import measure_block
+from .float_format import FloatFormat, coarsest
+from .measure_block import TINY, Block, Rule, block, wide_sums
 from .measured import Measures
-from .standard import EXACT, Standard
+from .standard import Standard
 
-Array = NDArray[np.generic]
-Floats = NDArray[np.float64]
+Array = NDArray[Any]
+Tensor = Array | NpyFile
 
-BLOCK = 1 << 16  # elements; the arrays of one block fit into a processor's cache
-TINY = float(np.finfo(np.float64).eps)  # the reference's stand-in for a zero denominator
+# Elements. In C long enough that a call costs nothing; in numpy so short that what is made of it stays in a cache.
+BLOCK_IN_C = 1 << 17
+BLOCK_IN_NUMPY = 1 << 14
+
+LEAST_SQUARES = 2.0**-900  # below that, squares may have lost digits
 
 
-def measure(target: Array, golden: Array, standard: Standard) -> Measures:
-    """Measure two arrays of one shape; ValueError where the shapes differ."""
+def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "") -> Measures:
+    """Measure two tensors of one shape, each an array of numbers of any layout or an open npy file.
+
+    `dtype` is the golden's as its dump says it; it counts where an array holds a wider copy (bfloat16 lies as float32
+    in an npy). ValueError where the shapes differ, DumpError where a file cannot be read.
+    """
     if target.shape != golden.shape:
         raise ValueError(f"shapes differ: {target.shape}, {golden.shape}")
-    if is_equal(target, golden):
-        return Measures(target.size, True, 0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0, -1)
-    parts = 2 if np.iscomplexobj(target) or np.iscomplexobj(golden) else 1
-    narrow = all(array.dtype.kind == "f" and array.dtype.itemsize <= 4 for array in (target, golden))
-    exact = standard == EXACT
-    scale = 0.0 if exact else min(1.0, _greatest(golden))
-    dot = tt = gg = dd = max_absolute = max_relative = excess = 0.0
-    mismatched = near = nearer = beyond = 0
-    worst = mismatch_at = -1
-    for start, t, g in _blocks(target, golden):
-        with np.errstate(invalid="ignore"):  # infinity minus infinity, which the next lines look for
-            d = t - g
-        if not np.isfinite(d).all():
-            t, g, d, wrong = _without_non_finite(t, g)
-            mismatched += int(np.count_nonzero(wrong))
-            if mismatch_at < 0 and wrong.any():
-                mismatch_at = start + int(np.argmax(wrong))
-        dot += float(np.dot(t, g))
-        tt += float(np.dot(t, t))
-        gg += float(np.dot(g, g))
-        dd += float(np.dot(d, d))
-        absolute, size_g = np.abs(d), np.abs(g)
-        max_absolute = max(max_absolute, float(absolute.max()))
-        relative = _relative(t.astype(np.float32), g.astype(np.float32)) if narrow else _relative(t, g)
-        max_relative = max(max_relative, float(relative.max()))
-        nearer += int(np.count_nonzero(relative < 0.001))
-        near += int(np.count_nonzero(relative < 0.005))
-        ratio = _share(absolute, standard.absolute * scale + standard.relative * size_g)
-        beyond += int(np.count_nonzero(ratio > 1))
-        at = int(np.argmax(ratio))
-        if ratio[at] > excess or worst < 0:
-            excess, worst = float(ratio[at]), start + at
-    if exact and not mismatched and excess == 0 and (beyond := int(np.count_nonzero(target != golden))):
-        excess = float("inf")  # integers beyond 2 ** 53, whose difference float64 cannot hold
-        worst = int(np.argmax(target.reshape(-1) != golden.reshape(-1))) * parts
-    count = parts * target.size
+    names = _name(target), _name(golden)
+    unit = coarsest([dtype, *names])
+    rule = Rule(standard.absolute, standard.relative, math.ldexp(1.0, unit.exponent) if unit else 1.0)
+    pieces = _Pieces(target, golden)
+    found: list[Block] = []
+    scale = 0.0 if rule.absolute else 1.0  # which plays no part where nothing is allowed
+    for t, g in pieces:
+        found.append(block(t, g, scale, rule))
+        scale = found[-1].scale
+    _hold_against(scale, found, pieces, rule)
+    return _together(found, pieces, unit, names[0] == names[1])
+
+
+class _Pieces(Sequence[tuple[Array, Array]]):
+    """Two tensors of one shape cut into pairs of flat blocks, in C order; memory is read in place where that can be."""
+
+    def __init__(self, target: Tensor, golden: Tensor) -> None:
+        self.size = math.prod(target.shape)
+        self.parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
+        in_c = measure_block.kernel is not None and self.parts == 1
+        self.length = BLOCK_IN_C if in_c else BLOCK_IN_NUMPY
+        self._sides = tuple(
+            side.reshape(-1) if isinstance(side, np.ndarray) and side.flags.c_contiguous else side
+            for side in (target, golden)
+        )
+
+    def __len__(self) -> int:
+        return -(-self.size // self.length)
+
+    def __getitem__(self, at: Any) -> Any:
+        if at >= len(self):
+            raise IndexError(at)
+        start, stop = at * self.length, min((at + 1) * self.length, self.size)
+        target, golden = (_part(side, start, stop) for side in self._sides)
+        return target, golden
+
+
+def _part(side: Tensor, start: int, stop: int) -> Array:
+    """Elements of a tensor as a flat array that lies as calculations need it."""
+    if isinstance(side, NpyFile):
+        part = side.part(start, stop)
+    elif side.ndim == 1:
+        part = side[start:stop]
+    else:
+        part = side.flat[start:stop]  # a copy of these elements alone, whatever the layout
+    part = widen(part)
+    if part.flags.c_contiguous and part.flags.aligned and part.dtype.isnative:
+        return part
+    return np.require(part, part.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _hold_against(scale: float, found: list[Block], pieces: _Pieces, rule: Rule) -> None:
+    """Let every share that counts be one of the final scale.
+
+    Until the greatest golden element was met, the scale was smaller and shares were too great. Such a block is measured
+    again only if its greatest share could be the greatest of all or some of its elements could be beyond.
+    """
+    stale = [at for at, one in enumerate(found) if one.scale < scale and one.excess > 0]
+    greatest = max((one.excess for one in found if one.scale == scale), default=0.0)
+    for at in sorted(stale, key=lambda at: -found[at].excess):
+        if found[at].beyond or found[at].excess >= greatest:
+            t, g = pieces[at]
+            found[at] = block(t, g, scale, rule)
+            greatest = max(greatest, found[at].excess)
+
+
+def _together(found: list[Block], pieces: _Pieces, unit: FloatFormat | None, one_dtype: bool) -> Measures:
+    size = pieces.size
+    mismatched = sum(one.mismatched for one in found)
+    absolute, absolute_at = _greatest([(one.absolute, one.absolute_at) for one in found], pieces.length)
+    if one_dtype and not mismatched and not absolute:
+        return Measures(size, True, 0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0, -1, -1, 0.0, 0.0, 0.0)
+    excess, worst = _greatest([(one.excess, one.excess_at) for one in found], pieces.length)
+    if mismatched:
+        at, first = next((at, one.mismatched_at) for at, one in enumerate(found) if one.mismatched)
+        excess, worst = math.inf, at * pieces.length + first
+    sums = _sums(found, pieces, absolute)
+    count = pieces.parts * (size - mismatched)
+    hidden = pieces.parts * mismatched
     return Measures(
-        target.size,
-        False,
-        mismatched,
-        _cosine(dot, float(np.sqrt(tt)), float(np.sqrt(gg))),
-        float(np.sqrt(dd)),
-        max_absolute,
-        max_relative,
-        nearer / count,
-        near / count,
-        float("inf") if mismatched else excess,
-        beyond + mismatched,
-        (mismatch_at if mismatch_at >= 0 else worst) // parts,
+        size=size,
+        equal=False,
+        mismatched=mismatched,
+        cosine=sums.cosine,
+        euclid=sums.euclid,
+        max_absolute=absolute,
+        max_relative=max((one.relative for one in found), default=0.0),
+        within_1e_3=(sum(one.nearer for one in found) - hidden) / count if count else 1.0,
+        within_5e_3=(sum(one.near for one in found) - hidden) / count if count else 1.0,
+        excess=excess,
+        beyond=sum(one.beyond for one in found) + mismatched,
+        worst=worst,
+        max_absolute_at=absolute_at,
+        scale_error=_share(absolute, max((one.greatest for one in found), default=0.0)),
+        bias=sums.total / count if count else 0.0,
+        max_ulp=_units(max((one.ulps for one in found), default=0.0), unit) if unit else absolute,
     )
 
 
-def is_equal(target: Array, golden: Array) -> bool:
-    """One dtype, one shape, all elements equal; NaN equals NaN at the same place, and -0.0 equals 0.0.
-
-    Two zeros of different sign cannot make two runs part (only 1/x and atan2 see the sign), so they are no difference.
-    """
-    if target.dtype != golden.dtype or target.shape != golden.shape:
-        return False
-    t, g = target.reshape(-1), golden.reshape(-1)
-    has_nan = t.dtype.kind in "fc"
-    for start in range(0, t.size, BLOCK):
-        part = slice(start, start + BLOCK)
-        if not np.array_equal(t[part], g[part], equal_nan=has_nan):
-            return False
-    return True
+def _greatest(values: list[tuple[float, int]], length: int) -> tuple[float, int]:
+    """The greatest of the blocks' greatest values and its flat index; of equals the first."""
+    at = max(range(len(values)), key=lambda at: values[at][0], default=0)
+    if not values or values[at][1] < 0:
+        return 0.0, -1
+    return values[at][0], at * length + values[at][1]
 
 
-def _blocks(target: Array, golden: Array) -> Iterator[tuple[int, Floats, Floats]]:
-    t, g = target.reshape(-1), golden.reshape(-1)
-    is_complex = np.iscomplexobj(t) or np.iscomplexobj(g)
-    for start in range(0, t.size, BLOCK):
-        part = slice(start, start + BLOCK)
-        if is_complex:
-            yield (
-                2 * start,
-                np.ascontiguousarray(t[part], np.complex128).view(np.float64),
-                np.ascontiguousarray(g[part], np.complex128).view(np.float64),
-            )
-        else:
-            yield start, t[part].astype(np.float64), g[part].astype(np.float64)
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    cosine: float
+    euclid: float
+    total: float
 
 
-def _greatest(golden: Array) -> float:
-    """The greatest finite absolute value, or 1.0 as soon as one reaches that; 0.0 without any."""
-    found = 0.0
-    flat = golden.reshape(-1)
-    for start in range(0, flat.size, BLOCK):
-        part = np.abs(flat[start : start + BLOCK].astype(np.complex128 if np.iscomplexobj(flat) else np.float64))
-        finite = part[np.isfinite(part)]
-        if finite.size:
-            found = max(found, float(finite.max()))
-        if found >= 1.0:
-            return 1.0
-    return found
+def _sums(found: list[Block], pieces: _Pieces, absolute: float) -> _Sums:
+    columns = list(zip(*(one[:5] for one in found), strict=True)) or [()] * 5
+    dot, tt, gg, dd, total = map(_sum, columns)
+    if math.isfinite(dot + tt + gg + dd + total) and (not absolute or dd >= LEAST_SQUARES):
+        return _Sums(_cosine(dot, math.sqrt(tt), math.sqrt(gg)), math.sqrt(dd), total)
+    # Squares leave the range of float64: once more, with numbers that have a longer exponent.
+    with np.errstate(all="ignore"):
+        dot, tt, gg, dd, total = sum((wide_sums(t, g) for t, g in pieces), np.zeros(5, np.longdouble))
+        return _Sums(float(_cosine(dot, np.sqrt(tt), np.sqrt(gg))), float(np.sqrt(dd)), float(total))
 
 
-def _without_non_finite(t: Floats, g: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-    """Both sides with zeros where either is non-finite, their difference, and where the two are not the same."""
-    hidden = ~(np.isfinite(t) & np.isfinite(g))
-    same = (t == g) | (np.isnan(t) & np.isnan(g))
-    t, g = np.where(hidden, 0.0, t), np.where(hidden, 0.0, g)
-    return t, g, t - g, hidden & ~same
+def _sum(values: Iterable[float]) -> float:
+    """With one rounding; NaN where the values or their sum leave the range of float64."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # the sum is too great; infinities of both signs
+        return math.nan
 
 
-def _relative(t: NDArray[Any], g: NDArray[Any]) -> NDArray[Any]:
-    """abs((t - g) / g) in the dtype of the two."""
-    zero = g == 0
-    if zero.any():
-        tiny = t.dtype.type(TINY)
-        t, g = np.where(zero, t + tiny, t), np.where(zero, tiny, g)
-    with np.errstate(over="ignore"):
-        return np.asarray(np.abs((t - g) / g))
-
-
-def _share(absolute: Floats, allowed: Floats) -> Floats:
-    """absolute / allowed; 0 / 0 is 0, anything else over 0 is infinity."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = absolute / allowed
-    ratio[absolute == 0] = 0.0
-    return np.asarray(ratio)
-
-
-def _cosine(dot: float, norm_t: float, norm_g: float) -> float:
+def _cosine(dot: Any, norm_t: Any, norm_g: Any) -> Any:
     if norm_t <= TINY and norm_g <= TINY:
         return 1.0
     if norm_t <= TINY or norm_g <= TINY:
-        return float("nan")
+        return math.nan
     return dot / (norm_t * norm_g)
+
+
+def _share(part: float, whole: float) -> float:
+    """0 / 0 is 0, anything else over 0 is infinity."""
+    return part / whole if whole else math.inf if part else 0.0
+
+
+def _units(ulps: float, unit: FloatFormat) -> float:
+    """`Block.ulps` is in halves of the golden's power of two."""
+    try:
+        return math.ldexp(ulps, unit.digits - 1)
+    except OverflowError:
+        return math.inf
+
+
+def _name(tensor: Tensor) -> str:
+    if isinstance(tensor, np.ndarray) and is_bfloat16(tensor):
+        return "bfloat16"
+    return _name_of(tensor.dtype)
+
+
+@lru_cache(maxsize=64)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """A dtype's name, the same for both byte orders; numpy puts it together each time."""
+    return dtype.name

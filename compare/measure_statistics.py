@@ -12,6 +12,9 @@ abs(min)):
 """
 
 import math
+from typing import Any
+
+import numpy as np
 
 from msprobe.store.record import Number, Statistics
 
@@ -29,15 +32,15 @@ def excess(target: Statistics, golden: Statistics, size: int, standard: Standard
     some writers keep.
     """
     worst, which = 0.0, ""
-    allowances: tuple[float, ...] = ()
+    allowed: tuple[float, ...] = ()
     for at, (t, g) in enumerate(zip(_values(target), _values(golden), strict=True)):
         if t == g or _is_same(t, g, NAMES[at] == "norm" and size == 1):
             continue
         if _not_comparable(t) or _not_comparable(g):
             return math.inf, NAMES[at]
-        allowances = allowances or _allowances(golden, size, standard)
+        allowed = allowed or _allowances(golden, size, standard)
         difference = abs(t - g)  # type: ignore[operator]  # both are finite numbers here
-        share = difference / allowances[at] if allowances[at] else math.inf
+        share = difference / allowed[at] if allowed[at] else math.inf
         if share > worst:
             worst, which = share, NAMES[at]
     if not worst and _counts_differ(target.true_count, golden.true_count):
@@ -63,12 +66,19 @@ def _not_comparable(value: Number) -> bool:
     return value is None or value is True or value is False or not math.isfinite(value)
 
 
-def _allowances(golden: Statistics, size: int, standard: Standard) -> tuple[float, float, float, float]:
-    """The table above; the last factor leaves room for the rounding of the statistics themselves."""
+def _allowances(golden: Statistics, size: int, standard: Standard) -> tuple[float, ...]:
     greatest = max(_magnitude(golden.max), _magnitude(golden.min))
-    norm = _magnitude(golden.norm)
-    root = math.sqrt(max(size, 1))
-    a, r = standard.absolute * min(1.0, greatest), standard.relative
+    found = allowances(greatest, _magnitude(golden.norm), max(size, 1), standard.absolute, standard.relative)
+    return tuple(map(float, found))
+
+
+def allowances(greatest: Any, norm: Any, size: Any, absolute: Any, relative: Any) -> tuple[Any, Any, Any, Any]:
+    """The table above; the last factor leaves room for the rounding of the statistics themselves.
+
+    Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard.
+    """
+    root = np.sqrt(size)
+    a, r = absolute * np.minimum(1.0, greatest), relative
     extreme = a + r * greatest
     return extreme, extreme, (a + r * norm / root) * ROUNDING, (a * root + r * norm) * ROUNDING
 

@@ -21,7 +21,7 @@ class Standard:
     def __str__(self) -> str:
         if self.relative == self.absolute == 0:
             return "equality"
-        return f"{self.relative:g}*|golden| + {self.absolute:g}"
+        return f"{self.relative:g}*|golden| + {self.absolute:g}*min(1, max|golden|)"
 
 
 EXACT = Standard(0.0, 0.0)

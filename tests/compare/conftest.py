@@ -151,3 +151,20 @@ def value():
 def samples():
     """The folder of dumps and tables of the other tool."""
     return Path(__file__).parent.parent / "samples"
+
+
+@pytest.fixture(params=["avx2", "plain", "numpy"])
+def way(request, monkeypatch):
+    """How tensors are measured: by the C loops for each instruction set, and by numpy."""
+    from msprobe.compare import measure_block
+
+    kernel = measure_block.kernel
+    if request.param == "numpy":
+        monkeypatch.setattr(measure_block, "kernel", None)
+    elif kernel is None:
+        pytest.skip("the extension was not built here")
+    elif not kernel.choose(request.param):
+        pytest.skip(f"this processor has no {request.param}")
+    yield request.param
+    if kernel is not None and not kernel.choose("avx2"):
+        kernel.choose("plain")

@@ -1,23 +1,32 @@
 """Measures, against numbers that were worked out by hand or in another way."""
 
+import importlib.util
 import math
+import os
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare import measure as module
-from msprobe.compare import measure_statistics
+from msprobe.base.errors import DumpError
+from msprobe.compare import measure_block
 from msprobe.compare.judge import judge_measures
-from msprobe.compare.measure import is_equal, measure
-from msprobe.compare.standard import EXACT, STANDARDS, Standard, canonical, family, standard_of
-from msprobe.store.record import Statistics
+from msprobe.compare.measure import measure
+from msprobe.compare.standard import EXACT, STANDARDS
+from msprobe.store.npy import NpyFile, open_npy
 
 F32 = STANDARDS["float32"]
 NAN, INF = math.nan, math.inf
+
+pytestmark = pytest.mark.usefixtures("way")
+
+# The fixture only chooses the way, which examples of one test may share.
+shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 finite = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
 
@@ -69,20 +78,6 @@ def test_cosine_at_its_edges(target, golden, cosine):
     assert found.cosine == pytest.approx(cosine, nan_ok=True)
 
 
-def test_two_empty_tensors_are_equal():
-    found = measure(np.zeros((0, 3)), np.zeros((0, 3)), F32)
-    assert (found.equal, found.size, found.cosine, found.max_absolute, found.excess) == (True, 0, 1.0, 0.0, 0.0)
-
-
-def test_nan_and_infinity_at_the_same_places_count_as_zeros():
-    target = np.array([NAN, INF, -INF, 3.0, 4.0], np.float32)
-    golden = np.array([NAN, INF, -INF, 3.0, 5.0], np.float32)
-    assert measure(target, target.copy(), F32).equal
-    found = measure(target, golden, F32)
-    assert (found.mismatched, found.max_absolute, found.beyond, found.worst) == (0, 1.0, 1, 4)
-    assert found.cosine == pytest.approx(29 / (5 * math.sqrt(34)))
-
-
 @pytest.mark.parametrize(("t", "g"), [(NAN, 1.0), (1.0, NAN), (INF, -INF), (INF, 1.0), (NAN, INF)])
 def test_nan_or_infinity_on_one_side_is_counted_and_placed(t, g):
     found = measure(np.array([[1.0, 2.0], [t, 0]]), np.array([[1.0, 2.0], [g, 0]]), F32)
@@ -93,67 +88,13 @@ def test_nan_or_infinity_on_one_side_is_counted_and_placed(t, g):
 
 
 def test_equality_counts_nan_and_signed_zeros_as_equal_and_dtypes_as_different():
-    assert is_equal(np.array([NAN, -0.0]), np.array([NAN, 0.0]))
-    assert not is_equal(np.array([1], np.int32), np.array([1], np.int64))
-    assert not is_equal(np.zeros((1, 2)), np.zeros((2, 1)))
-    assert not is_equal(np.array([NAN, 1.0]), np.array([1.0, NAN]))
+    assert measure(np.array([NAN, -0.0]), np.array([NAN, 0.0]), F32).equal
+    assert not measure(np.array([1], np.int32), np.array([1], np.int64), EXACT).equal
+    assert not measure(np.array([NAN, 1.0]), np.array([1.0, NAN]), F32).equal
+    assert measure(np.array([1.0], ">f4"), np.array([1.0], "<f4"), F32).equal
 
 
-def test_integers_beyond_what_a_float_holds_are_not_equal():
-    found = measure(np.array([1, 2**53 + 1]), np.array([1, 2**53]), EXACT)
-    assert (found.equal, found.excess, found.beyond, found.worst) == (False, INF, 1, 1)
-
-
-def test_booleans_are_measured_as_numbers():
-    found = measure(np.array([True, False]), np.array([True, True]), EXACT)
-    assert (found.max_absolute, found.euclid, found.excess) == (1.0, 1.0, INF)
-
-
-def test_complex_numbers_are_their_two_parts():
-    found = measure(np.array([1 + 1j, 2]), np.array([1 + 2j, 2]), STANDARDS["complex64"])
-    assert (found.max_absolute, found.worst, found.size) == (1.0, 0, 2)
-    assert found.cosine == pytest.approx((1 + 2 + 4) / (math.sqrt(6) * 3))
-
-
-def test_blocks_give_what_one_pass_gives(monkeypatch):
-    draw = np.random.default_rng(3)
-    target, golden = draw.standard_normal((2, 1000)).astype(np.float32)
-    golden[::7] = target[::7]
-    whole = measure(target, golden, F32)
-    monkeypatch.setattr(module, "BLOCK", 64)
-    cut = measure(target, golden, F32)
-    assert (cut.max_absolute, cut.max_relative, cut.excess, cut.beyond, cut.worst) == (
-        whole.max_absolute,
-        whole.max_relative,
-        whole.excess,
-        whole.beyond,
-        whole.worst,
-    )
-    assert cut.cosine == pytest.approx(whole.cosine, rel=1e-12)
-    assert cut.euclid == pytest.approx(whole.euclid, rel=1e-12)
-    assert (cut.within_1e_3, cut.within_5e_3) == (whole.within_1e_3, whole.within_5e_3)
-
-
-@given(finite)
-def test_a_tensor_is_equal_to_itself(array):
-    found = measure(array, array.copy(), F32)
-    assert (found.equal, found.cosine, found.euclid, found.max_relative, found.within_1e_3) == (
-        True,
-        1.0,
-        0.0,
-        0.0,
-        1.0,
-    )
-
-
-@given(finite, finite)
-def test_distances_are_symmetric(a, b):
-    n = min(a.size, b.size)
-    one, other = measure(a[:n], b[:n], F32), measure(b[:n], a[:n], F32)
-    assert (one.euclid, one.max_absolute) == (other.euclid, other.max_absolute)
-    assert one.cosine == pytest.approx(other.cosine, nan_ok=True)
-
-
+@shared
 @given(finite, finite)
 def test_excess_is_the_standard_element_by_element(a, b):
     n = min(a.size, b.size)
@@ -178,66 +119,88 @@ def test_one_huge_element_does_not_excuse_its_neighbours():
     assert measure(target, golden, F32).excess > 10
 
 
-def statistics_of(array):
-    wide = array.astype(np.float64)
-    return Statistics(float(wide.max()), float(wide.min()), float(wide.mean()), float(np.sqrt((wide * wide).sum())))
+def test_without_the_extension_the_module_still_works(monkeypatch):
+    monkeypatch.setitem(sys.modules, "msprobe.compare._measure", None)  # makes its import fail
+    monkeypatch.delattr("msprobe.compare._measure", raising=False)
+    spec = importlib.util.spec_from_file_location("msprobe.compare.alone", measure_block.__file__)
+    alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(alone)
+    assert alone.kernel is None
+    found = alone.block(np.float32([1, 2, 6]), np.float32([1, 2, 7]), 0.0, alone.Rule(1e-5, 1e-6, 2.0**-126))
+    assert (found.dot, found.tt, found.gg, found.dd, found.sum) == (47, 41, 54, 1, -1)
 
 
-@settings(max_examples=300)
-@given(finite, st.sampled_from(list(STANDARDS)), st.randoms(use_true_random=False))
-def test_what_passes_on_its_elements_passes_on_its_statistics(golden, dtype, draw):
-    standard = STANDARDS[dtype]
-    golden = golden.astype(np.float64)
-    scale = min(1.0, float(np.abs(golden).max()))
-    allowed = standard.absolute * scale + standard.relative * np.abs(golden)
-    target = golden + allowed * np.array([draw.uniform(-0.999, 0.999) for _ in golden])
-    assert measure(target, golden, standard).excess <= 1
-    excess, _ = measure_statistics.excess(statistics_of(target), statistics_of(golden), golden.size, standard)
-    assert excess <= 1
+@pytest.mark.parametrize("strange", [np.zeros(4)[::2], np.zeros(4, ">f8"), np.zeros(4, complex), np.zeros(4, "g")])
+def test_the_kernel_declines_what_its_loops_cannot_run_over(way, strange):
+    if way == "numpy":
+        assert measure_block.kernel is None
+        return
+    assert measure_block.kernel.block(strange, np.zeros(strange.size), 1.0, 0.0, 0.0, 1.0) is None
 
 
-@pytest.mark.parametrize(
-    ("target", "golden", "expected"),
-    [
-        ((1.0, 0.0, 0.5, 2.0), (1.0, 0.0, 0.5, 2.0), (0.0, "")),
-        ((NAN, NAN, NAN, NAN), (NAN, NAN, NAN, NAN), (0.0, "")),
-        ((NAN, 0.0, 0.5, 2.0), (1.0, 0.0, 0.5, 2.0), (INF, "max")),
-        ((1.0, 0.0, NAN, 2.0), (1.0, 0.0, 0.5, 2.0), (INF, "mean")),
-        ((INF, 0.0, INF, INF), (INF, 0.0, INF, INF), (0.0, "")),
-        ((INF, 0.0, 0.5, 2.0), (-INF, 0.0, 0.5, 2.0), (INF, "max")),
-        ((True, False, None, None), (True, False, None, None), (0.0, "")),
-        ((True, True, None, None), (True, False, None, None), (INF, "min")),
-        ((None, None, None, None), (1.0, 1.0, 1.0, 1.0), (INF, "max")),
-    ],
-)
-def test_statistics_at_their_edges(target, golden, expected):
-    assert measure_statistics.excess(Statistics(*target), Statistics(*golden), 4, F32) == expected
+def test_the_kernel_refuses_blocks_of_two_sizes(way):
+    if way == "numpy":
+        assert measure_block.kernel is None
+        return
+    with pytest.raises(ValueError, match="different numbers of elements"):
+        measure_block.kernel.block(np.zeros(3), np.zeros(4), 1.0, 0.0, 0.0, 1.0)
+    with pytest.raises(TypeError):
+        measure_block.kernel.block([1.0], np.zeros(1), 1.0, 0.0, 0.0, 1.0)
 
 
-def test_the_excess_of_a_statistic_by_hand():
-    """max 1.5 against 1.0: allowed 1e-5 + 1.3e-6 * 2 (the golden's greatest absolute value is 2)."""
-    t, g = Statistics(1.5, -2.0, 0.0, 4.0), Statistics(1.0, -2.0, 0.0, 4.0)
-    excess, which = measure_statistics.excess(t, g, 16, F32)
-    assert which == "max"
-    assert excess == pytest.approx(0.5 / (1e-5 + 1.3e-6 * 2), rel=1e-12)
+# ---- files
 
 
-def test_the_sign_of_a_single_elements_norm_does_not_matter():
-    t, g = Statistics(-3.0, -3.0, -3.0, -3.0), Statistics(-3.0, -3.0, -3.0, 3.0)
-    assert measure_statistics.excess(t, g, 1, F32) == (0.0, "")
-    assert measure_statistics.excess(t, g, 2, F32) == (pytest.approx(6 / (1e-5 * 2**0.5 + 3.9e-6), rel=1e-5), "norm")
+@pytest.fixture
+def saved(tmp_path):
+    """Two tensors of 10^5 elements, and the npy files that hold them."""
+    draw = np.random.default_rng(11)
+    golden = draw.standard_normal((100, 1000)).astype(np.float32)
+    target = golden + np.float32(1e-4) * draw.standard_normal((100, 1000)).astype(np.float32)
+    target[3, 4], golden[70, 5] = np.nan, 500
+    paths = tmp_path / "target.npy", tmp_path / "golden.npy"
+    np.save(paths[0], target)
+    np.save(paths[1], golden)
+    return (target, golden), paths
 
 
-def test_dtypes_have_one_name_in_every_framework():
-    assert [canonical(d) for d in ("Float32", "torch.float32", "float32", "torch.half")] == ["float32"] * 3 + [
-        "float16"
-    ]
-    assert [family(d) for d in ("Int64", "UInt8", "BFloat16", "Bool", "torch.complex64")] == [
-        "int",
-        "int",
-        "float",
-        "bool",
-        "complex",
-    ]
-    assert standard_of("BFloat16") == Standard(1.6e-2, 1e-5)
-    assert standard_of("Int32") == EXACT
+def test_files_are_measured_as_what_they_hold(saved):
+    (target, golden), paths = saved
+    files = [open_npy(path) for path in paths]
+    assert all(isinstance(file, NpyFile) for file in files)
+    expected = measure(target, golden, F32)
+    assert measure(*files, F32) == expected
+    assert measure(target, files[1], F32) == measure(files[0], golden, F32) == expected
+    assert (expected.mismatched, expected.worst, expected.max_absolute_at) == (1, 3004, 70_005)
+    with pytest.raises(ValueError, match="shapes differ"):
+        measure(files[0], golden.reshape(-1), F32)
+
+
+def test_a_file_that_is_cut_while_it_is_measured_is_said(saved):
+    (_, golden), paths = saved
+    file = open_npy(paths[0])
+    os.truncate(paths[0], 2000)
+    with pytest.raises(DumpError, match=r"target\.npy: was cut short"):
+        measure(file, golden, F32)
+
+
+def test_memory_does_not_grow_with_the_files(tmp_path, way):
+    """Two files of 64 MiB take a few MiB."""
+    code = (
+        "import sys; from pathlib import Path; import numpy as np; from msprobe.compare import measure_block\n"
+        "from msprobe.compare.measure import measure; from msprobe.compare.standard import EXACT\n"
+        "from msprobe.store.npy import open_npy\n"
+        "if sys.argv[1] == 'numpy': measure_block.kernel = None\n"
+        "def peak(): return int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"
+        "measure(np.zeros(200_000, 'f4'), np.ones(200_000, 'f4'), EXACT); before = peak()\n"
+        "found = measure(*(open_npy(Path(path)) for path in sys.argv[2:]), EXACT)\n"
+        "print(found.size, found.beyond, found.max_absolute_at, peak() - before < 6 * 1024)"
+    )
+    paths = [tmp_path / "target.npy", tmp_path / "golden.npy"]
+    for path in paths:
+        np.save(path, np.zeros(1 << 24, np.float32))
+    with open(paths[0], "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(np.float32(1).tobytes())
+    done = subprocess.run([sys.executable, "-c", code, way, *paths], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{1 << 24} 1 {(1 << 24) - 1} True\n"

@@ -1,0 +1,230 @@
+"""What is found in one block of two tensors: in one pass in C (`_measure.c`) where that was built, else by numpy.
+
+Both give the same numbers: extremes, counts and indices to the bit, sums within rounding. What is not finite counts as
+zero on both sides; where the two sides are not the same NaN or infinity, the element is mismatched.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+try:
+    from . import _measure  # type: ignore[attr-defined]  # the optional extension, which has no Python source
+
+    kernel: Any = _measure
+except ImportError:  # it was installed without a compiler: the numpy passes serve
+    kernel = None
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+TINY = float(np.finfo(np.float64).eps)
+"""The reference's stand-in for a zero denominator."""
+
+_EXPONENT = 0x7FF << 52
+_DOT = 1 << 13
+
+
+class Block(NamedTuple):
+    """What was found in a block; indices count from its first element and are -1 without any."""
+
+    dot: float
+    tt: float
+    gg: float
+    dd: float
+    """Sums of t g, t t, g g and (t - g)^2."""
+
+    sum: float
+    """Of t - g."""
+
+    greatest: float
+    """Magnitude of a finite golden element, whatever the target is there."""
+
+    absolute: float
+    absolute_at: int
+    """The greatest abs(t - g), and the first element that has it; -1 where that is 0."""
+
+    relative: float
+    nearer: int
+    near: int
+    """The greatest abs((t - g) / g), and how many elements have less than 0.001 and 0.005."""
+
+    ulps: float
+    """The greatest abs(t - g) 2 / p, where p is the golden element's power of two, at least `Rule.least`."""
+
+    excess: float
+    excess_at: int
+    beyond: int
+    """The greatest share of what is allowed (0 / 0 is 0), the first element that has it, and how many are above 1."""
+
+    mismatched: int
+    mismatched_at: int
+
+    scale: float
+    """What `Rule.absolute` was multiplied by: the scale that was given or min(1, greatest) of this block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What elements are held against: absolute * scale + relative * abs(golden) is allowed.
+
+    `least` is the least normal number of the format whose units in the last place are counted.
+    """
+
+    absolute: float
+    relative: float
+    least: float
+
+
+def block(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
+    """Everything that is found in two flat, contiguous, aligned blocks of native byte order and of one size.
+
+    `scale` is what is known so far of min(1, greatest finite golden magnitude).
+    """
+    if kernel is not None:
+        found = kernel.block(target, golden, scale, rule.absolute, rule.relative, rule.least)
+        if found is not None:
+            return Block(*found)
+    return by_numpy(target, golden, scale, rule)
+
+
+def by_numpy(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
+    """The same without the kernel."""
+    parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
+    with np.errstate(all="ignore"):
+        g = _as_floats(golden, parts)
+        same = target.dtype == golden.dtype and np.array_equal(target, golden)
+        t = g if same else _as_floats(target, parts)
+        d = np.zeros_like(g) if same else _difference(target, golden, t, g)
+        size = np.abs(g)
+        greatest, dd = float(size.max(initial=0.0)), _dot(d, d)
+        mismatched = np.zeros(0, np.bool_)
+        if not (dd < np.inf and greatest < np.inf):
+            greatest = float(size[np.isfinite(size)].max(initial=0.0))
+            t, g, d, mismatched = _without_non_finite(t, g, d, parts)
+            size, dd = np.abs(g), _dot(d, d)
+        scale = max(scale, min(1.0, greatest))
+        is_narrow = all(x.dtype.kind == "f" and x.dtype.itemsize <= 4 for x in (target, golden))
+        found = Block(
+            dot=_dot(t, g),
+            tt=_dot(t, t),
+            gg=_dot(g, g),
+            dd=dd,
+            sum=float(d.sum()),
+            greatest=greatest,
+            absolute=0.0,
+            absolute_at=-1,
+            relative=0.0,
+            nearer=g.size,
+            near=g.size,
+            ulps=0.0,
+            excess=0.0,
+            excess_at=-1,
+            beyond=0,
+            mismatched=int(np.count_nonzero(mismatched)),
+            mismatched_at=int(mismatched.argmax()) if mismatched.any() else -1,
+            scale=scale,
+        )
+        if same or not (dd or d.any()):
+            return found
+        least = float(size.min())
+        relative = _relative(t.astype(np.float32), g.astype(np.float32), least) if is_narrow else _relative(t, g, least)
+        return _with_differences(found, relative, np.abs(d), size, least, rule, parts)
+
+
+def _with_differences(
+    found: Block, relative: Array, absolute: Floats, size: Floats, least: float, rule: Rule, parts: int
+) -> Block:
+    """The same block with what follows from its differences; `size` are the golden's magnitudes, `least` the least."""
+    greatest = float(relative.max())
+    at, (share, share_at) = int(absolute.argmax()), _share(absolute, size, found.scale, rule)
+    excess = float(share[share_at])
+    return found._replace(
+        absolute=float(absolute[at]),
+        absolute_at=at // parts,
+        relative=greatest,
+        nearer=size.size if greatest < 0.0009 else int(np.count_nonzero(relative < 0.001)),
+        near=size.size if greatest < 0.0049 else int(np.count_nonzero(relative < 0.005)),
+        ulps=float(_ulps(absolute, np.maximum(size, rule.least) if least < rule.least else size).max()),
+        excess=excess,
+        excess_at=share_at // parts if excess else -1,
+        beyond=int(np.count_nonzero((share > 1).reshape(-1, parts).any(axis=1))) if excess > 1 else 0,
+    )
+
+
+def _dot(x: Floats, y: Floats) -> float:
+    """The sum of x y, in pieces that no BLAS shares among threads: sums would depend on how many there are."""
+    return sum((float(np.dot(x[at : at + _DOT], y[at : at + _DOT])) for at in range(0, x.size, _DOT)), 0.0)
+
+
+def wide_sums(target: Array, golden: Array) -> NDArray[np.longdouble]:
+    """The five sums of a block in numpy's widest float, for what leaves the range of float64."""
+    parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
+    t, g = _as_floats(target, parts), _as_floats(golden, parts)
+    t, g, _, _ = _without_non_finite(t, g, g, parts)
+    x, y = t.astype(np.longdouble), g.astype(np.longdouble)
+    return np.array([(x * y).sum(), (x * x).sum(), (y * y).sum(), ((x - y) ** 2).sum(), (x - y).sum()])
+
+
+def _as_floats(array: Array, parts: int) -> Floats:
+    if parts == 2:
+        return np.ascontiguousarray(array, np.complex128).view(np.float64)
+    return array.astype(np.float64, copy=False)
+
+
+def _difference(target: Array, golden: Array, t: Floats, g: Floats) -> Floats:
+    """t - g; of integers that float64 does not hold, rounded once and without wrapping."""
+    both = (target.dtype, golden.dtype)
+    if any(d.kind not in "biu" for d in both) or max(d.itemsize for d in both) < 8:
+        return t - g
+    high_t, low_t = _halves(target)
+    high_g, low_g = _halves(golden)
+    return (high_t - high_g) * 2.0**32 + (low_t - low_g)
+
+
+def _halves(array: Array) -> tuple[Floats, Floats]:
+    """x = 2^32 high + low of integers."""
+    if array.dtype.itemsize < 8:
+        array = array.astype(np.int64)
+    last = array.dtype.type(0xFFFFFFFF)
+    return (array >> array.dtype.type(32)).astype(np.float64), (array & last).astype(np.float64)
+
+
+def _without_non_finite(
+    t: Floats, g: Floats, d: Floats, parts: int
+) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+    """Both sides and their difference with zeros where either is not finite, and which elements are mismatched."""
+    hidden = ~(np.isfinite(t) & np.isfinite(g))
+    same = (t == g) | (np.isnan(t) & np.isnan(g))
+    wrong = (hidden & ~same).reshape(-1, parts).any(axis=1)
+    hidden |= np.repeat(wrong, parts)
+    return np.where(hidden, 0.0, t), np.where(hidden, 0.0, g), np.where(hidden, 0.0, d), wrong
+
+
+def _relative(t: Array, g: Array, least: float) -> Array:
+    """abs((t - g) / g) in the dtype of the two; where g is zero, TINY is added to both. `least` is that of abs(g)."""
+    if least == 0:
+        tiny = t.dtype.type(TINY) * (g == 0)
+        t, g = t + tiny, g + tiny
+    found = t - g
+    found /= g
+    return np.asarray(np.abs(found, out=found))
+
+
+def _share(absolute: Floats, size: Floats, scale: float, rule: Rule) -> tuple[Floats, int]:
+    """How much of what is allowed each element differs, and where most; 0 / 0 is 0, x / 0 is infinity."""
+    share = absolute / (rule.absolute * scale + rule.relative * size)
+    at = int(share.argmax())
+    if share[at] != share[at]:  # argmax finds NaN first
+        share[absolute == 0] = 0.0
+        at = int(share.argmax())
+    return share, at
+
+
+def _ulps(absolute: Floats, size: Floats) -> Floats:
+    """abs(t - g) * 2 / p, where p is the power of two in `size`: 2 / p has its exponent mirrored."""
+    bits = size.view(np.int64) & _EXPONENT
+    np.subtract(_EXPONENT, bits, out=bits)
+    return np.asarray(absolute * bits.view(np.float64))

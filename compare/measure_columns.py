@@ -1,0 +1,36 @@
+"""`measure_statistics.excess` for a whole column of pairs at once, where all statistics are plain floats."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .measure_statistics import allowances
+
+Floats = NDArray[np.float64]
+
+
+def excesses(
+    target: tuple[Floats, Floats, Floats, Floats],
+    golden: tuple[Floats, Floats, Floats, Floats],
+    size: Floats,
+    absolute: Floats,
+    relative: Floats,
+) -> tuple[Floats, NDArray[np.int8]]:
+    """How many times its allowance the worst of the four statistics (max, min, mean, norm) differs, per pair, and which.
+
+    `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`.
+    """
+    worst = np.zeros(len(size))
+    which = np.zeros(len(size), np.int8)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        highest, lowest, _, norm = (np.where(np.isfinite(g), np.abs(g), 0.0) for g in golden)
+        allowed = allowances(np.maximum(highest, lowest), norm, np.maximum(size, 1.0), absolute, relative)
+        for at, (t, g) in enumerate(zip(target, golden, strict=True)):
+            same = (t == g) | (np.isnan(t) & np.isnan(g))
+            if at == 3:
+                same |= (size == 1) & (np.abs(t) == np.abs(g))
+            share = np.where(allowed[at] > 0, np.abs(t - g) / allowed[at], np.inf)
+            share[~(np.isfinite(t) & np.isfinite(g))] = np.inf
+            share[same] = 0.0
+            which[share > worst] = at
+            np.maximum(worst, share, out=worst)
+    return worst, which

@@ -1,0 +1,162 @@
+"""Pairs of files are measured: by this process, by others, or on a cluster; an interrupted run goes on where it was."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.errors import DumpError
+from msprobe.store.read import load_file
+from msprobe.store.record import Statistics
+
+from .measured import Measures
+from .resume import Resume, fingerprint
+from .standard import standard_of
+from .workers.run import Lost, run
+
+_AT_ONCE = 16 << 20
+"""Bytes of a side that one task reads: small tensors go in bundles, because each task has a price of its own."""
+
+_WORTH_WORKERS = 256 << 20
+"""Bytes of a side below which this process alone is done before others have started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How tensors are measured: by how many processes (0: as many as cores), on which Dask scheduler, resumable where.
+
+    `folder` is where the journal of an interrupted comparison lies; None does without.
+    """
+
+    workers: int = 1
+    scheduler: str = ""
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Two files to be measured, and the golden's dtype as its dump names it.
+
+    `as_dumped` says of each whether the framework wrote it, whose headers are not always numpy's; `describe` whether
+    the statistics of both are wanted too, because a dump does not tell them.
+    """
+
+    target: str
+    golden: str
+    dtype: str
+    as_dumped: tuple[bool, bool] = (False, False)
+    describe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of two files: their shapes, and measures where those are one; or a sentence why nothing came."""
+
+    measures: Measures | None = None
+    failure: str = ""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    statistics: tuple[Statistics, Statistics] | None = None
+
+
+def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) -> list[Outcome]:
+    """Measure every pair of files, in their order, on the workers of `effort`."""
+    is_much = sum(sizes) >= _WORTH_WORKERS
+    with _journal(files, effort.folder if is_much else None) as journal:
+        known = journal.known() if journal else {}
+        found = [_outcome(known[_key(one)]) if _key(one) in known else None for one in files]
+        left = [at for at, outcome in enumerate(found) if outcome is None]
+        bundles = [[left[n] for n in bundle] for bundle in _bundles([sizes[at] for at in left])]
+        done = run(
+            measure_bundle,
+            [tuple(files[at] for at in bundle) for bundle in bundles],
+            workers=effort.workers if is_much else 1,
+            scheduler=effort.scheduler,
+            title="measuring tensors" if is_much else "",
+            sizes=[sum(sizes[at] for at in bundle) for bundle in bundles],
+        )
+        for number, result in done:
+            bundle = bundles[number]
+            outcomes = [Outcome(failure=result.reason)] * len(bundle) if isinstance(result, Lost) else result
+            for at, outcome in zip(bundle, outcomes, strict=True):
+                found[at] = outcome
+                if journal and not outcome.failure:
+                    journal.add(_key(files[at]), astuple(outcome))
+        if journal:
+            journal.done()
+    return [outcome or Outcome(failure="it was not measured") for outcome in found]
+
+
+@contextmanager
+def _journal(files: Sequence[Files], folder: Path | None) -> Iterator[Resume | None]:
+    """Where results are kept until all are there; None without a folder."""
+    if folder is None:
+        yield None
+        return
+    inputs = [path for one in files for path in (one.target, one.golden)]
+    dtypes = ",".join(one.dtype for one in files)
+    with Resume(folder, f"{fingerprint(inputs)} {dtypes}") as journal:
+        yield journal
+
+
+def _key(files: Files) -> str:
+    return f"{files.target}\n{files.golden}"
+
+
+def _outcome(kept: Any) -> Outcome:
+    """An outcome as the journal gives it back: `astuple`, through JSON."""
+    measures, failure, shapes, statistics = kept
+    return Outcome(
+        None if measures is None else Measures(*measures),
+        failure,
+        tuple(map(tuple, shapes)),
+        None if statistics is None else (Statistics(*statistics[0]), Statistics(*statistics[1])),
+    )
+
+
+def measure_bundle(bundle: Sequence[Files]) -> list[Outcome]:
+    """Measure some pairs of files, one after the other."""
+    return [measure_files(files) for files in bundle]
+
+
+def measure_files(files: Files) -> Outcome:
+    """Measure two files; what cannot be read is said, not raised."""
+    from .measure import measure
+    from .side_statistics import side_statistics
+
+    try:
+        target, golden = map(_open, (files.target, files.golden), files.as_dumped)
+        shapes = target.shape, golden.shape
+        described = (side_statistics(target), side_statistics(golden)) if files.describe else None
+        if target.shape != golden.shape:
+            return Outcome(None, "", shapes, described)
+        return Outcome(measure(target, golden, standard_of(files.dtype), files.dtype), "", shapes, described)
+    except DumpError as err:
+        return Outcome(failure=str(err))
+
+
+def _open(name: str, as_dumped: bool) -> Any:
+    """The tensor in a file, read piece by piece where it can be."""
+    from msprobe.store.npy import open_npy
+
+    path = Path(name)
+    if path.suffix == ".pt":
+        return load_file(path)
+    if as_dumped:
+        from msprobe.store.kernel_npy import load
+
+        return load(path).array
+    return open_npy(path)
+
+
+def _bundles(sizes: Sequence[int]) -> list[list[int]]:
+    """Places of neighbours that are measured together."""
+    bundles: list[list[int]] = []
+    room = 0
+    for at, size in enumerate(sizes):
+        if room < size or not bundles or len(bundles[-1]) >= 256:
+            bundles.append([])
+            room = _AT_ONCE
+        bundles[-1].append(at)
+        room -= size
+    return bundles

@@ -1,0 +1,69 @@
+"""Measures between statistics, against numbers that were worked out by hand or from the elements."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from msprobe.compare import measure_statistics
+from msprobe.compare.measure import measure
+from msprobe.compare.standard import STANDARDS
+from msprobe.store.record import Statistics
+
+F32 = STANDARDS["float32"]
+NAN, INF = math.nan, math.inf
+
+finite = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
+
+
+def statistics_of(array):
+    wide = array.astype(np.float64)
+    return Statistics(float(wide.max()), float(wide.min()), float(wide.mean()), float(np.sqrt((wide * wide).sum())))
+
+
+@settings(max_examples=300)
+@given(finite, st.sampled_from(list(STANDARDS)), st.randoms(use_true_random=False))
+def test_what_passes_on_its_elements_passes_on_its_statistics(golden, dtype, draw):
+    standard = STANDARDS[dtype]
+    golden = golden.astype(np.float64)
+    scale = min(1.0, float(np.abs(golden).max()))
+    allowed = standard.absolute * scale + standard.relative * np.abs(golden)
+    target = golden + allowed * np.array([draw.uniform(-0.999, 0.999) for _ in golden])
+    assert measure(target, golden, standard).excess <= 1
+    excess, _ = measure_statistics.excess(statistics_of(target), statistics_of(golden), golden.size, standard)
+    assert excess <= 1
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "expected"),
+    [
+        ((1.0, 0.0, 0.5, 2.0), (1.0, 0.0, 0.5, 2.0), (0.0, "")),
+        ((NAN, NAN, NAN, NAN), (NAN, NAN, NAN, NAN), (0.0, "")),
+        ((NAN, 0.0, 0.5, 2.0), (1.0, 0.0, 0.5, 2.0), (INF, "max")),
+        ((1.0, 0.0, NAN, 2.0), (1.0, 0.0, 0.5, 2.0), (INF, "mean")),
+        ((INF, 0.0, INF, INF), (INF, 0.0, INF, INF), (0.0, "")),
+        ((INF, 0.0, 0.5, 2.0), (-INF, 0.0, 0.5, 2.0), (INF, "max")),
+        ((True, False, None, None), (True, False, None, None), (0.0, "")),
+        ((True, True, None, None), (True, False, None, None), (INF, "min")),
+        ((None, None, None, None), (1.0, 1.0, 1.0, 1.0), (INF, "max")),
+    ],
+)
+def test_statistics_at_their_edges(target, golden, expected):
+    assert measure_statistics.excess(Statistics(*target), Statistics(*golden), 4, F32) == expected
+
+
+def test_the_excess_of_a_statistic_by_hand():
+    """max 1.5 against 1.0: allowed 1e-5 + 1.3e-6 * 2 (the golden's greatest absolute value is 2)."""
+    t, g = Statistics(1.5, -2.0, 0.0, 4.0), Statistics(1.0, -2.0, 0.0, 4.0)
+    excess, which = measure_statistics.excess(t, g, 16, F32)
+    assert which == "max"
+    assert excess == pytest.approx(0.5 / (1e-5 + 1.3e-6 * 2), rel=1e-12)
+
+
+def test_the_sign_of_a_single_elements_norm_does_not_matter():
+    t, g = Statistics(-3.0, -3.0, -3.0, -3.0), Statistics(-3.0, -3.0, -3.0, 3.0)
+    assert measure_statistics.excess(t, g, 1, F32) == (0.0, "")
+    assert measure_statistics.excess(t, g, 2, F32) == (pytest.approx(6 / (1e-5 * 2**0.5 + 3.9e-6), rel=1e-5), "norm")
