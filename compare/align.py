@@ -20,8 +20,22 @@ Indices = list[tuple[int, int]]
 def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
     """Index pairs of equal items, both indices rising.
 
-    Items that stand once on each side (most cells do) are joined first and cut the rest into short pieces.
+    What stands on one side only is left out first: two sequences with nothing in common cost nothing. Items that stand
+    once on each side (most cells do) are joined next and cut the rest into short pieces.
     """
+    ids: dict[Hashable, int] = {}
+    left_ids = [ids.setdefault(key, len(ids)) for key in left]
+    right_ids = [ids.setdefault(key, len(ids)) for key in right]
+    if left_ids == right_ids:
+        return [(i, i) for i in range(len(left_ids))]
+    in_left, in_right = set(left_ids), set(right_ids)
+    left_at = [i for i, key in enumerate(left_ids) if key in in_right]
+    right_at = [j for j, key in enumerate(right_ids) if key in in_left]
+    found = _align([left_ids[i] for i in left_at], [right_ids[j] for j in right_at])
+    return [(left_at[i], right_at[j]) for i, j in found]
+
+
+def _align(left: list[int], right: list[int]) -> Indices:
     found: Indices = []
     i = j = 0
     for a, b in [*_unique_in_both(left, right), (len(left), len(right))]:
@@ -32,11 +46,15 @@ def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
     return found
 
 
-def _unique_in_both(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
-    """Items that stand exactly once on both sides: the longest chain in which both indices rise (patience sorting)."""
+def _unique_in_both(left: list[int], right: list[int]) -> Indices:
+    """Items that stand exactly once on both sides: the longest chain in which both indices rise."""
     in_left, in_right = Counter(left), Counter(right)
     where = {key: j for j, key in enumerate(right) if in_right[key] == 1}
-    pairs = [(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where]
+    return longest_chain([(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where])
+
+
+def longest_chain(pairs: Indices) -> Indices:
+    """Of pairs whose left index rises, the most that can be kept so that both rise (patience sorting, O(n log n))."""
     tops: list[int] = []
     top_at: list[int] = []
     before: list[int] = []
@@ -54,7 +72,7 @@ def _unique_in_both(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indi
     return chain
 
 
-def _piece(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
+def _piece(left: list[int], right: list[int]) -> Indices:
     n, m = len(left), len(right)
     head = 0
     while head < n and head < m and left[head] == right[head]:
@@ -70,9 +88,7 @@ def _piece(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
     return found + [(n - x, m - x) for x in range(tail, 0, -1)]
 
 
-def _search(
-    left: Sequence[Hashable], right: Sequence[Hashable], i: int, j: int, n: int, m: int
-) -> tuple[Indices, int, int]:
+def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -> tuple[Indices, int, int]:
     """The shortest edit path from (i, j), followed to (n, m) or through `WINDOW` edits: its matches and its end."""
     furthest = {1: 0}
     trace: list[dict[int, int]] = []

@@ -1,173 +1,156 @@
 """Make pairs: first the calls of two dumps, then the records inside a pair of calls. Nothing is measured here.
 
-Calls with equal names are one pair wherever both dumps hold the same calls. Where a call stands on one side only, the
-numbers behind it may have shifted; then the two execution sequences are aligned by what was called, not by its number.
-Records belong together by part and path (`input`, `("1", "0")`), never by the text of their row.
+Two runs of one program make the same calls with the same shapes in the same order, and most comparisons are of those:
+they are seen at once, column against column. Everything else goes through the stages of `match_calls.py`. Records
+belong together by part and path (`input`, `("1", "0")`), never by the text of their row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from msprobe.base import names
-from msprobe.store.record import Call, Dump, Record
+import numpy as np
+from numpy.typing import NDArray
 
-from .align import align
+from msprobe.store.columns import Columns
+from msprobe.store.record import Dump
 
-MatchedBy = Literal["name", "order", ""]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A target record with its golden record; either may be missing, never both."""
-
-    target: Record | None
-    golden: Record | None
-
-    @property
-    def record(self) -> Record:
-        """The target's record, or the golden's where the target has none."""
-        record = self.target or self.golden
-        assert record is not None
-        return record
-
-    @property
-    def key(self) -> str:
-        """The record's name, told apart from a target's of the same name where the record is the golden's alone."""
-        return self.target.name if self.target is not None else f"golden {self.record.name}"
+from .keys import identity
+from .match_calls import Match, MatchedBy, match_calls
+from .pairs import Ints, Pairs
 
 
-@dataclass(frozen=True, slots=True)
-class CallPair:
-    """A target call with its golden call, and the pairs of their records in row order."""
-
-    target: Call | None
-    golden: Call | None
-    matched_by: MatchedBy
-    pairs: tuple[Pair, ...]
-
-    @property
-    def call(self) -> Call:
-        """The target's call, or the golden's where the target has none."""
-        call = self.target or self.golden
-        assert call is not None
-        return call
-
-    @property
-    def name(self) -> str:
-        """The name that a user knows: the target's, or the golden's where the target has no such call."""
-        return self.call.name
-
-
-def match(target: Dump, golden: Dump) -> list[CallPair]:
+def match(target: Dump, golden: Dump, *, fuzzy: bool = False) -> Pairs:
     """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong."""
-    left, right = target.calls, golden.calls
-    found = _match_calls(left, right)
-    partner = dict(found)
-    joined = [_join(call, None if (j := partner.get(i)) is None else right[j]) for i, call in enumerate(left)]
-    if len(found) == len(right):
-        return joined
-    taken = {j: i for i, j in found}
-    before: dict[int, list[CallPair]] = {}
-    place = len(left)
-    for j in range(len(right) - 1, -1, -1):
+    if _is_one_program(target, golden):
+        calls = np.arange(len(target.calls))
+        rows = np.arange(len(target.columns.part))
+        starts = np.frombuffer(target.columns.starts, np.int64)
+        return Pairs(target, golden, calls, calls, ["name"] * len(calls), starts, rows, rows)
+    found = match_calls(target.calls, golden.calls, fuzzy=fuzzy)
+    return _joined(target, golden, _in_order(found, len(target.calls), len(golden.calls)))
+
+
+def _is_one_program(target: Dump, golden: Dump) -> bool:
+    """Whether both sides made the same calls with the same shapes inside the same cells, one after the other."""
+    t, g = target.columns, golden.columns
+    if len(t.names) != len(g.names) or t.starts != g.starts or t.part != g.part or t.kind != g.kind:
+        return False
+    if t.names != g.names and list(map(identity, t.names)) != list(map(identity, g.names)):
+        return False
+    if not np.array_equal(np.frombuffer(t.path, np.int32), _translated(g, t)):
+        return False
+    shapes: dict[object, int] = {}
+    t_shape, g_shape = (_ints(shapes.setdefault(shape, len(shapes)) for _, _, shape in c.looks) for c in (t, g))
+    if not np.array_equal(t_shape[np.frombuffer(t.look, np.int32)], g_shape[np.frombuffer(g.look, np.int32)]):
+        return False
+    return _parents(target) == _parents(golden)
+
+
+def _parents(dump: Dump) -> list[str | None]:
+    return [dump.construct.get(name) for name in dump.columns.names]
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)
+
+
+def _translated(source: Columns, into: Columns) -> NDArray[np.int32]:
+    """The paths of one side in the numbers of the other; paths that the other does not have get numbers behind."""
+    numbers = {path: n for n, path in enumerate(into.paths)}
+    table = np.array([numbers.setdefault(path, len(numbers)) for path in source.paths] or [0], np.int32)
+    return table[np.frombuffer(source.path, np.int32)]
+
+
+def _in_order(found: Iterable[Match], targets: int, goldens: int) -> list[tuple[int, int, MatchedBy]]:
+    """Target call, golden call and what matched them; -1 for none. Golden-only calls stand where they belong."""
+    partner = {m.target: m for m in found}
+    taken = {m.golden: m.target for m in partner.values()}
+    before: dict[int, list[int]] = {}
+    place = targets
+    for j in range(goldens - 1, -1, -1):
         if j in taken:
             place = taken[j]
         else:
-            before.setdefault(place, []).append(_join(None, right[j]))
-    ordered: list[CallPair] = []
-    for i in range(len(left) + 1):
-        ordered += reversed(before.get(i, []))
-        ordered += joined[i : i + 1]
+            before.setdefault(place, []).append(j)
+    ordered: list[tuple[int, int, MatchedBy]] = []
+    for i in range(targets + 1):
+        ordered += ((-1, j, "") for j in reversed(before.get(i, ())))
+        if i < targets:
+            m = partner.get(i)
+            ordered.append((i, m.golden, m.by) if m else (i, -1, ""))
     return ordered
 
 
-def _match_calls(left: Sequence[Call], right: Sequence[Call]) -> list[tuple[int, int]]:
-    left_names, right_names = [identity(c.name) for c in left], [identity(c.name) for c in right]
-    if left_names == right_names:
-        return [(i, i) for i in range(len(left))]
-    where = {name: j for j, name in enumerate(right_names)}
-    if where.keys() == set(left_names):
-        return [(i, where[name]) for i, name in enumerate(left_names)]
-    # A parameter's gradient has a name of its own, and its place in the file says little (docs/format.md, page 2).
-    is_gradient = [".parameters_grad" in name for name in left_names]
-    i_calls = [i for i, gradient in enumerate(is_gradient) if not gradient]
-    j_calls = [j for j, name in enumerate(right_names) if ".parameters_grad" not in name]
-    found = _refine(left, right, i_calls, j_calls, (_signature, _place, _stem))
-    free_right = {right_names[j]: j for j in set(range(len(right))) - {j for _, j in found}}
-    free_left = sorted(set(range(len(left))) - {i for i, _ in found})
-    return sorted(found + [(i, free_right[left_names[i]]) for i in free_left if left_names[i] in free_right])
+def _joined(target: Dump, golden: Dump, calls: Sequence[tuple[int, int, MatchedBy]]) -> Pairs:
+    left, right = target.columns, golden.columns
+    right_path = array("i", _translated(right, left).tolist())
+    target_rows: list[int] = []
+    golden_rows: list[int] = []
+    starts = [0]
+    for i, j, _ in calls:
+        ours = range(left.starts[i], left.starts[i + 1]) if i >= 0 else range(0)
+        theirs = range(right.starts[j], right.starts[j + 1]) if j >= 0 else range(0)
+        a, b = slice(ours.start, ours.stop), slice(theirs.start, theirs.stop)
+        if j < 0:
+            target_rows += ours
+            golden_rows += [-1] * len(ours)
+        elif i < 0:
+            target_rows += [-1] * len(theirs)
+            golden_rows += theirs
+        elif left.part[a] == right.part[b] and left.path[a] == right_path[b]:
+            target_rows += ours
+            golden_rows += theirs
+        else:
+            for t, g in _join_records(_places(left.part[a], left.path[a]), _places(right.part[b], right_path[b])):
+                target_rows.append(-1 if t is None else ours.start + t)
+                golden_rows.append(-1 if g is None else theirs.start + g)
+        starts.append(len(target_rows))
+    return Pairs(
+        target,
+        golden,
+        _ints(i for i, _, _ in calls),
+        _ints(j for _, j, _ in calls),
+        [by for _, _, by in calls],
+        np.array(starts, np.int64),
+        np.array(target_rows, np.int64),
+        np.array(golden_rows, np.int64),
+    )
 
 
-def _refine(
-    left: Sequence[Call],
-    right: Sequence[Call],
-    i_calls: list[int],
-    j_calls: list[int],
-    keys: tuple[Callable[[Call], tuple[object, ...]], ...],
-) -> list[tuple[int, int]]:
-    """Align by the strictest key; what lies between its matches by the next, and so on."""
-    if not i_calls or not j_calls or not keys:
-        return []
-    key, *weaker = keys
-    found: list[tuple[int, int]] = []
-    x = y = 0
-    matches = align([key(left[i]) for i in i_calls], [key(right[j]) for j in j_calls])
-    for a, b in [*matches, (len(i_calls), len(j_calls))]:
-        found += _refine(left, right, i_calls[x:a], j_calls[y:b], tuple(weaker))
-        if a < len(i_calls):
-            found.append((i_calls[a], j_calls[b]))
-        x, y = a + 1, b + 1
+Place = tuple[int, int, int]
+"""Part, path, and how many records of the same part and path stand before (an argument and a keyword may share one)."""
+
+
+def _places(parts: Iterable[int], paths: Iterable[int]) -> list[Place]:
+    seen: Counter[tuple[int, int]] = Counter()
+    found = []
+    for place in zip(parts, paths, strict=True):
+        found.append((*place, seen[place]))
+        seen[place] += 1
     return found
 
 
-def identity(name: str) -> str:
-    """The name under which a call is looked for: `X.parameters_grad` and `X.parameters_grad.0` are one."""
-    return name[:-2] if name.endswith(".parameters_grad.0") else name
-
-
-def _stem(call: Call) -> tuple[object, ...]:
-    name = names.parse(call.name)
-    return name.stem, name.direction
-
-
-def _place(call: Call) -> tuple[object, ...]:
-    return (*_stem(call), names.parse(call.parent).stem if call.parent else "")
-
-
-def _signature(call: Call) -> tuple[object, ...]:
-    return (*_place(call), *(r.shape if r.kind == "tensor" else repr(r.value) for r in call.records))
-
-
-def _join(target: Call | None, golden: Call | None) -> CallPair:
-    if target is None or golden is None:
-        one_sided = target.records if target is not None else golden.records if golden is not None else ()
-        is_target = target is not None
-        pairs = tuple(Pair(r, None) if is_target else Pair(None, r) for r in one_sided)
-        return CallPair(target, golden, "", pairs)
-    by_name: MatchedBy = "name" if identity(target.name) == identity(golden.name) else "order"
-    left, right = target.records, golden.records
-    if len(left) == len(right) and all(a.path == b.path and a.part == b.part for a, b in zip(left, right, strict=True)):
-        return CallPair(target, golden, by_name, tuple(map(Pair, left, right)))
-    return CallPair(target, golden, by_name, tuple(_join_records(left, right)))
-
-
-def _join_records(left: Iterable[Record], right: Iterable[Record]) -> list[Pair]:
-    """In row order: part by part, the target's records with golden-only ones after their golden neighbour."""
-    waiting = {(r.part, r.path): r for r in right}
-    joined = [Pair(r, waiting.get((r.part, r.path))) for r in left]
-    taken = {(p.record.part, p.record.path) for p in joined}
-    for at, record in enumerate(right):
-        if (record.part, record.path) not in taken:
-            joined.insert(_place_of(joined, list(right)[:at], record), Pair(None, record))
+def _join_records(left: Sequence[Place], right: Sequence[Place]) -> list[tuple[int | None, int | None]]:
+    """Places of records by their places, in row order: the left's, with right-only ones after their neighbour."""
+    waiting = {place: g for g, place in enumerate(right)}
+    joined: list[tuple[int | None, int | None]] = [(t, waiting.get(place)) for t, place in enumerate(left)]
+    taken = set(left)
+    parts = [place[0] for place in left]
+    for g, place in enumerate(right):
+        if place not in taken:
+            at = _place_of(joined, parts, right, g)
+            joined.insert(at, (None, g))
+            parts.insert(at, place[0])
     return joined
 
 
-def _place_of(joined: list[Pair], earlier: list[Record], record: Record) -> int:
-    """Behind the nearest earlier golden record of the same part; else before the first record of a later part."""
-    for neighbour in reversed(earlier):
-        if neighbour.part == record.part:
-            return 1 + next(i for i, p in enumerate(joined) if p.golden is neighbour)
-    order = ("input", "parameters", "output", "parameters_grad", "debug")
-    rank = order.index(record.part)
-    return next((i for i, p in enumerate(joined) if order.index(p.record.part) > rank), len(joined))
+def _place_of(
+    joined: Sequence[tuple[int | None, int | None]], parts: Sequence[int], right: Sequence[Place], g: int
+) -> int:
+    """Behind the nearest earlier right record of the same part; else before the first record of a later part."""
+    part = right[g][0]
+    for earlier in range(g - 1, -1, -1):
+        if right[earlier][0] == part:
+            return 1 + next(at for at, (_, there) in enumerate(joined) if there == earlier)
+    return next((at for at, other in enumerate(parts) if other > part), len(joined))

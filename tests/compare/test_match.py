@@ -43,7 +43,7 @@ def test_an_inserted_call_does_not_shift_the_numbers_behind_it(builder):
         ("Mint.exp.1.forward", "Mint.exp.1.forward", "name"),
         ("Mint.exp.2.forward", None, ""),
         ("Mint.cos.0.forward", "Mint.cos.0.forward", "name"),
-        ("Mint.exp.3.forward", "Mint.exp.2.forward", "order"),
+        ("Mint.exp.3.forward", "Mint.exp.2.forward", "renumbered"),
     ]
 
 

@@ -1,0 +1,141 @@
+"""Which call and which record of the target stands where which of the golden: as columns, and on demand as values.
+
+A comparison of a million records would drown in objects, so a pair is two row numbers; `Pair` and `CallPair` are made
+where somebody looks at them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.store.columns import TENSOR
+from msprobe.store.record import Call, Dump, Record
+
+from .match_calls import MatchedBy
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A target record with its golden record; either may be missing, never both."""
+
+    target: Record | None
+    golden: Record | None
+
+    @property
+    def record(self) -> Record:
+        """The target's record, or the golden's where the target has none."""
+        record = self.target or self.golden
+        assert record is not None
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class CallPair:
+    """A target call with its golden call, and the pairs of their records in row order."""
+
+    target: Call | None
+    golden: Call | None
+    matched_by: MatchedBy
+    pairs: tuple[Pair, ...]
+
+    @property
+    def call(self) -> Call:
+        """The target's call, or the golden's where the target has none."""
+        call = self.target or self.golden
+        assert call is not None
+        return call
+
+    @property
+    def name(self) -> str:
+        """The name that a user knows: the target's, or the golden's where the target has no such call."""
+        return self.call.name
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs(Sequence[CallPair]):
+    """Every call of both dumps once, and every record of both once, in the target's execution order.
+
+    | column | one entry per | holds |
+    |---|---|---|
+    | `target_calls`, `golden_calls` | pair of calls | the call's place in its dump, -1 where a side has none |
+    | `by` | pair of calls | what made it a pair; empty where a side has none |
+    | `starts` | pair of calls, and one | its records' pairs are `starts[n]` to `starts[n + 1]` |
+    | `target_rows`, `golden_rows` | pair of records | the record's row in `Dump.columns`, -1 where a side has none |
+    """
+
+    target: Dump
+    golden: Dump
+    target_calls: Ints
+    golden_calls: Ints
+    by: Sequence[MatchedBy]
+    starts: Ints
+    target_rows: Ints
+    golden_rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.target_calls)
+
+    @overload
+    def __getitem__(self, at: int) -> CallPair: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[CallPair]: ...
+    def __getitem__(self, at: int | slice) -> CallPair | list[CallPair]:
+        if isinstance(at, slice):
+            return [self[n] for n in range(*at.indices(len(self)))]
+        if not -len(self) <= at < len(self):
+            raise IndexError(at)
+        at %= len(self)
+        target, target_records = _side(self.target, int(self.target_calls[at]))
+        golden, golden_records = _side(self.golden, int(self.golden_calls[at]))
+        rows = slice(self.starts[at], self.starts[at + 1])
+        pairs = tuple(
+            Pair(target_records.get(t), golden_records.get(g))
+            for t, g in zip(self.target_rows[rows].tolist(), self.golden_rows[rows].tolist(), strict=True)
+        )
+        return CallPair(target, golden, self.by[at], pairs)
+
+    def __iter__(self) -> Iterator[CallPair]:
+        return (self[at] for at in range(len(self)))
+
+    @cached_property
+    def call_of(self) -> Ints:
+        """The pair of calls that each pair of records belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.starts))
+
+    def target_record(self, row: int) -> Record | None:
+        """The target's record of a pair."""
+        at = self.target_rows[row]
+        return None if at < 0 else self.target.columns.record(int(at), int(self.target_calls[self.call_of[row]]))
+
+    def golden_record(self, row: int) -> Record | None:
+        """The golden's record of a pair."""
+        at = self.golden_rows[row]
+        return None if at < 0 else self.golden.columns.record(int(at), int(self.golden_calls[self.call_of[row]]))
+
+    def pair(self, row: int) -> Pair:
+        """One pair of records."""
+        return Pair(self.target_record(row), self.golden_record(row))
+
+    def are_tensors(self, row: int) -> bool:
+        """Whether a pair has two records and both are tensors."""
+        t, g = self.target_rows[row], self.golden_rows[row]
+        return bool(t >= 0 and g >= 0 and self.target.columns.kind[t] == self.golden.columns.kind[g] == TENSOR)
+
+    def name(self, at: int) -> str:
+        """The name of a pair of calls, as `CallPair.name`, without making it."""
+        call = self.target_calls[at]
+        return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[self.golden_calls[at]]
+
+
+def _side(dump: Dump, call: int) -> tuple[Call | None, dict[int, Record]]:
+    """A call, and its records by row."""
+    if call < 0:
+        return None, {}
+    made = dump.calls[call]
+    return made, dict(enumerate(made.records, dump.columns.starts[call]))
