@@ -1,0 +1,150 @@
+"""The same tasks on the workers of a Dask cluster (extra `cluster`).
+
+Every worker must see the files that the tasks name, under the same paths. The scheduler and the workers must have the
+same msprobe-ms installed as we. Tasks and results move, files do not.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from queue import Empty, SimpleQueue
+from socket import gethostname
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import once
+
+from .lost import Lost
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+PATIENCE = 10
+"""Seconds to wait for the scheduler's answer."""
+
+LOOK = 5.0
+"""Seconds without a result after which we look whether the cluster is still there."""
+
+ALONE = 60.0
+"""Seconds that a cluster may be without any worker: some are started only when there is work."""
+
+
+def on_cluster(
+    function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], scheduler: str
+) -> Generator[tuple[int, Result | Lost], None, None]:
+    """The results of `tasks` in the order of completion; the scheduler at that address hands them out in `order`.
+
+    Dask gives the task of a lost worker to another one, as often as the scheduler's setting `allowed-failures` says
+    (3); what then has no result is `Lost`. UsageError: Dask is not installed, nobody answers at the address, the
+    cluster has no worker for a minute or another msprobe-ms, or the scheduler is gone in the middle.
+    """
+    client = _connect(scheduler)
+    futures: dict[int, Future] = {}
+    try:
+        finished: SimpleQueue[int] = SimpleQueue()
+        for place, at in enumerate(order):
+            # Without retries: they are for what `function` raises, which would be the same again.
+            future = client.submit(_same, function, tasks[at], _installed(), pure=False, priority=-place)
+            futures[at] = future
+            future.add_done_callback(lambda _, at=at: finished.put(at))
+        alone_since = 0.0
+        while futures:
+            try:
+                at = finished.get(timeout=LOOK)
+            except Empty:
+                alone_since = _still_there(client, scheduler, alone_since)
+                continue
+            alone_since = 0.0
+            # Let go of it at once: the cluster shall not keep what we have.
+            yield at, _result(futures.pop(at), scheduler)
+    finally:
+        _leave(client, list(futures.values()))
+
+
+def _connect(scheduler: str) -> "Client":
+    try:
+        from distributed import Client
+        from distributed.comm import get_address_host_port
+    except ImportError as err:
+        raise UsageError(
+            f"--scheduler {scheduler} needs Dask, which is not installed here: pip install 'msprobe-ms[cluster]'"
+        ) from err
+    try:
+        get_address_host_port(
+            scheduler
+        )  # refuses a text that is no address; a client would refuse it too, and then hang
+        return Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    # Nobody at home, silence (a class of its own in Python 3.10), and what the library says of a text without address.
+    except (OSError, asyncio.TimeoutError, ValueError, TypeError) as err:
+        raise UsageError(
+            f"no Dask scheduler answers at {scheduler!r} (waited at most {PATIENCE} s); "
+            f"give the address that `dask scheduler` shows, such as tcp://host:8786"
+        ) from err
+
+
+@cache
+def _installed() -> str:
+    return version("msprobe-ms")
+
+
+def _same(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
+    """What a worker runs: the function, if it is the one that we mean."""
+    if (theirs := _installed()) != ours:
+        raise UsageError(f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install {ours} there, as here")
+    return function(task)
+
+
+def _still_there(client: "Client", scheduler: str, alone_since: float) -> float:
+    """Since when the cluster has no worker; 0.0 if it has one. UsageError when nothing can be hoped for any more."""
+    if client.status != "running":
+        raise _gone(scheduler)
+    if client.scheduler_info()["workers"]:
+        return 0.0
+    now = time.monotonic()
+    if not alone_since:
+        once("cluster", f"the cluster at {scheduler} has no worker at the moment; waiting for one")
+        return now
+    if now - alone_since > ALONE:
+        raise UsageError(f"the cluster has had no worker for {ALONE:.0f} s; start some with `dask worker {scheduler}`")
+    return alone_since
+
+
+def _result(future: "Future", scheduler: str) -> Any:
+    """What the task gave, or `Lost`; raises what it raised."""
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as err:
+        return Lost(
+            f"Dask gave it up after {err.allowed_failures + 1} workers died with it; memory may be short there."
+        )
+    except CancelledError as err:
+        raise _gone(scheduler) from err
+    except (ImportError, RuntimeError) as err:
+        # A scheduler says it with an error of its own around the one of the import.
+        cause = err if isinstance(err, ImportError) else err.__cause__
+        if not isinstance(cause, ImportError):
+            raise
+        raise UsageError(
+            f"the Dask cluster cannot import what it needs ({cause}); install msprobe-ms {_installed()} "
+            "for its scheduler and its workers, as here"
+        ) from err
+
+
+def _gone(scheduler: str) -> UsageError:
+    return UsageError(f"the connection to the Dask scheduler at {scheduler} was lost; look at its log and start again")
+
+
+def _leave(client: "Client", unfinished: "Sequence[Future]") -> None:
+    """Take back what is not finished, and say goodbye; a scheduler that is gone does not keep us."""
+    with suppress(OSError, asyncio.TimeoutError, RuntimeError):
+        if unfinished and client.status == "running":
+            client.cancel(unfinished, force=True)
+        client.close(timeout=PATIENCE)

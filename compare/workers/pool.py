@@ -1,0 +1,206 @@
+"""A pool of worker processes that survives the death of any of them, and that any script may use.
+
+Why our own, when Python has two pools and joblib's loky a third:
+- `ProcessPoolExecutor` and loky break as a whole when one worker dies: all running tasks are lost with it, and which of
+  them was to blame is unknown, so none can be given up after three deaths of *its* workers.
+- Python's pools start workers in one of three ways, and none is safe here. `fork` copies a process that may be
+  training, with MindSpore's threads and their locks held for ever. `spawn` and `forkserver` run the caller's
+  `__main__` again, which trains again where it has no `if __name__ == "__main__"`: users call `compare` from such
+  scripts.
+
+So a worker is a fresh `python -c` that imports what the function needs and is spoken to through a pipe; `Popen` starts
+it without running Python code between fork and exec, which is safe beside threads. That costs 0.15 to 0.2 s of one core
+for each worker, nearly all of it numpy's import, and all workers start at once.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, TypeVar
+
+from msprobe.base.log import once
+
+from .lost import Lost
+from .serve import Done, Raised, command
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+TRIES = 3
+"""So often is a task given to a worker, if each dies with it."""
+
+STARTS = 3
+"""So many workers in a row may die before their first task; then no more are started."""
+
+LOOK = 1.0
+"""Seconds between two looks whether a worker is gone whose pipe does not say so."""
+
+# N workers with N threads each would only stand in each other's way.
+_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+
+
+class _InWorker(Exception):
+    """Where an error came from: the traceback inside the worker, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def in_pool(
+    function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], limit: int
+) -> Generator[tuple[int, Result | Lost], None, None]:
+    """The results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
+    pool = _Pool(function, order, limit)
+    try:
+        while pool.waiting or pool.is_busy:
+            pool.start_workers()
+            if not pool.workers:
+                break
+            for worker in pool.ready():
+                at, answer = worker.task, worker.answer()
+                if answer is None:
+                    if (reason := pool.bury(worker)) and at is not None:
+                        yield at, Lost(reason)
+                    continue
+                if isinstance(answer, Raised):
+                    raise answer.error from _InWorker(answer.text)
+                pool.give(worker, tasks)
+                if at is not None:
+                    yield at, answer.value
+            for worker in pool.workers:  # a task may have come back from a dead worker while others have nothing to do
+                if worker.is_ready and worker.task is None:
+                    pool.give(worker, tasks)
+    finally:
+        for worker in pool.workers:
+            worker.process.kill()
+        for worker in pool.workers:
+            worker.end()
+    if pool.waiting:
+        once("workers", "no worker process could be started; the work goes on in this process")
+        for at in pool.waiting:
+            # what has killed a worker is not let near this process
+            yield (
+                at,
+                Lost("Its worker process died, and no other could be started.")
+                if pool.deaths[at]
+                else function(tasks[at]),
+            )
+
+
+class _Worker:
+    """One process, the pipe to it, and the index of the task that it has (None: it starts, or has nothing to do)."""
+
+    def __init__(self, named: bytes) -> None:
+        self.task: int | None = None
+        self.is_ready = False
+        self.pipe: Connection[Any, Any]
+        self.pipe, theirs = Pipe()
+        with theirs:
+            try:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-c", command(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, **_ONE_THREAD},
+                    start_new_session=True,  # Ctrl-C is for the parent, which ends its workers
+                )
+            except BaseException:
+                self.pipe.close()
+                raise
+        self.send(named)
+
+    def send(self, packed: bytes) -> None:
+        """Into the pipe. A worker that is dead will be found so by its answer."""
+        with contextlib.suppress(ConnectionError):
+            self.pipe.send_bytes(packed)
+
+    def answer(self) -> Done | Raised | None:
+        """What the worker sent; None if it died instead."""
+        try:
+            packed = self.pipe.recv_bytes() if self.pipe.poll() else None
+        except (EOFError, OSError):
+            packed = None
+        if packed is None:
+            return None
+        self.is_ready, self.task = True, None
+        answer: Done | Raised = pickle.loads(packed)
+        return answer
+
+    def end(self) -> int:
+        """Make sure that the process is gone; gives its return code."""
+        self.pipe.close()
+        try:
+            return self.process.wait(LOOK)  # it is about to end: its own return code tells why
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class _Pool:
+    """The workers, and the indices of the tasks that wait."""
+
+    def __init__(self, function: Callable[[Any], Any], order: Sequence[int], limit: int) -> None:
+        self.waiting = deque(order)
+        self.workers: list[_Worker] = []
+        self._named = pickle.dumps(function)
+        self._limit = limit
+        self.deaths: Counter[int] = Counter()
+        self._failed_starts = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return any(worker.task is not None for worker in self.workers)
+
+    def start_workers(self) -> None:
+        """As many as there is work for."""
+        wanted = min(self._limit, len(self.waiting) + sum(worker.task is not None for worker in self.workers))
+        while len(self.workers) < wanted and self._failed_starts < STARTS:
+            try:
+                self.workers.append(_Worker(self._named))
+            except OSError:  # no memory or no process left: fewer workers will do
+                self._failed_starts = STARTS
+
+    def ready(self) -> list[_Worker]:
+        """The workers that have sent something or are dead; waits for them a while."""
+        said = wait([worker.pipe for worker in self.workers], LOOK)
+        return [worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None]
+
+    def give(self, worker: _Worker, tasks: Sequence[Any]) -> None:
+        """The next waiting task, if there is one."""
+        self._failed_starts = 0  # this one lives
+        if self.waiting:
+            packed = pickle.dumps(tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
+            worker.task = self.waiting.popleft()
+            worker.send(packed)
+
+    def bury(self, worker: _Worker) -> str:
+        """Forget a dead worker. Its task waits again, behind all others; after `TRIES` deaths gives why it does not."""
+        self.workers.remove(worker)
+        how = _how_ended(worker.end())
+        if not worker.is_ready:
+            self._failed_starts += 1
+        if worker.task is None:
+            return ""
+        self.deaths[worker.task] += 1
+        if self.deaths[worker.task] < TRIES:
+            self.waiting.append(worker.task)
+            return ""
+        return f"Its worker process {how}, as did those of {TRIES - 1} tries before."
+
+
+def _how_ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    short = " (memory may be short: use fewer workers)" if -code == signal.SIGKILL else ""
+    return f"was ended by {name}{short}"

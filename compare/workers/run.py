@@ -1,0 +1,59 @@
+"""The door to the workers: tasks in, results as they come, wherever they are computed.
+
+The tasks are the same everywhere, and a result depends on its task alone; so what is computed does not depend on the
+number of workers, nor on where they are. Only the order in which results come does.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+from msprobe.base.errors import UsageError
+
+from .cores import cores
+from .lost import Lost
+from .pool import in_pool
+from .progress import progress
+
+__all__ = ["Lost", "run"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def run(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    workers: int = 0,
+    scheduler: str = "",
+    title: str = "",
+    sizes: Sequence[int] | None = None,
+) -> Generator[tuple[int, Result | Lost], None, None]:
+    """Each task's index with its result, in the order of completion.
+
+    `function` stands at the top of a module that the workers can import; tasks and results can be pickled. A worker
+    that is free takes the largest task that waits (`sizes`, in any unit; without them the next one), so a task should
+    be worth some milliseconds. `workers`: so many processes at once, 0 for as many as this process may use cores; with
+    one, or with one task, everything happens in this process. `scheduler`: the address of a Dask scheduler, whose
+    workers compute instead. With a `title` the progress is shown on standard error.
+
+    Tasks are handed out while results are asked for, so what takes long is done after the last. What `function` raises
+    is raised here, as it is. A task whose worker dies is tried twice more; then its result is `Lost` and the others
+    still come. Closing the iterator ends the workers. UsageError: a negative number of workers, or a cluster that
+    cannot be used.
+    """
+    if workers < 0:
+        raise UsageError(f"workers must be 0 (one for each core) or more, not {workers}")
+    if sizes is not None and len(sizes) != len(tasks):
+        raise ValueError(f"{len(sizes)} sizes for {len(tasks)} tasks")
+    order = range(len(tasks)) if sizes is None else sorted(range(len(tasks)), key=lambda at: -sizes[at])
+    results: Generator[tuple[int, Result | Lost], None, None]
+    if scheduler:
+        from .cluster import on_cluster
+
+        results = on_cluster(function, tasks, order, scheduler)
+    elif (limit := min(workers or cores(), len(tasks))) > 1:
+        results = in_pool(function, tasks, order, limit)
+    else:
+        results = ((at, function(task)) for at, task in enumerate(tasks))
+    return progress(results, len(tasks), title) if title else results
