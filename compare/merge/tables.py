@@ -1,0 +1,146 @@
+"""A comparison table is read from xlsx or csv: those of msprobe 8.1 (xlsx) and 26 (csv), and ours (both)."""
+
+import csv
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from msprobe.base.errors import UsageError
+from msprobe.compare.report.cells import Cell, number
+from msprobe.compare.report.columns import columns
+
+Mode = Literal["statistics", "tensor"]
+MODES: tuple[Mode, ...] = ("statistics", "tensor")
+
+NAME, TARGET, GOLDEN = "NPU Name", "NPU max", "Bench max"
+BESIDE = ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent")
+"""What some tables have beside the measures of their mode, and is merged where it is asked for."""
+
+_MOST_COLUMNS, _MOST_ROWS = 128, 1_048_576  # what a sheet claims beyond is not believed
+_EMPTY_ROWS = 1000
+_UNPACKED = 16 << 30  # bytes of all sheets; they are read in passing
+_HELD = 512 << 20  # bytes of any other part, the texts above all, which openpyxl holds in memory
+_SWOLLEN, _FROM = 300, 64 << 20  # so much smaller than its text no table gets; asked of parts of this size on
+
+_WHOLE = re.compile(r"-?[0-9]{1,15}")
+_DECIMAL = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+
+
+def measures_of(mode: Mode) -> tuple[str, ...]:
+    """The headings of a mode's measures: what stands between the six columns of names and the values."""
+    titles = [column.title for column in columns(mode, with_stack=False)]
+    return tuple(titles[6 : titles.index(TARGET)])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of one rank: its headings, and the rows as they are in the file, to be taken once."""
+
+    where: str
+    mode: Mode
+    titles: tuple[str, ...]
+    rows: Iterator[Sequence[Cell]]
+
+    def picked(self, wanted: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
+        """The cells below these headings, row by row; empty where the table has no such heading or the row ends."""
+        places = [self.titles.index(title) if title in self.titles else len(self.titles) for title in wanted]
+        for row in self.rows:
+            yield tuple(row[at] if at < len(row) else "" for at in places)
+
+
+def open_table(path: Path) -> Table:
+    """Open a table; UsageError where it is none, or none that has measures. Its rows may raise that too."""
+    rows = _checked(path, _sheet_rows(path) if path.suffix == ".xlsx" else _csv_rows(path))
+    titles = tuple(map(str, next(rows, ())))
+    if "NPU MD5" in titles:
+        raise UsageError(f"{path}: compares digests, which have no measures; merge tables of statistics or of tensors")
+    mode = next((mode for mode in MODES if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
+    if mode is None:
+        raise UsageError(f"{path}: has not the headings of a comparison table; leave it out, or compare again")
+    return Table(str(path), mode, titles, rows)
+
+
+def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
+    try:
+        yield from rows
+    except UsageError:
+        raise
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); compare this rank again") from err
+    # zipfile, the XML parser and openpyxl meet a broken file with whatever error it happens to lead to.
+    except Exception as err:
+        said = " ".join(f"{type(err).__name__}: {err}".split())[:200]
+        raise UsageError(f"{path}: is damaged or no table ({said}); compare this rank again, or leave it out") from err
+
+
+def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, strict=True)
+        yield next(rows, [])
+        for row in rows:
+            yield [_cell(text) for text in row]
+
+
+def _cell(text: str) -> Cell:
+    """The number that a text is; anything else stays text."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return number(float(text)) if _DECIMAL.fullmatch(text) else text
+
+
+def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
+    """The rows of the first sheet, and of further ones with the same headings: there a large table goes on."""
+    from openpyxl import load_workbook
+
+    _check_size(path)
+    with open(path, "rb") as file:
+        book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        titles: tuple[Cell, ...] = ()
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # what a file says of its size may be anything
+            rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
+            head = _filled(next(rows, ()))
+            if titles and head != titles:
+                continue
+            yield from _to_the_end(rows) if titles else chain((head,), _to_the_end(rows))
+            titles = head
+
+
+def _to_the_end(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Cell]]:
+    """The rows that hold something; after many that do not the sheet is at its end, whatever its last row claims."""
+    empty = 0
+    for row in map(_filled, rows):
+        empty = 0 if row else empty + 1
+        if row:
+            yield row
+        elif empty > _EMPTY_ROWS:
+            return
+
+
+def _filled(row: Sequence[Any]) -> tuple[Cell, ...]:
+    """A row without the empty cells behind it."""
+    end = len(row)
+    while end and row[end - 1] is None:
+        end -= 1
+    return tuple("" if cell is None else number(cell) for cell in row[:end])
+
+
+def _check_size(path: Path) -> None:
+    """UsageError for a file that unpacks to more than any table does; that a part holds no more than it says, zipfile
+    sees to."""
+    with zipfile.ZipFile(path) as packed:
+        parts = packed.infolist()
+    if sum(part.file_size for part in parts) > _UNPACKED:
+        raise UsageError(f"{path}: unpacks to more than {_UNPACKED >> 30} GiB; write this table as csv")
+    for part in parts:
+        is_sheet = part.filename.startswith("xl/worksheets/")
+        swollen = part.file_size > _FROM and part.file_size > _SWOLLEN * part.compress_size
+        if swollen or (not is_sheet and part.file_size > _HELD):
+            raise UsageError(
+                f"{path}: {part.filename[:80]} unpacks from {part.compress_size} to {part.file_size} bytes, as no "
+                "table does; write this table as csv, or compare this rank again"
+            )

@@ -1,0 +1,36 @@
+"""Put the comparison tables of several ranks side by side.
+
+Give with -i the folder that holds the tables of one step, compare_result_rank0_....xlsx or .csv and so on, and with
+-config a YAML file that names the calls:
+
+    api:
+    - Mint.add
+    - Distributed.all_reduce.0.forward
+    compare_index:
+    - Max diff
+
+Every record whose name contains an entry of `api` is taken; without `compare_index` all measures are. The answer has
+one sheet per measure, with a row per record and a column per rank. Exit code: 0 done, 2 the command was wrong.
+"""
+
+import argparse
+from pathlib import Path
+
+FORMATS = ("xlsx", "csv")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("-i", "--input_dir", required=True, metavar="DIR", help="the folder with the tables")
+    parser.add_argument("-o", "--output_dir", required=True, metavar="DIR", help="the folder for the merged table")
+    parser.add_argument("-config", "--config-path", required=True, metavar="YAML", help="which calls, which measures")
+    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="default: xlsx; csv: a file per measure")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Merge, and say where the answer is."""
+    from .merge_result import merge_result  # here: the help of the command is there before openpyxl is
+
+    for path in merge_result(Path(args.input_dir), Path(args.output_dir), Path(args.config_path), form=args.format):
+        print(path)
+    return 0

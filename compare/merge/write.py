@@ -1,0 +1,46 @@
+"""What was merged becomes a workbook with a sheet per measure, or a csv file per measure."""
+
+import csv
+import io
+from itertools import islice
+from pathlib import Path
+
+from msprobe.base.files import replacing
+
+from .merged import Merged
+
+ROWS_IN_A_SHEET = 1_048_575  # of records; the format ends at 1,048,576, and the first row is the heading
+
+
+def write_workbook(path: Path, merged: Merged) -> Path:
+    """Write one sheet per measure, called as the measure; what a sheet cannot hold goes on in a further one."""
+    from openpyxl import Workbook
+    from openpyxl.utils import get_column_letter
+
+    book = Workbook(write_only=True)
+    letters = [get_column_letter(at) for at in range(1, len(merged.titles) + 1)]
+    for measure in merged.measures:
+        rows, number = merged.rows(measure), 0
+        while (part := list(islice(rows, ROWS_IN_A_SHEET))) or not number:
+            number += 1
+            sheet = book.create_sheet(measure if number == 1 else f"{measure} {number}")
+            sheet.freeze_panes = "B2"
+            for at, letter in enumerate(letters):
+                sheet.column_dimensions[letter].width = 18 if at else 56
+            sheet.append(merged.titles)
+            for row in part:
+                sheet.append([None if cell == "" else cell for cell in row])
+    with replacing(path) as file:
+        book.save(file)
+    return path
+
+
+def write_csv_files(folder: Path, stem: str, merged: Merged) -> tuple[Path, ...]:
+    """Write a file per measure, UTF-8 with commas; numbers with all their digits."""
+    paths = tuple(folder / f"{stem}_{measure.replace(' ', '_')}.csv" for measure in merged.measures)
+    for path, measure in zip(paths, merged.measures, strict=True):
+        with replacing(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(merged.titles)
+            writer.writerows(merged.rows(measure))
+    return paths
