@@ -18,6 +18,7 @@ VENV := .venv
 BIN = $(VENV)/bin
 RUNTIME = $(VENV)/python-$(VERSION)-mindspore-$(MINDSPORE)
 TOOLS = $(VENV)/tools
+TORCH = $(VENV)/torch
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 # pip's own progress bar goes with its chatter; what is being downloaded is said, and errors are not touched.
 TERSE = | { grep -E '^ *Downloading ' || true; }
@@ -40,7 +41,7 @@ demo: install
 
 test: bare smoke suite
 
-suite: $(TOOLS) install
+suite: $(TOOLS) $(TORCH) install
 	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@$(PYTEST)
 
@@ -96,12 +97,18 @@ $(RUNTIME): pyproject.toml tests/constraints.txt
 	@$(PIP) install --constraint tests/constraints.txt pip setuptools wheel $(TERSE)
 	@rm -rf build
 	@$(PIP) install --constraint tests/constraints.txt --no-build-isolation \
-	    $(if $(filter none,$(MINDSPORE)),".[sheet]","mindspore==$(MINDSPORE)" ".[mindspore,sheet]") $(TERSE)
+	    $(if $(filter none,$(MINDSPORE)),".","mindspore==$(MINDSPORE)" ".[mindspore]") $(TERSE)
 	@touch $@
 
 $(TOOLS): $(RUNTIME) tests/requirements.txt tests/constraints.txt
 	@echo "== installing the tools of the tests into $(VENV)"
 	@$(PIP) install --constraint tests/constraints.txt --requirement tests/requirements.txt $(TERSE)
+	@touch $@
+
+# Dumps of PyTorch hold its own kind of file.
+$(TORCH): $(RUNTIME) tests/constraints.txt
+	@echo "== installing PyTorch into $(VENV)"
+	@$(PIP) install --constraint tests/constraints.txt torch $(TERSE)
 	@touch $@
 
 #   make clean    remove every environment and everything that was built

@@ -76,7 +76,7 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
     """Two tensors by their elements."""
     if found.equal or found.excess == found.beyond == 0:
         return PASS
-    where = f"at {list(_unravel(found.worst, shape))}" if shape else "in its one element"
+    where = f"at {list(unravel(found.worst, shape))}" if shape else "in its one element"
     if found.mismatched:
         return Verdict(
             "error", f"NaN or infinity differs in {found.mismatched} of {found.size} elements, first {where}."
@@ -95,12 +95,17 @@ def judge_statistics(excess: float, which: str, target: Record, golden: Record, 
     if excess <= 1:
         return PASS
     t, g = getattr(target.statistics, which), getattr(golden.statistics, which)
-    if _is_non_finite(t) or _is_non_finite(g):
-        return Verdict("error", f"NaN or infinity differs: the {which} is {t}, golden {g}.")
-    if not (isinstance(t, float) and isinstance(g, float)):
-        return Verdict("error", f"The {which} differs: {t}, golden {g}.")
+    return Verdict(_grade(excess, standard), say_statistic(excess, which, t, g, standard))
+
+
+def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
+    """How one statistic differs beyond its standard."""
+    if _is_non_finite(target) or _is_non_finite(golden):
+        return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
+    if not (isinstance(target, float) and isinstance(golden, float)):
+        return f"The {which} differs: {target}, golden {golden}."
     amount = f"differs beyond {standard} by {_times(excess)}"
-    return Verdict(_grade(excess, standard), f"The {which} {amount}: {t:.9g}, golden {g:.9g}.")
+    return f"The {which} {amount}: {target:.9g}, golden {golden:.9g}."
 
 
 def judge_digests(target: Record, golden: Record) -> Verdict:
@@ -161,7 +166,8 @@ def _is_non_finite(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
-def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index of an element that is `flat` in C order."""
     index: list[int] = []
     for length in reversed(shape):
         flat, at = divmod(flat, length)

@@ -1,6 +1,7 @@
-"""What a command line asks for, checked and in one value."""
+"""What a command line or a Python call asks for, checked and in one value; and what a compare.json says."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,22 +11,40 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 
 Format = Literal["xlsx", "csv", "json"]
+ReadAs = Literal["", "kernels", "npy"]
+FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
 
-_KNOWN = ("npu_path", "bench_path", "stack_path", "is_print_compare_log")
-_NOT_HERE = {
-    "rank_id": "the comparison of kernel dumps of static graphs",
-    "step_id": "the comparison of kernel dumps of static graphs",
-    "common": "the comparison of plain npy folders",
-    "map_dict": "the comparison of plain npy folders",
+_HERE = "this version matches by name and order: leave it out"
+NOT_BUILT = {
+    "api_mapping": f"mapping of API names is not in this version; {_HERE}",
+    "cell_mapping": f"mapping of cell names is not in this version; {_HERE}",
+    "data_mapping": f"mapping of records is not in this version; {_HERE}",
+    "layer_mapping": f"mapping of layers is not in this version; {_HERE}",
 }
+"""What msprobe 8.1 and 26 take and this version does not, as an option or a keyword, and what to do instead."""
+
+_KNOWN = (
+    "npu_path",
+    "bench_path",
+    "stack_path",
+    "is_print_compare_log",
+    "rank_id",
+    "step_id",
+    "common",
+    "map_dict",
+)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Two sides, where the answer goes, and in which form.
+    """Two sides, what of them is compared and how, where the answer goes, and in which form.
 
     `stack_file` is a stack.json that lies elsewhere. `with_stack` shows the column of call stacks; None shows it where
-    the target has stacks.
+    the target has stacks. `ranks` and `steps` choose among those that the sides hold; None takes all. `read_as` takes
+    both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
+    target's, for npy files that are called otherwise there. `workers` is how many processes share several jobs, None
+    for one per core; `scheduler` is the address of a Dask cluster that does so instead. `suffix` goes into the
+    table's name.
     """
 
     target: Path
@@ -36,44 +55,120 @@ class Request:
     stack_file: Path | None = None
     top: int = 10
     exit_zero: bool = False
+    fuzzy: bool = False
+    highlight: bool = False
+    advise: bool = False
+    diff_analyze: bool = False
+    log_each: bool = False
+    ranks: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
+    read_as: ReadAs = ""
+    names: tuple[tuple[str, str], ...] = ()
+    workers: int | None = None
+    scheduler: str = ""
+    resume: bool = True
+    suffix: str = ""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The two sides as a compare.json names them."""
+    """The two sides as a compare.json names them, and what it says of them."""
 
     target: Path
     golden: Path
     stack: Path | None = None
+    log_each: bool = False
+    ranks: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None
+    read_as: ReadAs = ""
+    names: tuple[tuple[str, str], ...] = ()
 
 
 def read_compare_json(file: Path) -> Sides:
-    """Read msprobe 8.1's compare.json; UsageError, with what to write instead, where it cannot be meant."""
+    """Read msprobe 8.1's compare.json; UsageError, with what to write instead, where it cannot be meant.
+
+    A relative path counts from where the command runs, as in 8.1, else from beside the file.
+    """
     try:
         given: Any = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as err:
         raise UsageError(f"{file}: cannot be read ({err.strerror}); check the path") from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise UsageError(f"{file}: is no JSON ({err}); write an object with npu_path and bench_path") from err
     if not isinstance(given, dict):
         raise UsageError(f"{file}: must hold a JSON object with npu_path and bench_path")
-    for key, what in _NOT_HERE.items():
-        if key in given and given[key] not in (None, False):
-            raise UsageError(f"{file}: {key} asks for {what}, which this version does not have; remove the key")
+    return sides_of(given, str(file), file.parent)
+
+
+def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Sides:
+    """What the keys of a compare.json say; `where` is its name for messages, `beside` another place of its paths.
+
+    For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
+    neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
+    """
     for key in given:
-        if key not in (*_KNOWN, *_NOT_HERE):
-            near = get_close_matches(key, _KNOWN, 1)
-            logger.warning("%s: unknown key %r is ignored%s", file, key, f"; did you mean {near[0]!r}?" if near else "")
-    sides = [_path(file, given, key) for key in ("npu_path", "bench_path")]
-    stack = _path(file, given, "stack_path") if given.get("stack_path") else None
-    return Sides(sides[0], sides[1], stack)
+        if key not in _KNOWN:
+            near = get_close_matches(str(key), _KNOWN, 1)
+            logger.warning(
+                "%s: unknown key %r is ignored%s", where, key, f"; did you mean {near[0]!r}?" if near else ""
+            )
+    target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
+    stack = _path(where, given, "stack_path", beside) if given.get("stack_path") else None
+    ranks, steps = (_chosen(where, given, key) for key in ("rank_id", "step_id"))
+    log_each, common = (_flag(where, given, key) for key in ("is_print_compare_log", "common"))
+    names = _names(f"{where}: map_dict", given.get("map_dict"))
+    if target.is_file() and golden.is_file():
+        for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
+            if value:
+                logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
+        return Sides(target, golden, stack, log_each)
+    by_rank = ranks is not None
+    if names and (by_rank or not common):
+        logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
+        names = ()
+    read_as: ReadAs = "kernels" if by_rank else "npy" if common else ""
+    return Sides(target, golden, stack, log_each, ranks or None, steps or None, read_as, names)
 
 
-def _path(file: Path, given: dict[str, Any], key: str) -> Path:
-    """A path of the file: from where the command runs, as 8.1 has it, else from beside the file."""
+def numbers(option: str, text: str) -> tuple[int, ...]:
+    """`0,1,2` as numbers, each once and in order; UsageError where it is no comma list of numbers from 0 on."""
+    found = set()
+    for word in text.split(","):
+        if not (word.strip().isascii() and word.strip().isdigit() and len(word) < 20):
+            raise UsageError(f"{option} takes numbers with commas between them, as in {option} 0,1; {text!r} is none")
+        found.add(int(word))
+    return tuple(sorted(found))
+
+
+def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -> Path:
     value = given.get(key)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"{file}: {key} must be the path of a dump.json or of its folder, as a text")
+        raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
     path = Path(value)
-    beside = file.parent / path
-    return beside if not path.is_absolute() and not path.exists() and beside.exists() else path
+    if beside is None or path.is_absolute() or path.exists() or not (beside / path).exists():
+        return path
+    return beside / path
+
+
+def _chosen(where: str, given: Mapping[str, Any], key: str) -> tuple[int, ...] | None:
+    value = given.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
+        raise UsageError(f"{where}: {key} must be a list of numbers from 0 on, as in [0, 1]; [] takes all")
+    return tuple(sorted(set(value)))
+
+
+def _flag(where: str, given: Mapping[str, Any], key: str) -> bool:
+    value = given.get(key)
+    if value is not None and type(value) is not bool:
+        raise UsageError(f"{where}: {key} must be true or false")
+    return value is True
+
+
+def _names(where: str, given: object) -> tuple[tuple[str, str], ...]:
+    if given is None:
+        return ()
+    if not isinstance(given, dict) or any(type(v) is not str for v in given.values()):
+        raise UsageError(f'{where} must be an object of the golden names by the target\'s, as in {{"input": "x"}}')
+    return tuple(sorted(given.items()))

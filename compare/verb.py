@@ -1,45 +1,28 @@
 """Compare two dumps and name the first wrong call.
 
-Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json, its folder, or the folder of a step.
-The table goes to the output folder, the answer to standard output; its last line names the first wrong call.
-Exit code: 0 all judged pairs pass, 1 something differs or could not be compared, 2 the command was wrong or a
-side cannot be read.
+Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json or debug.json, the folder of a rank, of
+a step or of a whole run, a kernel dump, or a folder of npy files. Of folders every step and rank that both sides hold
+is compared, by its number. Tables go to the output folder, the answer to standard output; its last line names the
+first wrong call. Exit code: 0 all judged pairs pass, 1 something differs or could not be compared, 2 the command was
+wrong or nothing could be read.
 """
 
 import argparse
-import gc
-import time
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder
-from msprobe.base.log import logger
-from msprobe.store.read import read
 
-from .locate.find import Located, locate
-from .report.columns import columns
-from .report.console import lines
-from .report.csv_file import write_csv
-from .report.json_file import write_json
-from .report.rows import rows
-from .report.sheet import write_sheet
-from .request import Request, read_compare_json
-from .run import Comparison, compare
+from .request import FORMATS, NOT_BUILT, Request, Sides, numbers, read_compare_json
 
-_HERE = "this version matches by name and order: leave the flag out"
+_NO_CONSISTENCY = "the check of training against inference is not in this version: leave the flag out"
 _NOT_BUILT = {
-    "-am --api_mapping": f"mapping of API names is not in this version; {_HERE}",
-    "-cm --cell_mapping": f"mapping of cell names is not in this version; {_HERE}",
-    "-dm --data_mapping": f"mapping of records is not in this version; {_HERE}",
-    "-lm --layer_mapping": f"mapping of layers is not in this version; {_HERE}",
-    "--rank": "comparing many ranks at once is not in this version: give the folders of one rank with -tp and -gp",
-    "--step": "comparing many steps at once is not in this version: give the folders of one step with -tp and -gp",
-    "-hl --highlight": "the sheet marks errors and warnings without a flag: leave it out",
-    "-da --diff_analyze": "the first wrong call is named without a flag: leave it out",
-    "-m --mode": "only dumps of dynamic graphs are compared in this version: leave the flag out",
-    "--consistent_check": "the check of training against inference is not in this version: leave the flag out",
-    "--backend": "the check of training against inference is not in this version: leave the flag out",
+    "-am --api_mapping": NOT_BUILT["api_mapping"],
+    "-cm --cell_mapping": NOT_BUILT["cell_mapping"],
+    "-dm --data_mapping": NOT_BUILT["data_mapping"],
+    "-lm --layer_mapping": NOT_BUILT["layer_mapping"],
+    "--consistent_check": _NO_CONSISTENCY,
+    "--backend": _NO_CONSISTENCY,
 }
 
 
@@ -60,19 +43,36 @@ def add(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("-tp", "--target_path", metavar="PATH", help="the dump under suspicion")
     sides.add_argument("-gp", "--golden_path", metavar="PATH", help="the dump that is trusted")
     sides.add_argument("-i", "--input_path", metavar="FILE", help="compare.json with npu_path and bench_path, instead")
+    sides.add_argument("--rank", metavar="N,N", help="only these ranks of the folders that were given")
+    sides.add_argument("--step", metavar="N,N", help="only these steps of the folders that were given")
+    how = parser.add_argument_group("how it is compared")
+    how.add_argument(
+        "-f", "-fm", "--fuzzy_match", action="store_true", help="pair calls of equal name whatever their number"
+    )
+    how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
+    how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
+    how.add_argument("--no-resume", action="store_true", help="begin anew where an interrupted comparison could go on")
+    how.add_argument("-m", "--mode", metavar="auto", help="accepted from msprobe 26; what the sides hold is found out")
     report = parser.add_argument_group("where the answer goes")
     report.add_argument(
         "-o", "--output_path", metavar="DIR", nargs="?", default="./output", const="./output", help="default: ./output"
     )
-    report.add_argument("--format", choices=("xlsx", "csv", "json"), help="default: xlsx")
+    report.add_argument("--format", choices=FORMATS, help="default: xlsx")
     report.add_argument("--xlsx", action="store_true", help="the same as --format xlsx")
     report.add_argument("-s", "--stack_mode", action="store_true", help="show the column of call stacks")
+    report.add_argument("-hl", "--highlight", action="store_true", help="colour whole rows by msprobe 8.1's rules too")
+    report.add_argument("-c", "--compare_only", action="store_true", help="with -i: write no advisor text")
+    report.add_argument(
+        "-da",
+        "--diff_analyze",
+        action="store_true",
+        help="also write which call differs first among all ranks, as JSON",
+    )
+    report.add_argument(
+        "-tensor_log", "--is_print_compare_log", action="store_true", help="one line per pair of tensors in the log"
+    )
     report.add_argument("--top", type=int, default=10, metavar="N", help="list at most N next beginnings, default 10")
     report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
-    old = parser.add_argument_group("accepted from msprobe 8.1 and 26, without effect")
-    old.add_argument("-c", "--compare_only", action="store_true", help="no advisor file is ever written")
-    old.add_argument("-f", "-fm", "--fuzzy_match", action="store_true", help="shifted calls are always aligned")
-    old.add_argument("-tensor_log", "--is_print_compare_log", action="store_true", help="there is no line per record")
     for flags, text in _NOT_BUILT.items():
         parser.add_argument(*flags.split(), action=_NotBuilt, help_text=text, nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
@@ -81,26 +81,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    # Hundreds of thousands of records, none of them in a cycle: looking for cycles only costs time.
-    gc.disable()
-    try:
-        return _run(request)
-    finally:
-        gc.enable()
+    from .carry_out import carry_out  # here: the help of the command is there before numpy is
 
-
-def _run(request: Request) -> int:
-    target = read(request.target, stack=request.stack_file)
-    golden = read(request.golden)
-    if not target.calls and not golden.calls:
-        raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
-    comparison = compare(target, golden)
-    located = locate(comparison)
-    path = report(comparison, located, request)
-    logger.info("the table is in %s", path)
-    for line in lines(comparison, located, request.top):
+    answer = carry_out(request)
+    for line in answer.lines():
         print(line)
-    return 0 if comparison.is_clean or request.exit_zero else 1
+    return 0 if answer.is_clean or request.exit_zero else 1
 
 
 def request_of(args: argparse.Namespace) -> Request:
@@ -116,47 +102,51 @@ def request_of(args: argparse.Namespace) -> Request:
         raise UsageError("--top must not be negative")
     if args.xlsx and args.format not in (None, "xlsx"):
         raise UsageError(f"--xlsx and --format {args.format} contradict each other; give one")
-    with_stack: bool | None = args.stack_mode
-    stack = None
-    if args.input_path:
-        if args.target_path or args.golden_path:
-            raise UsageError("-i names both sides already; give either -i, or -tp and -gp")
-        sides = read_compare_json(Path(args.input_path))
-        target, golden, stack = sides.target, sides.golden, sides.stack
-        if stack is None:
-            with_stack = None  # 8.1: the stack beside the dump is shown where there is one
-    elif args.target_path and args.golden_path:
-        target, golden = Path(args.target_path), Path(args.golden_path)
-    else:
-        raise UsageError("two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json")
+    if args.mode not in (None, "auto"):
+        raise UsageError(f"-m {args.mode}: this version compares what training left behind; leave -m out, or -m auto")
+    if args.workers is not None and args.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    if args.workers is not None and args.scheduler:
+        raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
+    sides = _sides(args)
+    ranks, steps = (numbers(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
+    for option, key, here, there in (
+        ("--rank", "rank_id", ranks, sides.ranks),
+        ("--step", "step_id", steps, sides.steps),
+    ):
+        if here is not None and there is not None and here != there:
+            raise UsageError(f"{option} and {key} of {args.input_path} contradict each other; give one")
+    # 8.1 shows the stack that lies beside the dump; a stack.json that is named is shown where -s asks for it.
+    with_stack = None if args.input_path and sides.stack is None and not args.stack_mode else args.stack_mode
     return Request(
-        target=target,
-        golden=golden,
+        target=sides.target,
+        golden=sides.golden,
         output=Path(args.output_path),
         format=args.format or "xlsx",
         with_stack=with_stack,
-        stack_file=stack,
+        stack_file=sides.stack,
         top=args.top,
         exit_zero=args.exit_zero,
+        fuzzy=args.fuzzy_match,
+        highlight=args.highlight,
+        advise=bool(args.input_path) and not args.compare_only,  # as 8.1 has it; 26, whose words -tp and -gp are, not
+        diff_analyze=args.diff_analyze,
+        log_each=args.is_print_compare_log or sides.log_each,
+        ranks=sides.ranks if ranks is None else ranks,
+        steps=sides.steps if steps is None else steps,
+        read_as=sides.read_as,
+        names=sides.names,
+        workers=args.workers,
+        scheduler=args.scheduler or "",
+        resume=not args.no_resume,
     )
 
 
-def report(comparison: Comparison, located: Located, request: Request) -> Path:
-    """Write the table in the form that was asked for; gives its path."""
-    with_stack = request.with_stack
-    if with_stack is None:
-        with_stack = any(call.stack for call in comparison.target.calls)
-    path = request.output / f"compare_result_{time.strftime('%Y%m%d%H%M%S')}.{request.format}"
-    shown = columns(comparison.mode, with_stack)
-    table = rows(comparison, located, with_stack)
-    try:
-        make_folder(request.output)
-        if request.format == "csv":
-            write_csv(path, shown, table)
-        elif request.format == "json":
-            write_json(path, comparison, located, shown, table)
-        else:
-            write_sheet(path, shown, table)
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
-    return path
+def _sides(args: argparse.Namespace) -> Sides:
+    if args.input_path:
+        if args.target_path or args.golden_path:
+            raise UsageError("-i names both sides already; give either -i, or -tp and -gp")
+        return read_compare_json(Path(args.input_path))
+    if args.target_path and args.golden_path:
+        return Sides(Path(args.target_path), Path(args.golden_path))
+    raise UsageError("two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json")

@@ -30,6 +30,7 @@ VERBS = {
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
+    "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "verify-collection": Verb(
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", hands_on=True
     ),

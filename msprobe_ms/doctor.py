@@ -24,6 +24,7 @@ from msprobe.store.claim import claim
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lost import leave_out
 from msprobe.store.npy import examine
+from msprobe.store.pt import examine_pt
 from msprobe.store.read import read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
 
@@ -132,7 +133,7 @@ def _not_whole(folder: Path, file: str) -> str:
         path = tensor_file(folder, file)
         if not path.exists():
             return "its process died before the tensor was written"
-        examine(path)
+        _shape_of(path)
     except DumpError as err:
         return str(err)
     return ""
@@ -174,12 +175,20 @@ def _check(folder: Path, done: str, cut: bool = False) -> Finding:
 
 def _wrong_with(dump: Dump, record: Record) -> str:
     try:
-        shape = examine(tensor_path(dump, record)).shape
+        shape = _shape_of(tensor_path(dump, record))
     except DumpError as err:
         return str(err)
-    if record.shape is not None and shape != record.shape:
+    if None not in (record.shape, shape) and shape != record.shape:
         return f"{record.file}: has shape {shape} where its record says {record.shape}"
     return ""
+
+
+def _shape_of(path: Path) -> tuple[int, ...] | None:
+    """The shape of a whole file; None for torch's, which only torch can tell. DumpError where it is not whole."""
+    if path.suffix == ".pt":
+        examine_pt(path)
+        return None
+    return examine(path).shape
 
 
 def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:

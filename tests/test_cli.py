@@ -90,9 +90,17 @@ def test_version():
         (("compare", "-tp", "x", "-gp", "y", "-cm", "m.yaml"), "mapping of cell names is not in this version"),
         (("compare", "-tp", "x", "-gp", "y", "-dm", "m.yaml"), "mapping of records is not in this version"),
         (("compare", "-tp", "x", "-gp", "y", "-lm"), "mapping of layers is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "--rank", "0,1"), "many ranks at once is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "--step", "0"), "many steps at once is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "-da"), "the first wrong call is named without a flag"),
+        (("compare", "-tp", "x", "-gp", "y", "--rank", "0;1"), "--rank takes numbers with commas between them"),
+        (("compare", "-tp", "x", "-gp", "y", "--step", "all"), "--step takes numbers with commas between them"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "--rank", "4"), "rank 4 on neither side; there: rank 0"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "--step", "0"), "--step chooses among the steps of a folder"),
+        (("compare", "-tp", "x", "-gp", "y", "-m", "offline_data"), "leave -m out, or -m auto"),
+        (("compare", "-tp", "x", "-gp", "y", "--workers", "0"), "--workers must be at least 1"),
+        (("compare", "-tp", "x", "-gp", "y", "--workers", "2", "--scheduler", "h"), "contradict each other"),
+        (
+            ("compare", "-tp", "x", "-gp", "y", "--consistent_check"),
+            "training against inference is not in this version",
+        ),
         (("compare", "-tp", "x", "-gp", "y", "--format", "pdf"), "invalid choice: 'pdf'"),
         (("compare", "-tp", "x", "-gp", "y", "--xlsx", "--format", "csv"), "contradict each other"),
         (("compare", "-tp", "x", "-gp", "y", "--top", "-1"), "--top must not be negative"),
@@ -150,6 +158,16 @@ def test_the_output_folder_is_output_by_default(tmp_path):
         assert list((tmp_path / "output").glob("compare_result_*.xlsx"))
 
 
+def test_a_whole_run_is_compared_step_by_step(tmp_path):
+    done = msprobe(
+        "compare", "-tp", DUMPS / "msp_mix_stat", "-gp", DUMPS / "ms_mix_stat", "-o", tmp_path, "--format", "csv"
+    )
+    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    (file,) = (tmp_path / "step0").iterdir()
+    assert file.name.startswith("compare_result_rank_2")
+    assert "target: MindSpore, statistics, level mix" in done.stderr, "what was read is said"
+
+
 def test_compare_json_of_8_1_works(tmp_path):
     (tmp_path / "compare.json").write_text(
         json.dumps(
@@ -196,8 +214,10 @@ def test_relative_paths_count_from_here_else_from_beside_the_file(tmp_path):
         ('{"npu_path": ".", "bench_path": 3}', "bench_path must be the path"),
         ("[]", "must hold a JSON object"),
         ("{", "is no JSON"),
-        ('{"npu_path": ".", "bench_path": ".", "rank_id": [0]}', "kernel dumps of static graphs"),
-        ('{"npu_path": ".", "bench_path": ".", "common": true}', "plain npy folders"),
+        ('{"npu_path": ".", "bench_path": ".", "rank_id": 0}', "rank_id must be a list of numbers"),
+        ('{"npu_path": ".", "bench_path": ".", "rank_id": [0]}', "holds nothing that can be compared"),
+        ('{"npu_path": ".", "bench_path": ".", "common": true}', "holds no npy files"),
+        ('{"npu_path": ".", "bench_path": ".", "common": true, "map_dict": {"a": 1}}', "map_dict must be an object"),
     ],
 )
 def test_a_compare_json_that_cannot_be_meant(text, part, tmp_path):
@@ -219,4 +239,4 @@ def test_an_output_folder_that_cannot_be_made_is_one_line(tmp_path):
 def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
     done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path, MSPROBE_LOG_LEVEL="4")
     assert done.stderr == ""
-    assert len(said(done)) == 2
+    assert len(said(done)) == 3

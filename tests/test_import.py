@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-FACES = ["msprobe", "msprobe.core", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
+FACES = ["msprobe", "msprobe.core", "msprobe.pytorch", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
 
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
 LOOK = """
@@ -61,6 +61,7 @@ before = look()
 for stream in (sys.stdout, sys.stderr):
     print({mark!r}, file=stream, flush=True)
 import {face}
+[getattr({face}, name) for name in getattr({face}, "__all__", ())]
 sys.stdout.flush(), sys.stderr.flush()
 assert "msprobe" in sys.modules
 after = look()

@@ -50,7 +50,8 @@ class OtherTool:
         if not self.is_old:
             return [msprobe, "compare", "-tp", str(target), "-gp", str(golden), "-o", str(output)]
         given = output.parent / f"{output.name}.json"
-        given.write_text(json.dumps({"npu_path": str(target), "bench_path": str(golden)}))
+        sides = {"npu_path": str(target), "bench_path": str(golden)}
+        given.write_text(json.dumps(sides | {"is_print_compare_log": False}))  # a line for each tensor takes time
         return [msprobe, "-f", "mindspore", "compare", "-i", str(given), "-o", str(output)]
 
     def compare(self, target: Path, golden: Path, output: Path) -> tuple[list[Row], str]:
@@ -59,6 +60,14 @@ class OtherTool:
         done = subprocess.run(command, cwd=output.parent, env=clean_environment(), capture_output=True, text=True)
         tables = sorted(output.glob("compare_result_*.xlsx" if self.is_old else "compare_result_*.csv"))
         return (read_table(tables[0]) if tables else []), done.stdout + done.stderr
+
+    def compare_ranks(self, target: Path, golden: Path, output: Path) -> tuple[dict[str, list[Row]], str]:
+        """The tables of two step folders with the same ranks in them, by the rank's folder, and all that it said."""
+        command = self.command(target, golden, output)
+        done = subprocess.run(command, cwd=output.parent, env=clean_environment(), capture_output=True, text=True)
+        kind = "xlsx" if self.is_old else "csv"
+        tables = {file.name.split("_")[2]: read_table(file) for file in output.glob(f"compare_result_rank*.{kind}")}
+        return tables, done.stdout + done.stderr
 
 
 def install(version: str, environments: Path = ENVIRONMENTS, needs: Sequence[str] = NEEDS) -> OtherTool:

@@ -5,86 +5,126 @@ So a clean upstream makes the rule exact: a first difference is found however sm
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
 
-from msprobe.compare.judge import path_of
-from msprobe.compare.run import Comparison, Judged, collected, kind_of
-from msprobe.store.record import Call
+import numpy as np
+
+from msprobe.compare.judge import GRADES, path_of
+from msprobe.compare.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with
+from msprobe.compare.one_by_one import Kind, collected, kind_of
 
 from .events import Event
 
-State = Literal["agrees", "differs", "unknown"]
+_AGREES, _DIFFERS, _UNKNOWN, _ONE_SIDED = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One event and the pairs in it that do not agree."""
+    """One event and the pairs in it that do not agree, by their rows in the comparison."""
 
     event: Event
-    givens: tuple[Judged, ...] = ()
-    results: tuple[Judged, ...] = ()
-    unknown_givens: tuple[Judged, ...] = ()
-    unknown_results: tuple[Judged, ...] = ()
+    given_rows: tuple[int, ...] = ()
+    result_rows: tuple[int, ...] = ()
+    unknown_given_rows: tuple[int, ...] = ()
+    unknown_result_rows: tuple[int, ...] = ()
 
     @property
     def agrees(self) -> bool:
         """Whether everything is known, and the same."""
-        return not (self.givens or self.results or self.unknown_givens or self.unknown_results)
+        return not (self.given_rows or self.result_rows or self.unknown_given_rows or self.unknown_result_rows)
+
+    @property
+    def givens(self) -> tuple[Judged, ...]:
+        """What it was given and differs."""
+        return tuple(map(self.event.comparison.judged, self.given_rows))
+
+    @property
+    def results(self) -> tuple[Judged, ...]:
+        """What it gave and differs."""
+        return tuple(map(self.event.comparison.judged, self.result_rows))
+
+    @property
+    def unknown_givens(self) -> tuple[Judged, ...]:
+        """What it was given and cannot be judged."""
+        return tuple(map(self.event.comparison.judged, self.unknown_given_rows))
+
+    @property
+    def unknown_results(self) -> tuple[Judged, ...]:
+        """What it gave and cannot be judged."""
+        return tuple(map(self.event.comparison.judged, self.unknown_result_rows))
 
 
 def walk(comparison: Comparison, events: Sequence[Event]) -> list[Seen]:
     """Hold every pair of every event to the rule, in execution order."""
     rule = _Rule(comparison)
-    seen = []
-    for event in events:
-        givens = (*event.own, *event.inherited)
-        given_states = [rule.state(j, event) for j in givens]
-        rule.note(event.own)
-        result_states = [rule.state(j, event) for j in event.results]
-        rule.note(event.results)
-        seen.append(
-            Seen(
-                event,
-                _in_state(givens, given_states, "differs"),
-                _in_state(event.results, result_states, "differs"),
-                _in_state(givens, given_states, "unknown"),
-                _in_state(event.results, result_states, "unknown"),
-            )
-        )
-    return seen
-
-
-def _in_state(judged: Sequence[Judged], states: Sequence[State], wanted: State) -> tuple[Judged, ...]:
-    if wanted not in states:
-        return ()
-    return tuple(j for j, state in zip(judged, states, strict=True) if state == wanted)
+    return [rule.seen(event) for event in events]
 
 
 class _Rule:
     def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
         self._exact = True
-        self._collected = {"target": collected(comparison.target), "golden": collected(comparison.golden)}
+        self._starts = comparison.pairs.starts.tolist()
+        self._is_given = comparison.is_given.tobytes()
+        self._is_different = (comparison.equal == DIFFERENT).tobytes()
+        exact = np.where(
+            comparison.equal == EQUAL, _AGREES, np.where(comparison.equal == DIFFERENT, _DIFFERS, _UNKNOWN)
+        )
+        sides = np.minimum(comparison.pairs.target_rows, comparison.pairs.golden_rows)
+        exact[sides < 0] = _ONE_SIDED
+        by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
+        later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
+        self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}
+        self._dirty = {
+            True: (calls_with(comparison, exact != _AGREES) > 0).tobytes(),
+            False: (calls_with(comparison, later != _AGREES) > 0).tobytes(),
+        }
 
-    def state(self, judged: Judged, event: Event) -> State:
-        if judged.equal:
-            return "agrees"
-        if judged.pair.target is None or judged.pair.golden is None:
-            return "differs" if event.is_matched and self._was_left_out(judged, event) else "unknown"
-        if judged.equal is None:
-            return "unknown"
-        if self._exact or judged.verdict.grade in ("warning", "error"):
-            return "differs"
-        return "agrees" if judged.verdict.grade == "pass" else "unknown"
+    @cached_property
+    def _collected(self) -> dict[str, frozenset[Kind]]:
+        return {"target": collected(self._comparison.target), "golden": collected(self._comparison.golden)}
 
-    def note(self, judged: Iterable[Judged]) -> None:
-        if self._exact and any(j.equal is False for j in judged):
+    def seen(self, event: Event) -> Seen:
+        """The pairs of one event that do not agree; afterwards the rule may be less strict."""
+        dirty = self._dirty[self._exact]
+        if not (dirty[event.place] or any(dirty[p] for p in event.owners) or any(dirty[p] for p in event.forwards)):
+            return Seen(event)
+        own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_given[row]]
+        results = [row for row in self._rows(event.place) if not self._is_given[row]]
+        inherited = [row for place in event.forwards for row in self._rows(place)]
+        given = self._states((*own, *inherited), event)
+        self._note(own)
+        resulting = self._states(results, event)
+        self._note(results)
+        return Seen(event, given[0], resulting[0], given[1], resulting[1])
+
+    def _rows(self, place: int) -> range:
+        return range(self._starts[place], self._starts[place + 1])
+
+    def _note(self, rows: Iterable[int]) -> None:
+        if self._exact and any(self._is_different[row] for row in rows):
             self._exact = False
 
-    def _was_left_out(self, judged: Judged, event: Event) -> bool:
+    def _states(self, rows: Iterable[int], event: Event) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The rows that differ, and those that are not known."""
+        codes = self._codes[self._exact]
+        differing, unknown = [], []
+        for row in rows:
+            code = codes[row]
+            if code == _ONE_SIDED:
+                code = _DIFFERS if event.is_matched and self._was_left_out(row, event) else _UNKNOWN
+            if code == _DIFFERS:
+                differing.append(row)
+            elif code == _UNKNOWN:
+                unknown.append(row)
+        return tuple(differing), tuple(unknown)
+
+    def _was_left_out(self, row: int, event: Event) -> bool:
         """Whether the other side really has no such value, rather than not having collected it."""
-        other: Call | None = event.call.calls.golden if judged.pair.target else event.call.calls.target
-        place = path_of(judged.pair.record)
+        pair = self._comparison.pairs.pair(row)
+        calls = event.call.calls
+        other = calls.golden if pair.target else calls.target
+        place = path_of(pair.record)
         if other is None or any(place == gap or place.startswith(gap + ".") for gap in other.missing):
             return False
-        side = "golden" if judged.pair.target else "target"
-        return kind_of(judged.pair.record) in self._collected[side]
+        return kind_of(pair.record) in self._collected["golden" if pair.target else "target"]

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from msprobe.compare.judge import path_of
-from msprobe.compare.run import Comparison, Judged
+from msprobe.compare.judged import Comparison, Judged
 from msprobe.compare.standard import family
 from msprobe.store.record import Record
 
 from .agree import Seen
-from .events import Event, enclosing
+from .events import Event, parent_of, upwards
 from .source import UNKNOWN, Source, Sources, fingerprint
 
 UNRECORDED = "operations that were not recorded"
@@ -43,37 +44,45 @@ class Causes:
     def __init__(self, comparison: Comparison, seen: Sequence[Seen], origin: dict[int, int]) -> None:
         self._seen = seen
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
-        self._sources = {"target": Sources(comparison.target.calls), "golden": Sources(comparison.golden.calls)}
-        self._construct = comparison.golden.construct
+        self._comparison = comparison
         self._level = comparison.target.level
-        self._events: dict[tuple[str, str], int] = {}
-        for s in seen:
-            calls = s.event.call.calls
-            if calls.target:
-                self._events["target", calls.target.name] = s.event.at
-            if calls.golden:
-                self._events["golden", calls.golden.name] = s.event.at
+        self._sources = {"target": Sources(comparison.target), "golden": Sources(comparison.golden)}
+
+    @cached_property
+    def _events(self) -> dict[tuple[str, str], int]:
+        """Side and name of a call -> its event."""
+        pairs = self._comparison.pairs
+        found: dict[tuple[str, str], int] = {}
+        for side, dump, calls in (
+            ("target", pairs.target, pairs.target_calls.tolist()),
+            ("golden", pairs.golden, pairs.golden_calls.tolist()),
+        ):
+            names = dump.columns.names
+            found.update(
+                ((side, names[calls[s.event.place]]), s.event.at) for s in self._seen if calls[s.event.place] >= 0
+            )
+        return found
 
     def of(self, judged: Judged, event: Event, latest: int) -> Cause:
         """The cause of one differing given; `latest` is the number of the finding before, -1 without any."""
-        target, golden = judged.pair.target, judged.pair.golden
-        if any(judged is j for j in event.inherited):
+        if not event.owns(judged.row):
             return self._inherited(event, judged, latest)
-        if target is None or golden is None:
-            return Cause("value")
-        is_backward = event.direction == "backward"
-        if not is_backward and not target.kind == golden.kind == "tensor":
+        pairs, is_backward = self._comparison.pairs, event.direction == "backward"
+        are_tensors = pairs.are_tensors(judged.row)
+        target = pairs.target_record(judged.row)
+        if target is None or pairs.golden_rows[judged.row] < 0 or not (are_tensors or is_backward):
             return Cause("value")
         if latest < 0 and (swapped := self._swapped(judged, event)):
             return Cause("code", swapped)
-        sources = {"target": self._sources["target"].of(target, event.call.name, event.parents)}
+        sources = {"target": self._sources["target"].of(target, event.called, event.parents)}
         if latest >= 0 and sources["target"].origin == "unknown":
             return Cause("received", finding=latest)
-        if latest < 0 or target.source:
+        golden = pairs.golden_record(judged.row) if latest < 0 or target.source else None
+        if golden is not None:
             sources["golden"] = self._golden_source(golden, event)
         if parameter := next((s for s in sources.values() if s.origin == "parameter"), None):
             return Cause("parameter", parameter.text)
-        is_told = target.source.startswith("call ") and golden.source.startswith("call ")
+        is_told = golden is not None and target.source.startswith("call ") and golden.source.startswith("call ")
         if cause := self._by_producer(sources, latest, is_told):
             return cause
         origins = {s.origin for s in sources.values()}
@@ -102,11 +111,11 @@ class Causes:
         """Every parameter that differs, with the event at which it is first seen, in execution order."""
         found: dict[str, int] = {}
         for s in self._seen:
-            for judged in s.givens if s.event.is_matched else ():
+            for judged in s.givens if s.given_rows and s.event.is_matched else ():
                 target, golden = judged.pair.target, judged.pair.golden
-                if target is None or golden is None or not any(judged is j for j in s.event.own):
+                if target is None or golden is None or not s.event.owns(judged.row):
                     continue
-                source = self._sources["target"].of(target, s.event.call.name, s.event.parents)
+                source = self._sources["target"].of(target, s.event.called, s.event.parents)
                 if source.origin != "parameter":
                     source = self._golden_source(golden, s.event)
                 if source.origin == "parameter":
@@ -121,10 +130,12 @@ class Causes:
         return Cause("unclear", judged.pair.record.name)
 
     def _golden_source(self, record: Record, event: Event) -> Source:
-        call = event.call.calls.golden
-        if call is None:
+        golden = self._comparison.golden
+        call = int(self._comparison.pairs.golden_calls[event.place])
+        if call < 0:
             return UNKNOWN
-        return self._sources["golden"].of(record, call.name, enclosing(call, self._construct))
+        parents = upwards(parent_of(golden, call), golden.construct)
+        return self._sources["golden"].of(record, golden.columns.names[call], parents)
 
     def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> Cause | None:
         agreeing = ""
@@ -154,7 +165,7 @@ class Causes:
             return ""
         for other in event.own:
             target, golden = other.pair.target, other.pair.golden
-            if other is judged or target is None or golden is None:
+            if other.row == judged.row or target is None or golden is None:
                 continue
             if fingerprint(golden) == t and fingerprint(target) == g:
                 return f"the arguments {path_of(judged.pair.target)} and {path_of(target)} are swapped"

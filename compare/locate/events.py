@@ -1,74 +1,115 @@
 """The calls of a comparison as the locating sees them: in execution order, each with its givens and its results."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe.base import names
-from msprobe.compare.run import Comparison, Judged, JudgedCall
-from msprobe.store.record import Call
+from msprobe.compare.judged import Comparison, Judged, JudgedCall
+from msprobe.store.columns import Calls
+from msprobe.store.record import Dump
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """One pair of calls, or a call that stands on one side only.
 
-    `givens` of a backward call are its incoming gradients (`own`) and its forward's givens and results (`inherited`).
-    The gradients of a cell's parameters are results of that cell's backward: `name` is then the backward call's.
-    `key` is the name, told apart from a target's call of the same name where the call is the golden's alone; `places`
-    are the keys of the cells around it, innermost first, and `parents` their names.
+    `givens` of a backward call are its incoming gradients (`own`) and its forward's givens and results, which it inherits.
+    The gradients of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and
+    `owners` are the calls whose incoming gradients they come from. `place` is the pair's place in the comparison.
+    `key` is the name, told apart from a target's call of the same name where the call is the golden's alone; `keys` are
+    those of the cells around it, innermost first, and `parents` their names. `forwards` are the places of the forward
+    calls of a backward call; `forward` is the first of those as an event.
     """
 
     at: int
+    place: int
     name: str
     key: str
     direction: names.Direction
     kind: names.Kind
-    call: JudgedCall
-    own: tuple[Judged, ...]
-    inherited: tuple[Judged, ...]
-    results: tuple[Judged, ...]
+    comparison: Comparison
+    owners: tuple[int, ...]
+    forwards: tuple[int, ...]
     forward: int | None
     parents: tuple[str, ...]
-    places: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def call(self) -> JudgedCall:
+        """The pair of calls, made anew each time."""
+        return self.comparison.calls[self.place]
+
+    @property
+    def called(self) -> str:
+        """The name of the call itself: that of the gradients where `name` is their owner's."""
+        return self.comparison.pairs.name(self.place)
+
+    @property
+    def rows(self) -> range:
+        """The pairs of its records, by their rows in the comparison."""
+        starts = self.comparison.pairs.starts
+        return range(int(starts[self.place]), int(starts[self.place + 1]))
+
+    def owns(self, row: int) -> bool:
+        """Whether a given is its own, and not inherited from the forward call."""
+        starts = self.comparison.pairs.starts
+        return any(starts[place] <= row < starts[place + 1] for place in self.owners or (self.place,))
+
+    @property
+    def own(self) -> tuple[Judged, ...]:
+        """Its own givens; those of the backward calls that gradients of parameters come from."""
+        places = self.owners or (self.place,)
+        return tuple(j for place in places for j in _split(self.comparison.calls[place])[0])
+
+    @property
+    def results(self) -> tuple[Judged, ...]:
+        """What it gave."""
+        return _split(self.call)[1]
 
     @property
     def is_matched(self) -> bool:
         """Whether both sides made this call."""
-        return self.call.calls.target is not None and self.call.calls.golden is not None
+        pairs = self.comparison.pairs
+        return bool(pairs.target_calls[self.place] >= 0 and pairs.golden_calls[self.place] >= 0)
 
     @property
     def side(self) -> str:
         """The side on which a call stands alone."""
-        return "target" if self.call.calls.golden is None else "golden"
+        return "target" if self.comparison.pairs.golden_calls[self.place] < 0 else "golden"
 
 
 def events(comparison: Comparison) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
-    backwards = _cell_backwards(comparison.calls)
-    keys = _Keys(comparison.calls)
+    pairs = comparison.pairs
+    called = [pairs.name(place) for place in range(len(pairs))]
+    backwards = _cell_backwards(called)
+    keys = _Keys(comparison)
+    around = _Around(comparison)
     found: list[Event] = []
     forwards: dict[str, Event] = {}
-    for call, owner in _in_execution_order(comparison.calls, backwards):
-        name = names.parse(call.name)
-        own, results = _split(call)
-        same = backwards[name.stem] if owner else [call]
-        before = [f for c in same if (f := forwards.get(keys.of(c, names.counterpart(c.name, "forward"))))]
-        inherited = tuple(judged for f in before for judged in (*f.own, *f.results))
-        if owner:
-            own = tuple(judged for c in same for judged in _split(c)[0])
-        parents = _parents(comparison, call, owner)
+    for place, owner in _in_execution_order(called, backwards):
+        name = names.parse(called[place])
+        is_backward = name.direction == "backward"
+        same = backwards[name.stem] if owner else [place]
+        before = [
+            f
+            for p in (same if is_backward else ())
+            if (f := forwards.get(keys.of(p, names.counterpart(called[p], "forward"))))
+        ]
+        parents = around.owner(place, owner) if owner else around.call(place)
         event = Event(
             at=len(found),
-            name=owner or call.name,
-            key=keys.of(call, owner or call.name),
+            place=place,
+            name=owner or called[place],
+            key=keys.of(place, owner or called[place]),
             direction=name.direction,
             kind=name.kind,
-            call=call,
-            own=own,
-            inherited=inherited if name.direction == "backward" else (),
-            results=results,
-            forward=before[0].at if before and name.direction == "backward" else None,
+            comparison=comparison,
+            owners=tuple(same) if owner else (),
+            forwards=tuple(f.place for f in before),
+            forward=before[0].at if before else None,
             parents=parents,
-            places=tuple(keys.of(call, parent) for parent in parents),
+            keys=tuple(keys.of(place, parent) for parent in parents),
         )
         found.append(event)
         if name.direction == "forward":
@@ -79,23 +120,27 @@ def events(comparison: Comparison) -> list[Event]:
 class _Keys:
     """One name for one pair of calls: the target's, since numbers may have shifted between the sides."""
 
-    def __init__(self, calls: tuple[JudgedCall, ...]) -> None:
-        self._of_golden = {c.calls.golden.name: c.calls.target.name for c in calls if c.calls.golden and c.calls.target}
+    def __init__(self, comparison: Comparison) -> None:
+        pairs = comparison.pairs
+        self._targets = pairs.target_calls
+        theirs, ours = comparison.golden.columns.names, comparison.target.columns.names
+        both = ((pairs.target_calls >= 0) & (pairs.golden_calls >= 0)).nonzero()[0].tolist()
+        self._of_golden: dict[str, str] = {}
+        if len(both) < len(pairs):  # else no call of the golden alone will ask
+            self._of_golden = {theirs[pairs.golden_calls[at]]: ours[pairs.target_calls[at]] for at in both}
 
-    def of(self, call: JudgedCall, name: str) -> str:
-        """The key of `name` as the side of `call` uses it."""
-        if call.calls.target is not None:
-            return name
-        return self._of_golden.get(name, f"golden {name}")
+    def of(self, place: int, name: str) -> str:
+        """The key of `name` as the side of the pair of calls at `place` uses it."""
+        return name if self._targets[place] >= 0 else self._of_golden.get(name, f"golden {name}")
 
 
-def _cell_backwards(calls: tuple[JudgedCall, ...]) -> dict[str, list[JudgedCall]]:
-    """Cell -> its backward calls, in execution order."""
-    found: dict[str, list[JudgedCall]] = {}
-    for call in calls:
-        name = names.parse(call.name)
+def _cell_backwards(called: Sequence[str]) -> dict[str, list[int]]:
+    """Cell -> the places of its backward calls, in execution order."""
+    found: dict[str, list[int]] = {}
+    for place, text in enumerate(called):
+        name = names.parse(text)
         if name.kind == "cell" and name.direction == "backward":
-            found.setdefault(name.stem, []).append(call)
+            found.setdefault(name.stem, []).append(place)
     return found
 
 
@@ -104,51 +149,72 @@ def _split(call: JudgedCall) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
     return own, tuple(j for j in call.judged if j.pair.record.part not in ("input", "parameters"))
 
 
-def _in_execution_order(
-    calls: tuple[JudgedCall, ...], backwards: dict[str, list[JudgedCall]]
-) -> list[tuple[JudgedCall, str]]:
+def _in_execution_order(called: Sequence[str], backwards: dict[str, list[int]]) -> list[tuple[int, str]]:
     """Every call, and for the gradients of a cell's parameters the backward call that they belong to.
 
     The other tool reserves their place when the cell's forward ends, before any backward call. They arrive when the
     backward of the cell is about to end, so they stand before the last backward call of their cell.
     """
-    ordered: list[tuple[JudgedCall, str]] = []
-    waiting: dict[str, list[tuple[JudgedCall, str]]] = {}
+    ordered: list[tuple[int, str]] = []
+    waiting: dict[str, list[tuple[int, str]]] = {}
     is_backward = False
-    for call in calls:
-        name = names.parse(call.name)
+    for place, text in enumerate(called):
+        name = names.parse(text)
         if name.kind != "parameters_grad":
             is_backward = is_backward or name.direction == "backward"
-            ordered += waiting.pop(call.name, [])
-            ordered.append((call, ""))
+            ordered += waiting.pop(text, [])
+            ordered.append((place, ""))
             continue
-        owner = backwards[name.stem][-1].name if name.stem in backwards else ""
+        owner = called[backwards[name.stem][-1]] if name.stem in backwards else ""
         if is_backward:
-            ordered.append((call, owner))
+            ordered.append((place, owner))
         else:
-            waiting.setdefault(owner, []).append((call, owner))
+            waiting.setdefault(owner, []).append((place, owner))
     return ordered + waiting.pop("", [])
 
 
-def _parents(comparison: Comparison, call: JudgedCall, owner: str) -> tuple[str, ...]:
-    """The cells around a call, or around the backward call that owns it, on the side whose name the call has."""
-    construct = (comparison.target if call.calls.target else comparison.golden).construct
-    if not owner:
-        return enclosing(call.calls.call, construct)
-    parent = construct.get(owner)
-    return _upwards(parent, construct) if parent else ()
+class _Around:
+    """The cells around the calls of a comparison, innermost first, on the side whose name a call has."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._pairs = comparison.pairs
+        self._known: dict[tuple[bool, str], tuple[str, ...]] = {}
+
+    def call(self, place: int) -> tuple[str, ...]:
+        """Around the call at a place."""
+        is_golden = self._pairs.target_calls[place] < 0
+        dump = self._pairs.golden if is_golden else self._pairs.target
+        parent = parent_of(dump, int((self._pairs.golden_calls if is_golden else self._pairs.target_calls)[place]))
+        return self._upwards(is_golden, parent)
+
+    def owner(self, place: int, owner: str) -> tuple[str, ...]:
+        """Around the backward call `owner` of the cell whose parameters' gradients stand at a place."""
+        is_golden = self._pairs.target_calls[place] < 0
+        dump = self._pairs.golden if is_golden else self._pairs.target
+        return self._upwards(is_golden, dump.construct.get(owner))
+
+    def _upwards(self, is_golden: bool, parent: str | None) -> tuple[str, ...]:
+        if not parent:
+            return ()
+        known = self._known.get((is_golden, parent))
+        if known is None:
+            dump = self._pairs.golden if is_golden else self._pairs.target
+            known = self._known[is_golden, parent] = upwards(parent, dump.construct)
+        return known
 
 
-def enclosing(call: Call, construct: dict[str, str | None]) -> tuple[str, ...]:
-    """The calls of the cells around a call, innermost first."""
-    parent = call.parent or construct.get(call.name)
-    return _upwards(parent, construct) if parent else ()
+def parent_of(dump: Dump, call: int) -> str | None:
+    """The cell around a call, without the call's records where they are not made yet."""
+    calls = dump.calls
+    told = calls.parent(call) if isinstance(calls, Calls) else calls[call].parent
+    return told or dump.construct.get(dump.columns.names[call])
 
 
-def _upwards(parent: str | None, construct: dict[str, str | None]) -> tuple[str, ...]:
-    found: list[str] = []
+def upwards(parent: str | None, construct: Mapping[str, str | None]) -> tuple[str, ...]:
+    """A cell's call and those of the cells around it, innermost first."""
+    found: dict[str, None] = {}
     while parent and parent not in found:
-        found.append(parent)
+        found[parent] = None
         parent = construct.get(parent)
     return tuple(found)
 

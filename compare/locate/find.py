@@ -7,12 +7,15 @@ cannot be judged; what begins becomes a `Finding`, what receives is counted at t
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
 from msprobe.base.frames import user_line
-from msprobe.compare.judge import Grade
-from msprobe.compare.run import Comparison, Judged, JudgedCall, collected
+from msprobe.compare.judge import GRADES, Grade
+from msprobe.compare.judged import DIFFERENT, Comparison, Judged, calls_with
+from msprobe.compare.one_by_one import Kind, collected
+from msprobe.compare.pairs import Ints, Pairs
 from msprobe.store.record import Dump
 
 from . import words
@@ -41,10 +44,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Located:
-    """All beginnings in execution order, and what every differing row has to do with them, by the pair's key."""
+    """All beginnings in execution order, and what every differing pair of records has to do with them, by its row."""
 
     findings: tuple[Finding, ...] = ()
-    roles: dict[str, Role] = field(default_factory=dict)
+    roles: dict[int, Role] = field(default_factory=dict)
 
     @property
     def first(self) -> Finding | None:
@@ -54,16 +57,15 @@ class Located:
 
 def locate(comparison: Comparison) -> Located:
     """Find every beginning of a difference between two dumps."""
-    if not any(map(_speaks, comparison.calls)):
+    if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
         return Located()
     return _Walk(comparison).located()
 
 
-def _speaks(call: JudgedCall) -> bool:
-    """Whether a call can say anything but that it agrees."""
-    if call.calls.target is None or call.calls.golden is None:
-        return True
-    return any(j.equal is False or j.pair.target is None or j.pair.golden is None for j in call.judged)
+def _is_paired(pairs: Pairs) -> bool:
+    """Whether every call and every record of each side has a partner; then nothing but a difference can speak."""
+    sides = (pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows)
+    return all(bool((side >= 0).all()) for side in sides)
 
 
 class _Walk:
@@ -83,12 +85,12 @@ class _Walk:
         self._parameters = -1
         self._last_agreeing = ""
         self._unjudged: list[str] = []
-        self._roles: dict[str, Role] = {}
+        self._roles: dict[int, Role] = {}
         for seen in self._seen:
             self._visit(seen)
 
     def located(self) -> Located:
-        if not self._findings and (seen := next((s for s in self._seen if s.results or s.givens), None)):
+        if not self._findings and (seen := next((s for s in self._seen if s.result_rows or s.given_rows), None)):
             self._add(seen.event, "cannot tell", words.no_beginning(seen), seen.results or seen.givens)
         receivers = Counter(self._origin.values())
         return Located(
@@ -100,13 +102,13 @@ class _Walk:
         event = seen.event
         if not event.is_matched:
             self._visit_one_sided(event)
-        elif seen.givens:
+        elif seen.given_rows:
             self._visit_receiving(seen)
-        elif evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]:
+        elif seen.result_rows and (evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]):
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
-        if (seen.unknown_givens or seen.unknown_results) and not self._findings:
+        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings:
             self._unjudged.append(event.name)
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
@@ -115,19 +117,19 @@ class _Walk:
         gap = "" if inside is not None else self._uncollected.of(seen)
         if inside is not None or (gap and self._findings):
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
-            self._mark(evidence, "received")
+            self._mark((j.row for j in evidence), "received")
         elif gap:
             self._add(event, "cannot tell", words.unclear(evidence, gap), evidence)
         else:
             self._add(event, "computes differently", words.computes(event, evidence), evidence)
-            self._mark(evidence, "begins")
+            self._mark((j.row for j in evidence), "begins")
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
         causes = [(j, self._cause(j, event)) for j in seen.givens]
-        self._mark(seen.results, "received")
+        self._mark(seen.result_rows, "received")
         for judged, cause in causes:
-            self._mark([judged], "received" if cause.kind in ("received", "unclear") else "begins")
+            self._mark([judged.row], "received" if cause.kind in ("received", "unclear") else "begins")
         received = next((cause for _, cause in causes if cause.kind == "received"), None)
         inside = self._places.get(event.key)
         own = [(j, c) for j, c in causes if c.kind not in ("received", "parameter")]
@@ -176,9 +178,9 @@ class _Walk:
         if finding is None:
             finding = len(self._findings)
             self._add(event, "different call", self._different_call_words(event), ())
-            self._mark(event.call.judged, "begins")
+            self._mark(event.rows, "begins")
         else:
-            self._mark(event.call.judged, "received")
+            self._mark(event.rows, "received")
         self._lonely[event.at] = finding
         self._origin[event.at] = finding
 
@@ -198,21 +200,21 @@ class _Walk:
 
     def _parameter_words(self) -> str:
         found = self._causes.differing_parameters()
-        first = next((s.event.at for s in self._seen if s.results), len(self._seen))
+        first = next((s.event.at for s in self._seen if s.result_rows), len(self._seen))
         before = [name for at, name in found if at <= first]
         return words.parameters(before or [name for _, name in found], len(found), self._comparison.target.step)
 
     def _add(self, event: Event, kind: str, reason: str, evidence: Iterable[Judged]) -> None:
         number = len(self._findings)
         self._origin[event.at] = number
-        for place in (event.key, *event.places):
-            self._places.setdefault(place, number)
+        for key in (event.key, *event.keys):
+            self._places.setdefault(key, number)
         if not number and self._unjudged:
             reason += (
                 f"; {len(self._unjudged)} calls before it could not be judged in full: {words.few(self._unjudged)}"
             )
         file, line = user_line(self._stack(event)) or ("", None)
-        grades = {j.verdict.grade for j in evidence} or {"error"}
+        grades = {j.grade for j in evidence} or {"error"}
         grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)
         self._findings.append(
             Finding(event.name, cell_path(event.parents), kind, reason, grade, file, line, at=event.at)
@@ -228,15 +230,21 @@ class _Walk:
         """The reason, and for a difference within tolerance where it grows beyond."""
         if finding.grade != "pass":
             return finding.reason
-        for grade in ("error", "warning"):
+        grades: tuple[Grade, ...] = ("error", "warning")
+        for grade in grades:
             for event in self._events[finding.at :]:
-                if any(j.verdict.grade == grade for j in event.call.judged):
+                if self._graded[grade][event.place]:
                     return f"{finding.reason}; within tolerance here, {grade} at {event.name}"
         return f"{finding.reason}; within tolerance here, and nothing after it is beyond"
 
-    def _mark(self, judged: Iterable[Judged], role: Role) -> None:
-        for j in judged:
-            self._roles.setdefault(j.pair.key, role)
+    @cached_property
+    def _graded(self) -> dict[Grade, Ints]:
+        """Grade -> how many of the pairs of each call have it."""
+        return {g: calls_with(self._comparison, self._comparison.grades == n) for n, g in enumerate(GRADES)}
+
+    def _mark(self, rows: Iterable[int], role: Role) -> None:
+        for row in rows:
+            self._roles.setdefault(row, role)
 
 
 class _Uncollected:
@@ -244,10 +252,19 @@ class _Uncollected:
 
     def __init__(self, comparison: Comparison) -> None:
         self._dumps: dict[str, Dump] = {"target": comparison.target, "golden": comparison.golden}
-        self._parts = {side: collected(dump) for side, dump in self._dumps.items()}
-        self._calls = {side: {call.name for call in dump.calls} for side, dump in self._dumps.items()}
-        self._kinds = {
-            side: {(n := names.parse(call.name)).kind + n.direction for call in dump.calls}
+
+    @cached_property
+    def _parts(self) -> dict[str, frozenset[Kind]]:
+        return {side: collected(dump) for side, dump in self._dumps.items()}
+
+    @cached_property
+    def _calls(self) -> dict[str, set[str]]:
+        return {side: set(dump.columns.names) for side, dump in self._dumps.items()}
+
+    @cached_property
+    def _kinds(self) -> dict[str, set[str]]:
+        return {
+            side: {(n := names.parse(call)).kind + n.direction for call in dump.columns.names}
             for side, dump in self._dumps.items()
         }
 
@@ -273,7 +290,7 @@ class _Uncollected:
     def explains(self, event: Event) -> bool:
         """Whether a one-sided call ran on the other side too, or is of a kind that was not collected there."""
         other = "golden" if event.side == "target" else "target"
-        name = names.parse(event.call.name)
+        name = names.parse(event.called)
         if name.kind + name.direction not in self._kinds[other]:
             return True
-        return event.call.name in self._dumps[other].construct and event.call.name not in self._calls[other]
+        return event.called in self._dumps[other].construct and event.called not in self._calls[other]

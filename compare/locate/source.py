@@ -6,15 +6,16 @@ there.
 """
 
 import re
-from bisect import bisect_left
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
 from msprobe.compare.standard import canonical
-from msprobe.store.record import Call, Record
+from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.record import Dump, Part, Record
 
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
@@ -64,24 +65,53 @@ def fingerprint(record: Record) -> tuple[object, ...] | None:
 
 
 class Sources:
-    """Finds the sources of one dump's records by what the dump says, else by value."""
+    """Finds the sources of one dump's records by what the dump says, else by value; looks values up once asked."""
 
-    def __init__(self, calls: Iterable[Call]) -> None:
-        self._order: dict[str, int] = {}
-        self._results: dict[tuple[object, ...], list[tuple[int, str, Record]]] = {}  # places rise
-        self._parameters: dict[tuple[object, ...], list[tuple[str, str]]] = {}
-        for at, call in enumerate(calls):
-            self._order[call.name] = at
-            for record in call.records:
-                if record.part not in ("output", "parameters") or (mark := fingerprint(record)) is None:
-                    continue
-                if record.part == "output":
-                    key = (*mark, names.parse(call.name).direction)
-                    self._results.setdefault(key, []).append((at, call.name, record))
-                else:
-                    cell = names.parse(call.name).path
-                    text = ".".join(filter(None, (cell, *record.path)))
-                    self._parameters.setdefault(mark, []).append((call.name, text))
+    def __init__(self, dump: Dump) -> None:
+        self._columns = dump.columns
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self._columns.names)}
+
+    @cached_property
+    def _results(self) -> dict[tuple[object, ...], list[int]]:
+        """Fingerprint and direction -> the rows of such results, rising."""
+        columns, found = self._columns, dict[tuple[object, ...], list[int]]()
+        for row, mark in self._marked("output"):
+            key = (*mark, names.parse(columns.names[self._call(row)]).direction)
+            found.setdefault(key, []).append(row)
+        return found
+
+    @cached_property
+    def _parameters(self) -> dict[tuple[object, ...], list[tuple[str, str]]]:
+        """Fingerprint -> the calls that have such a parameter, with its name."""
+        columns, found = self._columns, dict[tuple[object, ...], list[tuple[str, str]]]()
+        for row, mark in self._marked("parameters"):
+            owner = columns.names[self._call(row)]
+            text = ".".join(filter(None, (names.parse(owner).path, *columns.paths[columns.path[row]])))
+            found.setdefault(mark, []).append((owner, text))
+        return found
+
+    def _marked(self, part: Part) -> Iterator[tuple[int, tuple[object, ...]]]:
+        """The rows of a part with their fingerprints."""
+        columns, wanted = self._columns, PARTS.index(part)
+        looks = [(shape, canonical(dtype)) for _, dtype, shape in columns.looks]
+        for row, code in enumerate(columns.part):
+            if code != wanted or columns.kind[row] != TENSOR:
+                continue
+            if columns.digest[row] or row in columns.odd:
+                mark = fingerprint(columns.record(row, self._call(row)))
+            elif (highest := columns.max[row]) != highest:
+                mark = None
+            else:
+                four = (highest, columns.min[row], columns.mean[row], columns.norm[row])
+                mark = (*looks[columns.look[row]], *four)
+            if mark is not None:
+                yield row, mark
+
+    def _call(self, row: int) -> int:
+        return bisect_right(self._columns.starts, row) - 1
 
     def of(self, record: Record, call: str, parents: tuple[str, ...]) -> Source:
         """The source of a given of `call`, which stands inside `parents`."""
@@ -102,8 +132,9 @@ class Sources:
     def _earlier(self, mark: tuple[object, ...], call: str) -> Source | None:
         """The latest result of the same direction that looks the same and was there before the call."""
         found = self._results.get((*mark, names.parse(call).direction), [])
-        place = bisect_left(found, self._order.get(call, 0), key=itemgetter(0))
+        place = bisect_left(found, self._columns.starts[self._order.get(call, 0)])
         if place == 0:
             return None
-        _, name, record = found[place - 1]
-        return Source("call", name, record.part, record.path)
+        row = found[place - 1]
+        path = self._columns.paths[self._columns.path[row]]
+        return Source("call", self._columns.names[self._call(row)], "output", path)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from msprobe.compare.judge import path_of
-from msprobe.compare.run import Judged
+from msprobe.compare.judged import Judged
 
 from .agree import Seen
 from .cause import UNRECORDED, Cause
@@ -16,7 +16,7 @@ def computes(event: Event, evidence: Sequence[Judged]) -> str:
     """All givens agree, a result does not."""
     if event.kind == "parameters_grad":
         return f"all givens agree, but the gradients of its parameters do not: {_evidence(evidence)}"
-    givens = "all givens agree" if event.own or event.inherited else "it was given nothing"
+    givens = "all givens agree" if event.own or event.forwards else "it was given nothing"
     return f"{givens}, but {_evidence(evidence)}"
 
 

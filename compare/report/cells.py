@@ -3,15 +3,22 @@
 import math
 import re
 from functools import lru_cache
+from typing import TypeGuard
+
+Cell = str | int | float | bool
 
 NOT_APPLICABLE = "N/A"
 
-LONGEST = 32_767  # characters in one cell of a sheet; longer text is cut
+LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut
+LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and no sheet
 
-# What begins a formula in one spreadsheet or another, also behind the `;` that separates cells in some languages.
-_FORMULA = re.compile(r"(^\s*|;\s*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
+_NEVER_LONG = LONGEST // 2
+
+# What begins a formula in one spreadsheet or another, also behind what separates cells or rows for some of them: the
+# `;` of some languages, a tab, the end of a line.
+_FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
 _SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
-_NUMBER = re.compile(r"^[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
+_NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
 _NOT_IN_A_SHEET = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
@@ -20,13 +27,28 @@ def guard(text: str) -> str:
 
     Control characters, which no sheet can hold, become question marks.
     """
-    if text.isprintable() and text[:1] not in _SUSPECT and ";" not in text and len(text) <= LONGEST:
+    if text.isprintable() and text[:1] not in _SUSPECT and ";" not in text and len(text) <= _NEVER_LONG:
         return text
+    text = _cut(text)
     if _NOT_IN_A_SHEET.search(text):
         text = _NOT_IN_A_SHEET.sub("?", text)
     if _FORMULA.search(text) and not _NUMBER.match(text):
-        text = _FORMULA.sub(r"\1'", text)
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+        text = _cut(_FORMULA.sub(r"\1'", text))
+    return text
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _NEVER_LONG:
+        return text
+    units = text[: LONGEST + 1].encode("utf-16-le", "surrogatepass")
+    if len(units) <= 2 * LONGEST:
+        return text
+    return units[: 2 * (LONGEST - 3)].decode("utf-16-le", "ignore") + "..."
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is counted with; booleans are not, nor are numbers that no float can hold."""
+    return type(value) is float or (type(value) is int and -LARGEST <= value <= LARGEST)
 
 
 def number(value: object) -> str | int | float | bool:
@@ -35,7 +57,7 @@ def number(value: object) -> str | int | float | bool:
         if value - value == 0:  # finite; quicker than asking for it
             return value
         return "Nan" if value != value else "inf" if value > 0 else "-inf"
-    if type(value) is int or type(value) is bool:
+    if type(value) is bool or is_number(value):
         return value
     return guard(str(value))
 

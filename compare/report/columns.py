@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.run import Mode
+from msprobe.compare.judged import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,22 @@ _MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 30)
 _STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 40)
 _FILES = Column("Data_name", "the two npy files; `-1` for none", 40)
 
+_MEASURES = (
+    Column("Scale Error", "greatest absolute difference divided by the golden's greatest finite absolute value", 12),
+    Column("Max Error Index", "index of the element with the greatest absolute difference", 14),
+    Column("Bias", "mean of target minus golden, sign and all: rounding has none, a wrong formula has", 12),
+    Column("Max ULP", "greatest difference in units in the last place of the golden's element", 10),
+)
+
 _OURS = (
     Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
     Column("Reason", "why, in a sentence; empty for a plain pass", 60),
     Column("Begins", "`begins` where a difference begins, `received` where it was handed on, else empty", 10),
     Column(
         "Matched by",
-        "`name`, or `order` where calls were aligned because their numbers had shifted; empty without a partner",
-        10,
+        "`name`, `renumbered` (numbers had shifted), `structure` (another name at the same place), `fuzzy`; empty "
+        "without a partner",
+        11,
     ),
 )
 
@@ -85,7 +93,7 @@ def columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:
     """The columns of one comparison: those of msprobe 8.1, then ours."""
     stack = (_STACK,) if with_stack else ()
     if mode == "tensor":
-        return (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_OURS)
+        return (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
     if mode == "digest":
         return (*_NAMES, *_DIGESTS, _RESULT_DIGESTS, *stack, *_OURS)
     return (*_NAMES, *_STATISTICS, *_VALUES, _RESULT_STATISTICS, _MESSAGE, *stack, *_OURS)

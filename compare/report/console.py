@@ -5,14 +5,22 @@ from collections.abc import Iterator
 from msprobe.base.visible import visible
 from msprobe.compare.judge import count
 from msprobe.compare.locate.find import Finding, Located
-from msprobe.compare.run import Comparison
+from msprobe.compare.judged import Comparison, Mode
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
+
+BLIND: dict[Mode, str] = {
+    "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
+    "digest": "how far two tensors are apart, only that they are",
+}
+"""What a verdict that was not reached by the elements does not know."""
 
 
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
+    if blind := BLIND.get(comparison.mode):
+        yield f"{comparison.mode} cannot see {blind}"
     later = sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
     for finding in later[: max(top, 0)]:
         yield f"next: {_said(finding)}{_receivers(finding)}"

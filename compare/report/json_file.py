@@ -7,9 +7,10 @@ from pathlib import Path
 from msprobe.base.files import replacing
 from msprobe.compare.judge import GRADES
 from msprobe.compare.locate.find import Finding, Located
-from msprobe.compare.run import Comparison
+from msprobe.compare.judged import Comparison
 
 from .columns import Column
+from .console import BLIND
 from .rows import Row
 
 
@@ -22,6 +23,7 @@ def write_json(
         "target": comparison.target.where,
         "golden": comparison.golden.where,
         "mode": comparison.mode,
+        "cannot_see": BLIND.get(comparison.mode),
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "first_wrong": found[:1],
         "next_beginnings": found[1:],

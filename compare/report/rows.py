@@ -1,207 +1,141 @@
 """Judged pairs become rows: tuples of cells in the order of `columns.py`. Nothing is measured here, nothing judged.
 
 The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdict columns too, minus its slips
-(docs/differences.md). Our own verdict stands behind them.
+(docs/differences.md). Our own verdict stands behind them. Rows are made in stretches, so their number costs no memory.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
+import numpy as np
+
+from msprobe.compare.judge import GRADES
+from msprobe.compare.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
-from msprobe.compare.measured import Measures
-from msprobe.compare.run import Comparison, Judged, JudgedCall
-from msprobe.store.record import Number, Record
+from msprobe.compare.pairs import Ints
+from msprobe.store.columns import TENSOR
+from msprobe.store.record import Dump
 
-from .cells import NOT_APPLICABLE, guard, number, percent, shape_text
+from .cells import NOT_APPLICABLE, Cell, guard, number
+from .looks import Side
+from .statistics_cells import one_sided, statistics_cells, statistics_columns
+from .tensor_cells import NO_PARTNER, our_measures, tensor_cells
 
-Cell = str | int | float | bool
 Row = tuple[Cell, ...]
 
-_NO_PARTNER = {True: "No bench data matched.", False: "No NPU data matched."}
-_UNSUPPORTED = ("unsupported",) * 6
+_STRETCH = 4096
+_PASS = GRADES.index("pass")
 
 
 def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
     """One row per pair, in execution order."""
-    middle = {"tensor": _tensor_cells, "statistics": _statistics_cells, "digest": _digest_cells}[comparison.mode]
-    files = comparison.mode == "tensor"
-    roles = located.roles
-    for call in comparison.calls:
-        stack = _stack_text(call) if with_stack else ""
-        by = call.calls.matched_by
-        for judged in call.judged:
-            pair = judged.pair
-            verdict = judged.verdict
-            yield (
-                *_names(pair.target, pair.golden),
-                *middle(judged),
-                *((stack,) if with_stack else ()),
-                *((_files(judged),) if files else ()),
-                verdict.grade,
-                guard(verdict.reason),
-                roles.get(pair.key, "") if roles else "",
-                by,
-            )
-            stack = NOT_APPLICABLE
+    made = _Rows(comparison, located, with_stack)
+    for start in range(0, len(comparison.grades), _STRETCH):
+        yield from made.stretch(start, min(start + _STRETCH, len(comparison.grades)))
 
 
-def _names(target: Record | None, golden: Record | None) -> tuple[str, str, str, str, str, str]:
-    if target is not None and golden is not None and target.name == golden.name:
-        name = guard(target.name)
-        dtype, shape = _dtype(target), _shape(target)
-        if target.dtype == golden.dtype and target.shape == golden.shape and target.kind == golden.kind == "tensor":
-            return name, name, dtype, dtype, shape, shape
-        return name, name, dtype, _dtype(golden), shape, _shape(golden)
-    return (
-        guard(target.name) if target else NOT_APPLICABLE,
-        guard(golden.name) if golden else NOT_APPLICABLE,
-        _dtype(target),
-        _dtype(golden),
-        _shape(target),
-        _shape(golden),
-    )
+class _Rows:
+    """Makes the rows of one comparison, some thousands at once."""
 
+    def __init__(self, comparison: Comparison, located: Located, with_stack: bool) -> None:
+        self._comparison, self._pairs = comparison, comparison.pairs
+        self._roles, self._with_stack = located.roles, with_stack
+        self._target, self._golden = Side(comparison.target.columns), Side(comparison.golden.columns)
 
-def _dtype(record: Record | None) -> str:
-    if record is None:
-        return NOT_APPLICABLE
-    if record.kind == "tensor":
-        return guard(record.dtype)
-    if record.kind == "null":
-        return "None"
-    if record.type in ("slice", "ellipsis"):
-        return record.type
-    return str(type(record.value))
-
-
-def _shape(record: Record | None) -> str:
-    if record is None:
-        return NOT_APPLICABLE
-    if record.kind == "tensor":
-        return shape_text(record.shape)
-    if record.kind == "null":
-        return "None"
-    return "(3,)" if record.type == "slice" else "[]"
-
-
-def _values(record: Record | None) -> tuple[Number | str, Number | str, Number | str, Number | str]:
-    """The four statistics of a record as 8.1 has them: a value that is no tensor stands for all four."""
-    if record is None:
-        return (NOT_APPLICABLE,) * 4
-    if record.kind == "tensor":
-        s = record.statistics
-        return (None,) * 4 if s is None else (s.max, s.min, s.mean, s.norm)
-    if record.kind == "null" or record.type == "slice":
-        return (None,) * 4
-    value = record.value
-    if value is None or isinstance(value, (int, float)):
-        return (value,) * 4
-    return (str(value),) * 4
-
-
-def _statistics_cells(judged: Judged) -> tuple[Cell, ...]:
-    pair = judged.pair
-    target, golden = _values(pair.target), _values(pair.golden)
-    if target == golden and all(type(v) in _NUMBERS and v - v == 0 for v in target):  # type: ignore[operator]  # numbers
-        # Equal and finite, as most rows are: what the lines below would give, at half their price.
-        same: tuple[float, ...] = target  # type: ignore[assignment]  # as above
-        return (*(v - v for v in same), *("0.0%" if v else NOT_APPLICABLE for v in same), *same, *same, "", "")
-    differences: list[Cell] = []
-    shares: list[Cell] = []
-    warning = False
-    for t, g in zip(target, golden, strict=True):
-        if type(t) in _NUMBERS and type(g) in _NUMBERS:
-            difference: float = t - g  # type: ignore[operator]  # numbers both, and no booleans
-            differences.append(number(difference))
-            shares.append(percent(difference, g))  # type: ignore[arg-type]  # as above
-            warning = warning or (difference != 0 and _half(difference, t, g))  # type: ignore[arg-type]  # as above
+    def stretch(self, start: int, stop: int) -> Iterator[Row]:
+        """The rows from `start` to `stop`."""
+        t, g = self._pairs.target_rows[start:stop], self._pairs.golden_rows[start:stop]
+        places = self._pairs.call_of[start:stop]
+        ours, theirs = t.tolist(), g.tolist()
+        our_names = self._target.names(ours, self._pairs.target_calls[places].tolist())
+        their_names = self._golden.names(theirs, self._pairs.golden_calls[places].tolist())
+        columns: list[Sequence[Cell]] = [our_names, their_names]
+        columns += [self._target.dtypes(ours), self._golden.dtypes(theirs)]
+        columns += [self._target.shapes(ours), self._golden.shapes(theirs)]
+        mode = self._comparison.mode
+        if mode == "digest":
+            columns += zip(*self._digests(start, ours, theirs), strict=True)
+        elif mode == "statistics":
+            columns += self._statistics(t, g)
         else:
-            differences.append(NOT_APPLICABLE)
-            shares.append(NOT_APPLICABLE)
-    if pair.target is None or pair.golden is None:
-        result = (NOT_APPLICABLE, _NO_PARTNER[pair.target is not None])
-    else:
-        result = _WARNING if warning and pair.record.kind == "tensor" else ("", "")
-    return (*differences, *shares, *map(number, target), *map(number, golden), *result)
+            found = self._comparison.measures
+            measured = [tensor_cells(self._pairs.pair(row), found.get(row)) for row in range(start, stop)]
+            columns += zip(*(cells for cells, _, _ in measured), strict=True)
+            columns += zip(*self._eight(start, t, g), strict=True)
+            columns += [[accuracy for _, accuracy, _ in measured], [message for _, _, message in measured]]
+        if self._with_stack:
+            columns.append(self._stacks(start, places.tolist()))
+        if mode == "tensor":
+            columns.append(self._files(ours, theirs))
+            columns += zip(*(self._ours(row, t) for row, t in enumerate(ours, start)), strict=True)
+        grades = self._comparison.grades[start:stop].tolist()
+        columns.append([GRADES[grade] for grade in grades])
+        known, reason = self._comparison.reasons, self._comparison.reason
+        columns.append(
+            ["" if g == _PASS and row not in known else guard(reason(row)) for row, g in enumerate(grades, start)]
+        )
+        columns.append([self._roles.get(row, "") for row in range(start, stop)])
+        columns.append([self._pairs.by[place] for place in places.tolist()])
+        return zip(*columns, strict=True)
+
+    def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
+        """The statistics of both sides: of the dumps, or measured where those do not tell them."""
+        described = self._comparison.described
+        for row, (ours, theirs) in enumerate(zip(self._target.four(t), self._golden.four(g), strict=True), start):
+            if row in described:
+                ours, theirs = ((s.max, s.min, s.mean, s.norm) for s in described[row])
+            yield map(number, chain(ours, theirs))
+
+    def _ours(self, row: int, target: int) -> tuple[Cell, ...]:
+        columns = self._comparison.target.columns
+        shape = columns.looks[columns.look[target]][2] if target >= 0 else None
+        return our_measures(self._comparison.measures.get(row), shape or ())
+
+    def _statistics(self, t: Ints, g: Ints) -> list[list[Cell]]:
+        """The cells of statistics: of plain floats by the column, of everything else one by one."""
+        columns = statistics_columns(self._target.floats(t), self._golden.floats(g))
+        special = np.flatnonzero(~(self._target.is_plain[t] & self._golden.is_plain[g]) | (t < 0) | (g < 0))
+        ours, theirs = self._target.four(t[special]), self._golden.four(g[special])
+        kind = self._comparison.target.columns.kind
+        for at, four, other in zip(special.tolist(), ours, theirs, strict=True):
+            is_whole = t[at] >= 0 and g[at] >= 0
+            cells = statistics_cells(four, other, is_whole and kind[t[at]] == TENSOR)
+            for column, cell in zip(columns, cells if is_whole else one_sided(cells, NO_PARTNER[t[at] >= 0]), strict=True):
+                column[at] = cell
+        return columns
+
+    def _digests(self, start: int, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[str, str, str]]:
+        left, right = self._comparison.target.columns.digest, self._comparison.golden.columns.digest
+        for at, (t, g) in enumerate(zip(ours, theirs, strict=True)):
+            a = guard(left[t]) if t >= 0 and left[t] else NOT_APPLICABLE
+            b = guard(right[g]) if g >= 0 and right[g] else NOT_APPLICABLE
+            if t < 0 or g < 0:
+                yield a, b, NOT_APPLICABLE
+                continue
+            is_same = self._comparison.equal[start + at] == EQUAL if a == b == NOT_APPLICABLE else a == b
+            yield a, b, "pass" if is_same else "Different"
+
+    def _files(self, ours: Sequence[int], theirs: Sequence[int]) -> list[str]:
+        left, right = self._comparison.target.columns.file, self._comparison.golden.columns.file
+        return [
+            guard(str([(left[t] if t >= 0 else "") or "-1", (right[g] if g >= 0 else "") or "-1"]))
+            for t, g in zip(ours, theirs, strict=True)
+        ]
+
+    def _stacks(self, start: int, places: Sequence[int]) -> list[str]:
+        """The stack of a call on its first row."""
+        starts = self._pairs.starts
+        return [
+            self._stack(place) if starts[place] == start + at else NOT_APPLICABLE for at, place in enumerate(places)
+        ]
+
+    def _stack(self, place: int) -> str:
+        call = int(self._pairs.target_calls[place])
+        frames = stack_of(self._comparison.target, call) if call >= 0 else ()
+        return guard(str(list(frames))) if frames else NOT_APPLICABLE
 
 
-_NUMBERS = (float, int)
-_WARNING = ("Warning", "Need double check api accuracy.")
-
-
-def _half(difference: float, t: float, g: float) -> bool:
-    """8.1's rule, with NaN on one side counted as what it is."""
-    if difference != difference:
-        return (t != t) != (g != g)
-    return abs(difference) / (abs(max(t, g)) + 1e-10) > 0.5
-
-
-def _digest_cells(judged: Judged) -> tuple[Cell, ...]:
-    target, golden = judged.pair.target, judged.pair.golden
-    t, g = _digest(target), _digest(golden)
-    if target is None or golden is None:
-        result = NOT_APPLICABLE
-    elif t == g == NOT_APPLICABLE:
-        result = "pass" if judged.equal else "Different"
-    else:
-        result = "pass" if t == g else "Different"
-    return t, g, result
-
-
-def _digest(record: Record | None) -> str:
-    return guard(record.digest) if record is not None and record.digest else NOT_APPLICABLE
-
-
-def _tensor_cells(judged: Judged) -> tuple[Cell, ...]:
-    target, golden = judged.pair.target, judged.pair.golden
-    cells, accuracy, message = _measure_cells(judged)
-    return (*cells, *map(number, _values(target)), *map(number, _values(golden)), accuracy, message)
-
-
-def _measure_cells(judged: Judged) -> tuple[tuple[Cell, ...], str, str]:
-    target, golden = judged.pair.target, judged.pair.golden
-    if target is None or golden is None:
-        return _UNSUPPORTED, "None", _NO_PARTNER[target is not None]
-    if target.kind == golden.kind == "tensor" and target.shape != golden.shape:
-        return ("shape unmatched",) * 6, "Unmatched", "Shapes of NPU and bench tensor do not match."
-    found = judged.measures
-    if found is None:
-        return _UNSUPPORTED, "None", "No tensor to measure on one side or both."
-    if found.size == 0:
-        return _UNSUPPORTED, "None", "The tensors are empty."
-    if found.mismatched:
-        return (NOT_APPLICABLE,) * 6, "No", "The positions of nan or inf do not match."
-    message = "" if target.dtype == golden.dtype else "Dtypes of NPU and bench tensor do not match."
-    cosine: Cell = _cosine(found) if found.size > 1 else "unsupported"
-    absolute, relative = number(round(found.max_absolute, 12)), number(round(found.max_relative, 12))
-    if target.shape == ():
-        cells: tuple[Cell, ...] = (*_UNSUPPORTED[:2], absolute, relative, *_UNSUPPORTED[:2])
-        return cells, "None", "A 0-d tensor has no direction and no ratios."
-    if found.cosine != found.cosine:
-        message = "One side is all zeros, the other is not."
-    cells = (cosine, number(found.euclid), absolute, relative, found.within_1e_3, found.within_5e_3)
-    return cells, _accuracy(cosine, found), message
-
-
-def _cosine(found: Measures) -> Cell:
-    value = round(found.cosine, 12) if math.isfinite(found.cosine) else found.cosine
-    return number(round(value, 6) if value > 0.9999 else value)
-
-
-def _accuracy(cosine: Cell, found: Measures) -> str:
-    """8.1's rule. There the text `Nan` of a one-sided zero tensor counts as above every bound; here it is a `No`."""
-    if isinstance(cosine, str):
-        return "No" if found.cosine != found.cosine else "None"
-    if (cosine < 0.99 and found.max_absolute > 0.001) or cosine < 0.9 or found.max_absolute > 1:
-        return "No"
-    return "Yes"
-
-
-def _files(judged: Judged) -> str:
-    target, golden = judged.pair.target, judged.pair.golden
-    return guard(str([(target.file if target else "") or "-1", (golden.file if golden else "") or "-1"]))
-
-
-def _stack_text(call: JudgedCall) -> str:
-    frames = call.calls.target.stack if call.calls.target else ()
-    return guard(str(list(frames))) if frames else NOT_APPLICABLE
+def stack_of(dump: Dump, call: int) -> tuple[str, ...]:
+    """The frames of a call, innermost first, without making its records."""
+    stack = getattr(dump.calls, "stack", None)
+    return stack(call) if stack else dump.calls[call].stack

@@ -1,123 +1,177 @@
-"""Rows become an xlsx sheet: with XlsxWriter where it is installed (the extra `sheet`), else with openpyxl.
+"""Rows become an xlsx sheet. What is more than one sheet can hold goes on in further sheets.
 
-Both stream, so memory does not grow with the rows. What is more than one sheet can hold goes on in further sheets.
+openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
+library call for each of millions of cells is most of what a large comparison would take (docs/performance.md).
 """
 
-import importlib.util
+import re
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from msprobe.base.files import replacing
 
+from .cells import Cell
 from .columns import Column
-from .rows import Row
+from .highlight import RED, YELLOW
+
+Row = tuple[Cell, ...]
 
 ROWS_IN_A_SHEET = 1_048_575  # of data; the format ends at 1,048,576, and the first row is the heading
 
-FILLS: dict[object, str] = {"error": "F4B6B6", "warning": "FFEBA8"}
-"""The colour of the Verdict cell, RGB; everything else stays white."""
+FILLS = {"error": "F4B6B6", "warning": "FFEBA8"}
+"""The colour of the cell `Verdict`, RGB; everything else stays white."""
+
+ROW_FILLS = (RED, YELLOW)
+"""The colours of whole rows, ARGB, for those who ask for msprobe 8.1's."""
+
+_AT_ONCE = 1000  # rows handed to the packer together
+_SHEET = "xl/worksheets/sheet{}.xml"
 
 
-def write_sheet(path: Path, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Write rows as they come, headings fixed at the top with a filter on them."""
-    write = _with_xlsxwriter if importlib.util.find_spec("xlsxwriter") else _with_openpyxl
-    with replacing(path) as file:
-        write(file, columns, rows)
+def write_sheet(
+    path: Path,
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    *,
+    title: str = "compare",
+    colours: Iterator[str | None] | None = None,
+) -> None:
+    """Write rows as they come, headings fixed at the top with a filter on them.
+
+    `colours` has one entry for each row, asked for behind it: a colour (one of `ROW_FILLS`) of the whole row, or None.
+    """
+    frame = _Frame(columns)
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
+        lengths = []
+        for number, part in enumerate(_sheets(rows), 1):
+            with book.open(_SHEET.format(number), "w") as sheet:
+                lengths.append(frame.fill(sheet, part, colours))
+        frame.close(book, title, lengths)
 
 
-def _sheets(rows: Iterable[Row]) -> Iterator[tuple[str, Iterable[Row]]]:
-    """The rows cut into sheets with their titles; at least one, even without rows."""
+def _sheets(rows: Iterable[Row]) -> Iterator[Iterable[Row]]:
+    """The rows cut into sheets; at least one, even without rows."""
     rest = iter(rows)
     first = next(rest, None)
-    yield "compare", _cut(first, rest)
-    number = 1
+    yield () if first is None else _cut(first, rest)
     while (first := next(rest, None)) is not None:
-        number += 1
-        yield f"compare {number}", _cut(first, rest)
+        yield _cut(first, rest)
 
 
-def _cut(first: Row | None, rest: Iterator[Row]) -> Iterable[Row]:
-    return () if first is None else chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
+def _cut(first: Row, rest: Iterator[Row]) -> Iterable[Row]:
+    return chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
 
 
-def _verdict(columns: Sequence[Column]) -> int:
-    return [c.title for c in columns].index("Verdict")
+class _Frame:
+    """The workbook around the rows, as openpyxl writes it with one row of each style in the place of ours."""
 
+    def __init__(self, columns: Sequence[Column]) -> None:
+        from openpyxl.utils import get_column_letter
 
-def _with_xlsxwriter(file: Any, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    import xlsxwriter
+        self._columns = columns
+        self._letters = [get_column_letter(at) for at in range(1, len(columns) + 1)]
+        titles = [c.title for c in columns]
+        self._verdict = titles.index("Verdict") if "Verdict" in titles else -1
+        text = _members(self._book("compare", [1]))[_SHEET.format(1)]
+        self._heading, *styled = re.findall(r"<row .*?</row>", text, re.DOTALL)
+        self._head = re.sub(r"<dimension [^>]*/>", "", text[: text.index("<row ")])
+        numbers = [re.findall(r'<c [^>]*s="([0-9]+)"', row)[0] for row in styled]
+        self._styles = {name: f' s="{number}"' for name, number in zip((*FILLS, *ROW_FILLS), numbers, strict=True)}
 
-    with xlsxwriter.Workbook(file, {"constant_memory": True}) as book:
-        bold = book.add_format({"bold": True})
-        fills = {grade: book.add_format({"bg_color": f"#{colour}"}) for grade, colour in FILLS.items()}
-        for title, part in _sheets(rows):
-            sheet = book.add_worksheet(title)
-            for at, column in enumerate(columns):
-                sheet.set_column(at, at, column.width)
-            sheet.freeze_panes(1, 1)
-            sheet.write_row(0, 0, [c.title for c in columns], bold)
-            last = _fill_xlsxwriter(sheet, part, _verdict(columns), fills)
-            sheet.autofilter(0, 0, last, len(columns) - 1)
+    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None] | None = None) -> int:
+        """Write one sheet; gives its number of rows, the heading counted."""
+        sheet.write((self._head + self._heading).encode())
+        last = 1
+        making = iter(rows)
+        while made := list(islice(making, _AT_ONCE)):
+            if colours is None:
+                texts = [self._row(last + at, row) for at, row in enumerate(made, 1)]
+            else:
+                marked = zip(made, islice(colours, len(made)), strict=True)
+                texts = [self._coloured(last + at, row, colour) for at, (row, colour) in enumerate(marked, 1)]
+            sheet.write("".join(texts).encode("utf-8", "replace"))
+            last += len(made)
+        sheet.write(f'</sheetData><autoFilter ref="A1:{self._letters[-1]}{last}"/></worksheet>'.encode())
+        return last
 
+    def close(self, book: zipfile.ZipFile, title: str, lengths: Sequence[int]) -> None:
+        """Write what holds the sheets together."""
+        for name, text in _members(self._book(title, lengths)).items():
+            if not name.startswith("xl/worksheets/sheet"):
+                book.writestr(name, text)
 
-def _fill_xlsxwriter(sheet: Any, rows: Iterable[Row], verdict: int, fills: dict[object, Any]) -> int:
-    """Write the rows; gives the number of the last. `write` would guess each cell's kind again, which costs most."""
-    write_string, write_number = sheet.write_string, sheet.write_number
-    at = 0
-    for row in rows:
-        at += 1
-        for place, cell in enumerate(row):
+    def _coloured(self, number: int, row: Row, colour: str | None) -> str:
+        """A row with every cell in one colour, empty ones too."""
+        if colour is None:
+            return self._row(number, row)
+        style = self._styles[colour]
+        cells = []
+        for letter, cell in zip(self._letters, row, strict=True):
+            place = f'<c r="{letter}{number}"{style}'
+            if cell == "" and type(cell) is str:
+                cells.append(f"{place}/>")
+            elif type(cell) is str:
+                cells.append(f'{place} t="inlineStr"><is>{_text(cell)}</is></c>')
+            elif type(cell) is bool:
+                cells.append(f'{place} t="b"><v>{int(cell)}</v></c>')
+            else:
+                cells.append(f"{place}><v>{cell!r}</v></c>")
+        return f'<row r="{number}">{"".join(cells)}</row>'
+
+    def _row(self, number: int, row: Row) -> str:
+        cells = []
+        for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
             kind = type(cell)
             if kind is str:
-                if place == verdict and cell in fills:
-                    write_string(at, place, cell, fills[cell])
-                elif cell:
-                    write_string(at, place, cell)
+                if cell:
+                    style = self._styles.get(cell, "") if at == self._verdict else ""  # type: ignore[call-overload]
+                    text = _text(cell)  # type: ignore[arg-type]  # a text
+                    cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
             elif kind is bool:
-                sheet.write_boolean(at, place, cell)
+                cells.append(f'<c r="{letter}{number}" t="b"><v>{int(cell)}</v></c>')
             else:
-                write_number(at, place, cell)
-    return at
+                cells.append(f'<c r="{letter}{number}"><v>{cell!r}</v></c>')
+        return f'<row r="{number}">{"".join(cells)}</row>'
+
+    def _book(self, title: str, lengths: Sequence[int]) -> Any:
+        """A workbook of sheets with headings, and on the first one a row in each colour."""
+        from openpyxl import Workbook
+        from openpyxl.styles import Font, PatternFill
+
+        book = Workbook()
+        book.remove(book.active)
+        for number, length in enumerate(lengths, 1):
+            sheet = book.create_sheet(title if number == 1 else f"{title} {number}")
+            for at, (letter, column) in enumerate(zip(self._letters, self._columns, strict=True), 1):
+                sheet.column_dimensions[letter].width = column.width
+                sheet.cell(1, at, column.title).font = Font(bold=True)
+            sheet.freeze_panes = "B2"
+            sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
+        # Always on the first sheet and in one order, so that a style has one number however many sheets there are.
+        for at, colour in enumerate((*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS), 2):
+            book.worksheets[0].cell(at, 1, "x").fill = PatternFill("solid", start_color=colour)
+        return book
 
 
-def _with_openpyxl(file: Any, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    from openpyxl import Workbook
-
-    book = Workbook(write_only=True)
-    try:
-        for title, part in _sheets(rows):
-            _fill_openpyxl(book.create_sheet(title), columns, part)
-    except BaseException:
-        for sheet in book.worksheets:
-            sheet.close()  # each holds a temporary file open
-        raise
-    book.save(file)
+def _members(book: Any) -> dict[str, str]:
+    """The files of a workbook as texts; strings stand in the cells themselves."""
+    made = BytesIO()
+    book.save(made)
+    with zipfile.ZipFile(made) as packed:
+        return {name: packed.read(name).decode() for name in packed.namelist()}
 
 
-def _fill_openpyxl(sheet: Any, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.styles import Font, PatternFill
-    from openpyxl.utils import get_column_letter
+_SPECIAL = re.compile(r"[&<>\r\n\t]|_x|^ | $").search
+_UNDERSCORE = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
 
-    def styled(value: object, **style: Any) -> Any:
-        cell = WriteOnlyCell(sheet, value)
-        for name, what in style.items():
-            setattr(cell, name, what)
-        return cell
 
-    fills = {grade: PatternFill("solid", start_color=f"FF{colour}") for grade, colour in FILLS.items()}
-    verdict = _verdict(columns)
-    for at, column in enumerate(columns, 1):
-        sheet.column_dimensions[get_column_letter(at)].width = column.width
-    sheet.freeze_panes = "B2"
-    sheet.append([styled(c.title, font=Font(bold=True)) for c in columns])
-    last = 1
-    for row in rows:
-        last += 1
-        cells: list[Any] = [None if cell == "" else cell for cell in row]
-        if row[verdict] in fills:
-            cells[verdict] = styled(row[verdict], fill=fills[row[verdict]])
-        sheet.append(cells)
-    sheet.auto_filter.ref = f"A1:{get_column_letter(len(columns))}{last}"
+def _text(text: str) -> str:
+    """Text as an element; what XML, or the format's own `_x000D_`, would read as something else is written otherwise."""
+    if not _SPECIAL(text):
+        return f"<t>{text}</t>"
+    text = _UNDERSCORE.sub("_x005F_", text).replace("\r", "_x000D_")
+    return f'<t xml:space="preserve">{text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}</t>'

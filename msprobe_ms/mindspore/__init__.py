@@ -1,9 +1,31 @@
-"""What a training with MindSpore imports: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`."""
+"""What a training with MindSpore imports: `from msprobe.mindspore import PrecisionDebugger, save, seed_all`.
 
-from msprobe.base.seed import seed_all
-from msprobe.callbacks import MsprobeInitStep, MsprobeStep
-from msprobe.debugger import PrecisionDebugger
-from msprobe.graph_save.save import flush, save, save_grad, step
+The names are loaded when they are asked for: `msprobe.mindspore.compare` works where MindSpore is not installed.
+"""
+
+from typing import TYPE_CHECKING
+
+from msprobe.base.later import later
+
+if TYPE_CHECKING:
+    from msprobe.base.seed import seed_all
+    from msprobe.callbacks import MsprobeInitStep, MsprobeStep
+    from msprobe.debugger import PrecisionDebugger
+    from msprobe.graph_save.save import flush, save, save_grad, step
+
+__getattr__ = later(
+    __name__,
+    {
+        "MsprobeInitStep": "msprobe.callbacks",
+        "MsprobeStep": "msprobe.callbacks",
+        "PrecisionDebugger": "msprobe.debugger",
+        "flush": "msprobe.graph_save.save",
+        "save": "msprobe.graph_save.save",
+        "save_grad": "msprobe.graph_save.save",
+        "seed_all": "msprobe.base.seed",
+        "step": "msprobe.graph_save.save",
+    },
+)
 
 __all__ = [
     "MsprobeInitStep",

@@ -12,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor", "digest"])
 def test_the_page_holds_the_table_of_columns(mode):
-    assert as_markdown(columns(mode, True)) in (DOCS / "compare.md").read_text("utf-8")
+    assert as_markdown(columns(mode, True)) in (DOCS / "compare-table.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])

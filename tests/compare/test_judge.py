@@ -51,7 +51,7 @@ def test_the_reason_of_an_error_names_place_amount_and_limit(builder):
     target[1, 2] = 1.5
     verdict, _ = one(builder, target, golden, mode="tensor")
     assert verdict.reason == (
-        "1 of 6 elements beyond 1.3e-06*|golden| + 1e-05, worst at [1, 2] by 4.42e+04 times; "
+        "1 of 6 elements beyond 1.3e-06*|golden| + 1e-05*min(1, max|golden|), worst at [1, 2] by 4.42e+04 times; "
         "greatest absolute difference 0.5."
     )
 

@@ -4,7 +4,11 @@
 """
 
 import csv
+import importlib
 import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from openpyxl import load_workbook
@@ -87,10 +91,12 @@ def test_the_rows_are_the_same_and_in_the_same_order(tables):
 
 
 def test_the_columns_are_those_of_8_1_and_then_ours(tables):
-    version, _, (mine, _), (theirs, _) = tables
-    assert mine[-4:] == ["Verdict", "Reason", "Begins", "Matched by"]
+    version, mode, (mine, _), (theirs, _) = tables
+    measures = ["Scale Error", "Max Error Index", "Bias", "Max ULP"] if mode == "tensor" else []
+    ours = [*measures, "Verdict", "Reason", "Begins", "Matched by"]
+    assert mine[-len(ours) :] == ours
     if version == "8.1.1":
-        assert tuple(mine[:-4]) == tuple(theirs)
+        assert tuple(mine[: -len(ours)]) == tuple(theirs)
 
 
 def test_every_metric_cell_has_its_digits(tables):
@@ -187,3 +193,44 @@ def test_two_versions_of_the_tool_can_be_compared(samples):
     )
     assert (found.counts["pass"], found.counts["unjudged"], found.is_clean) == (53, 0, True)
     assert locate(found).findings == ()
+
+
+@pytest.fixture(scope="module")
+def compat():
+    """The modules of `benchmarks/compat`, which holds live tables of the other tool against ours."""
+    folder = str(Path(__file__).parents[2] / "benchmarks" / "compat")
+    before = set(sys.modules)
+    sys.path.insert(0, folder)
+    yield SimpleNamespace(**{name: importlib.import_module(name) for name in ("cells", "special_cases", "other_tool")})
+    sys.path.remove(folder)
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
+
+
+@pytest.fixture(params=("statistics", "tensor", "md5"))
+def special(request, compat, tmp_path):
+    """A dump with one call for each special case of a comparison, and our table of it; long tensors left out."""
+    cases = {name: pair for name, pair in compat.special_cases.cases().items() if not name.startswith("long_")}
+    target, golden = compat.special_cases.write_pair(tmp_path, request.param, cases)
+    found = compare(read(target), read(golden))
+    titles = [c.title for c in columns(found.mode, True)]
+    table = [dict(zip(titles, row, strict=True)) for row in rows(found, locate(found), True)]
+    return request.param, compat.cells.Pair("special", target / "rank0", golden / "rank0"), table
+
+
+@pytest.mark.parametrize("version", ["8.1.1", "26.2.0"])
+def test_special_cases_agree_in_every_cell_or_are_a_known_wart(samples, compat, special, version):
+    """The tables in `special_cases` are the other tool's; warts carry a proof that ours is right."""
+    mode, _, table = special
+    theirs = compat.other_tool.read_table(samples / "special_cases" / version / f"{mode}.csv")
+    tally = compat.cells.held(table, theirs, version)
+    assert tally.wrong == []
+    assert tally.rows >= 85
+    assert tally.equal + sum(tally.warts.values()) == tally.cells
+
+
+def test_special_cases_are_what_the_formulas_give(compat, special):
+    """Whatever the other tool says: `worked.py` has the formulas in their plainest form, and no part of either tool."""
+    _, pair, table = special
+    assert list(compat.cells.not_worked_out(pair, table)) == []

@@ -18,7 +18,10 @@ for room in ("base", "store", "mapping", "compare", "graph_save.gather"):
     for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
         importlib.import_module(module.name)
         loaded += 1
-for name in ("cli", "__main__", "doctor", "core"):
+for name in (
+    *("cli", "__main__", "doctor", "core", "pytorch"),
+    *("mindspore.compare.ms_compare", "mindspore.compare.distributed_compare"),
+):
     importlib.import_module(f"msprobe.{name}")
 print(loaded)
 """

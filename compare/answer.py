@@ -1,0 +1,154 @@
+"""What all jobs of one request found together: the lines for the console, and the file that sums them up."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.files import replacing
+from msprobe.base.visible import visible
+
+from .judge import GRADES, count
+from .locate.find import Finding
+from .outcome import Outcome
+from .ranks.diff_analyze import as_objects, write_first
+from .ranks.search import first_over_ranks
+from .ranks.story import RankStory
+from .report.console import BLIND
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcomes in the order of the jobs, and in sentences what had no partner."""
+
+    outcomes: tuple[Outcome, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every job was done and is clean, and everything had a partner."""
+        return not self.missing and all(o.is_clean and not o.failed for o in self.outcomes)
+
+    @property
+    def first(self) -> Outcome | None:
+        """The outcome with the first wrong call of all: of the earliest step that has one, the rank whose beginning is
+        earliest in execution order, and of equal ones the lowest rank. None where nothing differs."""
+        wrong = [(order, n) for n, o in enumerate(self.outcomes) if (order := _order(o)) is not None]
+        return self.outcomes[min(wrong)[1]] if wrong else None
+
+    def lines(self) -> Iterator[str]:
+        """The answer of a single job; of several one line each, what is missing, and the first wrong call of all."""
+        if len(self.outcomes) == 1 and not self.missing:
+            yield from self.outcomes[0].lines
+            return
+        for outcome in self.outcomes:
+            yield _line(outcome)
+        for mode in dict.fromkeys(o.mode for o in self.outcomes):
+            if mode and (blind := BLIND.get(mode)):
+                yield f"{mode} cannot see {blind}"
+        for sentence in self.missing:
+            yield visible(f"missing: {sentence}")
+        first = self.first
+        if first is None:
+            judged = sum(o.judged for o in self.outcomes)
+            unjudged = sum(o.counts.get("unjudged", 0) for o in self.outcomes)
+            yield f"no difference: {judged} pairs judged, {unjudged} unjudged"
+            return
+        if first.label:
+            yield f"the first is in {first.label}:"
+        yield first.lines[-1]
+
+
+def _order(outcome: Outcome) -> tuple[int, bool, int, int] | None:
+    """What comes first: the step, calls before what was saved by hand, the place in execution order, the rank."""
+    if outcome.first is None:
+        return None
+    step, rank = (-1 if n is None else n for n in (outcome.step, outcome.rank))
+    return step, outcome.what == "debug", outcome.first.at, rank
+
+
+def _line(outcome: Outcome) -> str:
+    label = outcome.label or "the two"
+    if outcome.failed:
+        return visible(f"{label}: not compared: {outcome.failed}")
+    text = f"{label}: {outcome.mode}: {count(outcome.counts)}"
+    return visible(f"{text}; {_short(outcome.first)}" if outcome.first else text)
+
+
+def _short(finding: Finding) -> str:
+    return " ".join(f"first wrong call: {finding.name} in {finding.cell}: {finding.kind}".split())
+
+
+def write_summary(path: Path, answer: Answer) -> None:
+    """Write what `lines` says, with the beginnings of every job, as one JSON object.
+
+    It is the same wherever the jobs were done: of machines and of the time it says nothing.
+    """
+    first = answer.first
+    text = {
+        "is_clean": answer.is_clean,
+        "counts": {grade: sum(o.counts.get(grade, 0) for o in answer.outcomes) for grade in GRADES},
+        "first_wrong": [as_object(first.findings[0], first)] if first else [],
+        "missing": list(answer.missing),
+        "jobs": [
+            {
+                "label": o.label,
+                "step": o.step,
+                "rank": o.rank,
+                "table": os.path.relpath(o.table, path.parent) if o.table else None,
+                "mode": o.mode,
+                "is_clean": o.is_clean,
+                "counts": {grade: o.counts.get(grade, 0) for grade in GRADES},
+                "beginnings": [as_object(finding, o) for finding in o.findings],
+                "failed": o.failed or None,
+            }
+            for o in answer.outcomes
+        ],
+    }
+    _write(path, text)
+
+
+def write_first_over_ranks(path: Path, answer: Answer) -> None:
+    """Write the calls that differ first among all ranks, `{"rank_0": [...]}`; the answer of `-da`.
+
+    Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
+    """
+    for (step, _, _), stories in sorted(_stories(answer).items()):
+        if found := first_over_ranks(stories):
+            write_first(path, as_objects(found, None if step < 0 else step))
+            return
+    write_first(path, {})
+
+
+def _stories(answer: Answer) -> dict[tuple[int, bool, int], dict[int, RankStory]]:
+    """The stories of the ranks, by step and by what was compared: calls before what was saved by hand, tree by tree."""
+    found: dict[tuple[int, bool, int], dict[int, RankStory]] = {}
+    for outcome in answer.outcomes:
+        if outcome.story is None:
+            continue
+        step, rank = -1 if outcome.step is None else outcome.step, outcome.rank or 0
+        tree = 0
+        while rank in found.get((step, outcome.what == "debug", tree), {}):
+            tree += 1
+        found.setdefault((step, outcome.what == "debug", tree), {})[rank] = outcome.story
+    return found
+
+
+def as_object(finding: Finding, outcome: Outcome) -> dict[str, object]:
+    """One beginning as a program reads it."""
+    return {
+        "name": finding.name,
+        "cell": finding.cell,
+        "kind": finding.kind,
+        "reason": finding.reason,
+        "file": finding.file or None,
+        "line": finding.line,
+        "step": outcome.step,
+        "rank": outcome.rank,
+    }
+
+
+def _write(path: Path, text: object) -> None:
+    with replacing(path) as file:
+        file.write(json.dumps(text, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")

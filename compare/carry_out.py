@@ -1,0 +1,100 @@
+"""A request is carried out: planned, its jobs done here, on worker processes or on a cluster, and summed up."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.files import make_folder
+from msprobe.base.log import logger
+
+from .answer import Answer, write_first_over_ranks, write_summary
+from .many import Plan, plan
+from .outcome import Outcome, Task, compare_alone, compare_job
+from .places import stamp, tables
+from .request import Request
+from .workers.cores import cores
+from .workers.lost import Lost
+from .workers.run import run
+
+
+def carry_out(request: Request) -> Answer:
+    """Compare everything that a request asks for.
+
+    Of several jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant,
+    DumpError where nothing at all could be compared.
+    """
+    request = _absolute(request)
+    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    if request.stack_file is not None and len(made.jobs) > 1:
+        logger.warning(
+            "%s is the stack of one dump, and there are %d; it is ignored", request.stack_file, len(made.jobs)
+        )
+        request = replace(request, stack_file=None)
+    time = stamp()
+    paths = tables(made.jobs, request, time)
+    if len(made.jobs) == 1:
+        alone = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
+        answer = Answer((compare_alone(alone),), made.missing)
+    else:
+        answer = Answer(tuple(_all(made, request, paths)), made.missing)
+    _say(answer)
+    _write_beside(answer, request, time)
+    return answer
+
+
+def _all(made: Plan, request: Request, paths: Sequence[Path]) -> Iterator[Outcome]:
+    """The outcomes in the order of the jobs, in whatever order they come."""
+    logger.info("%s; %d comparisons", made.kinds, len(made.jobs))
+    # Where there are more processes than jobs, those that are left over help with the tensors of each.
+    inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
+    tasks = [Task(job, request, path, inside) for job, path in zip(made.jobs, paths, strict=True)]
+    found: dict[int, Outcome] = {}
+    for at, result in run(
+        compare_job, tasks, workers=request.workers or 0, scheduler=request.scheduler, title="comparing"
+    ):
+        job = tasks[at].job
+        if isinstance(result, Lost):
+            result = Outcome(
+                job.label, step=job.place.step, rank=job.place.rank, what=job.place.what, failed=result.reason
+            )
+        found[at] = result
+    if all(outcome.failed for outcome in found.values()):
+        raise DumpError(f"nothing could be compared: {found[0].label}: {found[0].failed}")
+    return (found[at] for at in range(len(tasks)))
+
+
+def _say(answer: Answer) -> None:
+    for sides in dict.fromkeys(outcome.sides for outcome in answer.outcomes if outcome.sides):
+        logger.info("%s", sides)
+    tables = [outcome.table for outcome in answer.outcomes if outcome.table]
+    if len(tables) == 1:
+        logger.info("the table is in %s", tables[0])
+
+
+def _write_beside(answer: Answer, request: Request, time: str) -> None:
+    """The files beside the tables: the sum of several jobs, and what was asked for."""
+    wanted = []
+    if len(answer.outcomes) > 1 or answer.missing:
+        wanted.append((write_summary, f"compare_summary_{time}.json", "what all of them found"))
+    if request.diff_analyze:
+        wanted.append((write_first_over_ranks, f"diff_analyze_{time}.json", "what differs first among the ranks"))
+    for write, name, what in wanted:
+        path = request.output / name
+        try:
+            make_folder(request.output)
+            write(path, answer)
+        except OSError as err:
+            raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
+        logger.info("%s is in %s", what, path)
+
+
+def _absolute(request: Request) -> Request:
+    """The same request for workers that stand in another folder, and for tables that name what they were made of."""
+    return replace(
+        request,
+        target=request.target.absolute(),
+        golden=request.golden.absolute(),
+        output=request.output.absolute(),
+        stack_file=request.stack_file and request.stack_file.absolute(),
+    )

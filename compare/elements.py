@@ -1,0 +1,79 @@
+"""Tensors by their elements: which files are to be measured, and the verdicts."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from msprobe.base.errors import DumpError
+from msprobe.store.read import tensor_path
+from msprobe.store.record import Record
+
+from . import judge
+from .judge import Verdict, unjudged
+from .judged import DIFFERENT, EQUAL, UNKNOWN
+from .measure_files import Effort, Files, Outcome, measure_all
+from .pairs import Pair, Pairs
+from .standard import standard_of
+
+@dataclass
+class Elements:
+    """The pairs of one comparison whose tensors are to be measured; counts those that could not be read."""
+
+    pairs: Pairs
+    across: bool
+    unreadable: int = 0
+    _rows: list[int] = field(default_factory=list)
+    _files: list[Files] = field(default_factory=list)
+    _sizes: list[int] = field(default_factory=list)
+    _looks: list[Verdict | None] = field(default_factory=list)
+    _outside: dict[int, str] = field(default_factory=dict)
+
+    def add(self, row: int, pair: Pair) -> None:
+        """Enter a pair of tensors with files on both sides."""
+        target, golden = pair.target, pair.golden
+        assert target is not None
+        assert golden is not None
+        try:
+            files = Files(
+                str(tensor_path(self.pairs.target, target)),
+                str(tensor_path(self.pairs.golden, golden)),
+                golden.dtype,
+                (not self.pairs.target.tensors, not self.pairs.golden.tensors),
+                target.statistics is None or golden.statistics is None,
+            )
+        except DumpError as err:
+            self._outside[row] = str(err)
+            return
+        self._rows.append(row)
+        self._files.append(files)
+        self._sizes.append(_size(golden))
+        self._looks.append(judge.judge_structure(target, golden, self.across))
+
+    def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
+        """Row, verdict, equality and outcome of every pair that was entered."""
+        for row, failure in self._outside.items():
+            self.unreadable += 1
+            yield row, unjudged(f"Not readable: {failure.rstrip('.')}."), UNKNOWN, Outcome(failure=failure)
+        outcomes = measure_all(self._files, self._sizes, effort)
+        for row, files, look, outcome in zip(self._rows, self._files, self._looks, outcomes, strict=True):
+            yield row, *self._judge(files, look, outcome), outcome
+
+    def _judge(self, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
+        """The verdict by two files; `look` is what shape and dtype already decided."""
+        if outcome.failure:
+            self.unreadable += 1
+            return unjudged(f"Not readable: {outcome.failure.rstrip('.')}."), UNKNOWN
+        measures = outcome.measures
+        if measures is None:
+            target, golden = map(list, outcome.shapes)
+            return Verdict("error", f"Shapes of the files differ: {target}, golden {golden}."), DIFFERENT
+        if look is not None:
+            return look, DIFFERENT
+        verdict = judge.judge_measures(measures, standard_of(files.dtype), outcome.shapes[0])
+        # Across frameworks one value may be stored in two widths; equal numbers are equal there.
+        is_equal = measures.equal or (self.across and measures.excess == 0 and not measures.beyond)
+        return verdict, EQUAL if is_equal else DIFFERENT
+
+
+def _size(record: Record) -> int:
+    return math.prod(record.shape or ()) * 4

@@ -1,0 +1,180 @@
+"""Comparing from Python, by the names and keywords of msprobe 8.1 and 26; no framework is needed.
+
+The faces give these functions away: `msprobe.pytorch`, `msprobe.mindspore.compare.ms_compare` and
+`msprobe.mindspore.compare.distributed_compare`. What takes long to import is imported when something is compared.
+"""
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import UsageError
+from msprobe.base.log import logger
+
+from .request import FORMATS, NOT_BUILT, Format, Request, Sides, sides_of
+
+if TYPE_CHECKING:
+    from .outcome import Outcome
+
+_OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
+_FLAGS = ("diff_analyze", "highlight", "is_print_compare_log")
+_KEYWORDS = ("format", "scheduler", "suffix", "workers", *_FLAGS, *NOT_BUILT)
+
+
+def compare(
+    input_param: Mapping[str, Any],
+    output_path: str | os.PathLike[str],
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    fuzzy_match: bool = False,
+    **more: Any,
+) -> "list[Outcome]":
+    """Compare what `input_param` names: `npu_path` and `bench_path`, with the other keys of a compare.json.
+
+    The keys of 8.1 (`npu_json_path`, `bench_json_path`, `stack_json_path`) mean the same. `stack_mode` shows the column
+    of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls whatever their number. Of the
+    other keywords `suffix` goes into the table's name; `format` (xlsx, csv, json), `highlight`, `diff_analyze`,
+    `is_print_compare_log`, `workers` and `scheduler` are the options of the command.
+
+    Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
+    cannot be meant; DumpError where nothing could be compared.
+    """
+    request = _request(
+        "compare", _sides("compare", input_param), output_path, stack_mode, auto_analyze, fuzzy_match, more
+    )
+    return _carry_out(request)
+
+
+def compare_distributed(
+    npu_dump_dir: str | os.PathLike[str],
+    bench_dump_dir: str | os.PathLike[str],
+    output_path: str | os.PathLike[str],
+    stack_mode: bool = False,
+    auto_analyze: bool = True,
+    fuzzy_match: bool = False,
+    **more: Any,
+) -> "list[Outcome]":
+    """Compare all ranks of two step folders, or all steps of two runs; keywords and errors as those of `compare`.
+
+    A `suffix` is refused: the tables are named after the ranks.
+    """
+    call = "compare_distributed"
+    if "suffix" in more:
+        raise UsageError(f"{call}: suffix: the tables are named after the ranks; leave it out")
+    folders = [_folder(call, name, path) for name, path in _both(npu_dump_dir, bench_dump_dir)]
+    sides = Sides(folders[0], folders[1])
+    return _carry_out(_request(call, sides, output_path, stack_mode, auto_analyze, fuzzy_match, more))
+
+
+def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike[str]) -> "list[Outcome]":
+    """Compare kernel dumps of static graphs: `npu_path`, `bench_path`, `rank_id` and `step_id`, where empty means all.
+
+    Gives an `Outcome` for every rank and step. Errors as those of `compare`.
+    """
+    sides = _sides("ms_graph_compare", input_param, {"rank_id": []})
+    return _carry_out(_request("ms_graph_compare", sides, output_path, False, False, False, {}))
+
+
+def _carry_out(request: Request) -> "list[Outcome]":
+    from .carry_out import carry_out
+
+    answer = carry_out(request)
+    for line in answer.lines():
+        logger.info("%s", line)
+    return list(answer.outcomes)
+
+
+def _both(target: object, golden: object) -> tuple[tuple[str, object], ...]:
+    return ("npu_dump_dir", target), ("bench_dump_dir", golden)
+
+
+def _sides(call: str, given: object, without: Mapping[str, Any] | None = None) -> Sides:
+    """What `input_param` names, its older keys under their newer names; `without` holds for keys that it lacks."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {shown(given)}")
+    named: dict[str, Any] = dict(without or {})
+    for key, value in given.items():
+        newer = _OLDER.get(str(key), str(key))
+        if newer != key and newer in given:
+            raise UsageError(f"{call}: input_param: {key} and {newer} are the same thing; give one")
+        named[newer] = os.fspath(value) if isinstance(value, os.PathLike) else value
+    return sides_of(named, f"{call}: input_param")
+
+
+def _request(
+    call: str,
+    sides: Sides,
+    output_path: object,
+    stack_mode: object,
+    auto_analyze: object,
+    fuzzy_match: object,
+    more: Mapping[str, Any],
+) -> Request:
+    given = _keywords(call, more)
+    flags = {"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match}
+    flags |= {name: given.get(name, False) for name in _FLAGS}
+    for name, value in flags.items():
+        if type(value) is not bool:
+            raise UsageError(f"{call}: {name} must be True or False, not {shown(value)}")
+    if given.get("scheduler") and given.get("workers") is not None:
+        raise UsageError(f"{call}: workers and scheduler contradict each other: a cluster has its own; give one")
+    return Request(
+        target=sides.target,
+        golden=sides.golden,
+        output=_path(call, "output_path", output_path),
+        format=cast(Format, given.get("format", "xlsx")),
+        # As at the command line: a stack that lies beside the dump is shown where there is one.
+        with_stack=None if sides.stack is None and not stack_mode else bool(stack_mode),
+        stack_file=sides.stack,
+        fuzzy=bool(fuzzy_match),
+        highlight=bool(flags["highlight"]),
+        advise=bool(auto_analyze),
+        diff_analyze=bool(flags["diff_analyze"]),
+        log_each=bool(flags["is_print_compare_log"]) or sides.log_each,
+        ranks=sides.ranks,
+        steps=sides.steps,
+        read_as=sides.read_as,
+        names=sides.names,
+        workers=given.get("workers"),
+        scheduler=given.get("scheduler") or "",
+        suffix=given.get("suffix", ""),
+    )
+
+
+def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords as they are; UsageError for one that is not known, not built, or of the wrong kind."""
+    for name, value in more.items():
+        if name in NOT_BUILT:
+            if value not in (None, False, ""):
+                raise UsageError(f"{call}: {name}: {NOT_BUILT[name]}")
+        elif name not in _KEYWORDS:
+            near = get_close_matches(name, _KEYWORDS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KEYWORDS))}"
+            raise UsageError(f"{call}: there is no keyword {name}; {hint}")
+    for name in ("format", "scheduler", "suffix"):
+        if name in more and type(more[name]) is not str:
+            raise UsageError(f"{call}: {name} must be a text, not {shown(more[name])}")
+    if more.get("format", "xlsx") not in FORMATS:
+        raise UsageError(f"{call}: format must be one of {', '.join(FORMATS)}, not {shown(more['format'])}")
+    if any(character in more.get("suffix", "") for character in "/\\\0"):
+        raise UsageError(f"{call}: suffix is a part of a file's name and must hold no slash: {shown(more['suffix'])}")
+    workers = more.get("workers")
+    if workers is not None and (type(workers) is not int or workers < 1):
+        raise UsageError(f"{call}: workers must be a number from 1 on, not {shown(workers)}")
+    return more
+
+
+def _path(call: str, name: str, value: object) -> Path:
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UsageError(f"{call}: {name} must be a path, not {shown(value)}")
+    return Path(value)
+
+
+def _folder(call: str, name: str, value: object) -> Path:
+    path = _path(call, name, value)
+    if not path.is_dir():
+        raise UsageError(f"{call}: {name}: {path} is no folder; give the folder of a step, which holds its ranks")
+    return path

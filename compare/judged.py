@@ -1,0 +1,196 @@
+"""What a comparison found, in execution order of the target: as columns, and on demand as values with their reasons."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.store.columns import PARTS
+from msprobe.store.record import Dump, Statistics
+
+from .judge import GRADES, PASS, Grade, Verdict, say_statistic
+from .measure_statistics import NAMES
+from .measured import Measures
+from .pairs import CallPair, Ints, Pair, Pairs
+from .standard import standard_of
+
+Mode = Literal["tensor", "statistics", "digest"]
+
+EQUAL, DIFFERENT, UNKNOWN = 1, 0, -1
+"""What `Comparison.equal` holds for a pair of records."""
+
+_PASS = GRADES.index("pass")
+_GIVENS = [PARTS.index("input"), PARTS.index("parameters")]
+
+
+class Judged:
+    """A pair of records and what was found; `row` is its place in the comparison."""
+
+    __slots__ = ("_comparison", "_pair", "row")
+
+    def __init__(self, comparison: "Comparison", row: int, pair: Pair | None = None) -> None:
+        self.row = row
+        self._comparison = comparison
+        self._pair = pair
+
+    @property
+    def pair(self) -> Pair:
+        """The two records."""
+        if self._pair is None:
+            self._pair = self._comparison.pairs.pair(self.row)
+        return self._pair
+
+    @property
+    def grade(self) -> Grade:
+        """The verdict without its reason."""
+        return GRADES[self._comparison.grades[self.row]]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict with its reason."""
+        reason = self._comparison.reason(self.row)
+        return Verdict(self.grade, reason) if reason else PASS
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether the two are the same to the bit; None where that is not known.
+
+        In tensor mode that means the elements, in digest mode the digests, in statistics mode all four statistics.
+        """
+        found = int(self._comparison.equal[self.row])
+        return None if found == UNKNOWN else found == EQUAL
+
+    @property
+    def measures(self) -> Measures | None:
+        """What was measured between the elements, where they were."""
+        return self._comparison.measures.get(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCall:
+    """A pair of calls with its judged pairs, in row order."""
+
+    calls: CallPair
+    judged: tuple[Judged, ...]
+
+    @property
+    def name(self) -> str:
+        """The name that a user knows."""
+        return self.calls.name
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Everything that was found between two dumps.
+
+    `grades` (indices into `judge.GRADES`) and `equal` have one entry per pair of records, `reasons` an entry where a
+    verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure_columns.excesses`; `which` is
+    -1 elsewhere). `explain` gives every other verdict that is no plain pass. `described` has the statistics of tensors
+    whose dump does not tell them.
+    """
+
+    pairs: Pairs
+    mode: Mode
+    grades: NDArray[np.uint8]
+    equal: NDArray[np.int8]
+    excess: NDArray[np.float64]
+    which: NDArray[np.int8]
+    reasons: Mapping[int, str]
+    explain: Callable[[Pair, str], Verdict]
+    measures: Mapping[int, Measures]
+    described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
+    unreadable: int = 0
+
+    @property
+    def target(self) -> Dump:
+        """The dump under suspicion."""
+        return self.pairs.target
+
+    @property
+    def golden(self) -> Dump:
+        """The dump that is trusted."""
+        return self.pairs.golden
+
+    @cached_property
+    def counts(self) -> Counter[Grade]:
+        """How many pairs of records have which grade."""
+        found = np.bincount(self.grades, minlength=len(GRADES)).tolist()
+        return Counter({grade: n for grade, n in zip(GRADES, found, strict=True) if n})
+
+    @cached_property
+    def is_clean(self) -> bool:
+        """Whether at least one pair was judged, all judged pairs pass, and nothing was unreadable or left unmatched."""
+        if not self.counts["pass"] or self.counts["warning"] or self.counts["error"] or self.unreadable:
+            return False
+        sides = (self.pairs.target_calls, self.pairs.golden_calls, self.pairs.target_rows, self.pairs.golden_rows)
+        return all(bool((side >= 0).all()) for side in sides)
+
+    @cached_property
+    def calls(self) -> "JudgedCalls":
+        """All pairs of calls, each made when it is looked at."""
+        return JudgedCalls(self)
+
+    @cached_property
+    def is_given(self) -> NDArray[np.bool_]:
+        """Whether a pair of records is an argument or a parameter of its call, and not a result."""
+        pairs = self.pairs
+        on_target = pairs.target_rows >= 0
+        part = np.empty(len(pairs.target_rows), np.uint8)
+        part[on_target] = np.frombuffer(pairs.target.columns.part, np.uint8)[pairs.target_rows[on_target]]
+        part[~on_target] = np.frombuffer(pairs.golden.columns.part, np.uint8)[pairs.golden_rows[~on_target]]
+        return np.isin(part, _GIVENS)
+
+    def reason(self, row: int) -> str:
+        """Why a pair of records has its grade; empty for a plain pass."""
+        known = self.reasons.get(row)
+        if known is not None:
+            return known
+        if self.grades[row] == _PASS:
+            return ""
+        if (which := self.which[row]) >= 0:
+            return self._say_statistic(row, int(which))
+        return self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row]))).reason
+
+    def _say_statistic(self, row: int, which: int) -> str:
+        target, golden = self.target.columns, self.golden.columns
+        t, g = self.pairs.target_rows[row], self.pairs.golden_rows[row]
+        numbers = [(c.max, c.min, c.mean, c.norm)[which][at] for c, at in ((target, t), (golden, g))]
+        standard = standard_of(golden.looks[golden.look[g]][1])
+        return say_statistic(float(self.excess[row]), NAMES[which], *numbers, standard)
+
+    def judged(self, row: int) -> Judged:
+        """One pair of records with its verdict and reason."""
+        return Judged(self, row)
+
+
+class JudgedCalls(Sequence[JudgedCall]):
+    """The pairs of calls of one comparison."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+
+    def __len__(self) -> int:
+        return len(self._comparison.pairs)
+
+    @overload
+    def __getitem__(self, at: int) -> JudgedCall: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[JudgedCall]: ...
+    def __getitem__(self, at: int | slice) -> JudgedCall | list[JudgedCall]:
+        if isinstance(at, slice):
+            return [self[n] for n in range(*at.indices(len(self)))]
+        calls = self._comparison.pairs[at]
+        start = int(self._comparison.pairs.starts[at % len(self)])
+        return JudgedCall(calls, tuple(Judged(self._comparison, start + n, pair) for n, pair in enumerate(calls.pairs)))
+
+    def __iter__(self) -> Iterator[JudgedCall]:
+        return (self[at] for at in range(len(self)))
+
+
+def calls_with(comparison: Comparison, rows: NDArray[np.bool_]) -> Ints:
+    """How many of the marked pairs of records each pair of calls has."""
+    return np.bincount(comparison.pairs.call_of[rows], minlength=len(comparison.pairs))

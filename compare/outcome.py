@@ -1,0 +1,150 @@
+"""One job: two dumps read, compared and written down; what comes back is small enough to move between machines."""
+
+import gc
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msprobe.base.errors import MsprobeError, UsageError
+from msprobe.base.files import make_folder
+from msprobe.store.record import Dump
+
+from .judge import Grade
+from .judged import Mode
+from .locate.find import Finding, locate
+from .many import Job
+from .measure_files import Effort
+from .ranks.story import RankStory
+from .ranks.summarise import summarise
+from .read_both import read_both
+from .report.console import lines
+from .request import Request
+from .run import compare
+from .write_down import write_down
+
+_KEPT = 10  # findings that travel; the table has all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A job with everything that whoever does it must know; `table` is where the answer goes, with its suffix.
+
+    `workers` and `scheduler` are for the tensors of this job.
+    """
+
+    job: Job
+    request: Request
+    table: Path
+    workers: int = 1
+    scheduler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one job.
+
+    `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
+    `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
+    where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where that was asked
+    for. `failed` is a sentence where the job could not be done; then nothing else is known.
+    """
+
+    label: str = ""
+    mode: Mode | None = None
+    counts: Mapping[Grade, int] = field(default_factory=dict)
+    is_clean: bool = False
+    findings: tuple[Finding, ...] = ()
+    lines: tuple[str, ...] = ()
+    step: int | None = None
+    rank: int | None = None
+    what: str = ""
+    table: str = ""
+    host: str = ""
+    sides: str = ""
+    story: RankStory | None = None
+    failed: str = ""
+
+    @property
+    def judged(self) -> int:
+        """How many pairs of records have a verdict."""
+        return sum(n for grade, n in self.counts.items() if grade != "unjudged")
+
+    @property
+    def first(self) -> Finding | None:
+        """The first wrong call; None where nothing differs."""
+        return self.findings[0] if self.findings else None
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """No garbage collection for a while: hundreds of thousands of records, none in a cycle; looking costs time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def compare_job(task: Task) -> Outcome:
+    """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
+    try:
+        return compare_alone(task)
+    except MsprobeError as err:
+        place = task.job.place
+        text = " ".join(str(err).split())
+        return Outcome(task.job.label, step=place.step, rank=place.rank, what=place.what, failed=text)
+
+
+@_without_collector()
+def compare_alone(task: Task) -> Outcome:
+    """Read both dumps, compare them, find where differences begin, and write the table.
+
+    DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
+    """
+    job, request = task.job, task.request
+    target, golden = read_both(job.target, job.golden, request)
+    if not target.calls and not golden.calls:
+        raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
+    with _writing(task.table):
+        make_folder(task.table.parent)
+    effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
+    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort)
+    located = locate(comparison)
+    with _writing(task.table):
+        of_calls = job.target.family == "dump" and job.place.what == "dump"
+        write_down(comparison, located, request, task.table, of_calls=of_calls)
+    place = job.place
+    return Outcome(
+        job.label,
+        comparison.mode,
+        dict(comparison.counts),
+        comparison.is_clean,
+        located.findings[:_KEPT],
+        tuple(lines(comparison, located, request.top)),
+        target.step if place.step is None else place.step,
+        target.rank if place.rank is None else place.rank,
+        place.what,
+        str(task.table),
+        socket.gethostname(),
+        f"target: {_described(target)}; golden: {_described(golden)}",
+        summarise(comparison, located) if request.diff_analyze else None,
+    )
+
+
+def _described(dump: Dump) -> str:
+    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
+    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
+    made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
+    return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err

@@ -1,0 +1,80 @@
+"""A comparison is written down: the table in the form that was asked for, and what belongs beside it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import tee
+from pathlib import Path
+
+from msprobe.base.log import logger
+
+from .coloured import coloured
+from .judged import Comparison
+from .locate.find import Located
+from .ranks.diff_analyze import write_calls
+from .report.advice import SUSPICIOUS, advise, write_advice
+from .report.columns import Column, columns
+from .report.csv_file import write_csv
+from .report.json_file import write_json
+from .report.rows import Row, rows, stack_of
+from .report.sheet import write_sheet
+from .request import Request
+
+_OF_8_1 = ("Accuracy Reached or Not", "Result")
+"""The headings under which msprobe 8.1 has its verdict."""
+
+
+def write_down(comparison: Comparison, located: Located, request: Request, path: Path, *, of_calls: bool) -> None:
+    """Write the table to `path`, and what was asked for beside it; OSError where the disk refuses.
+
+    What msprobe 8.1 advises and colours is for dumps `of_calls`: not for kernels, nor for what was saved one by one.
+    """
+    advice, highlight = request.advise and of_calls, request.highlight and of_calls
+    with_stack = request.with_stack
+    if with_stack is None:
+        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
+    shown = columns(comparison.mode, with_stack)
+    table = rows(comparison, located, with_stack)
+    colours: Iterator[str | None] | None = None
+    if highlight and request.format == "xlsx":
+        both = tee(coloured(comparison, shown, table))
+        table, colours = (row for row, _ in both[0]), (colour for _, colour in both[1])
+    elif highlight:
+        table = (row for row, _ in coloured(comparison, shown, table))
+    suspicious: list[tuple[int, str, str]] = []
+    if advice:
+        table = _watched(table, shown, suspicious)
+    if request.format == "csv":
+        write_csv(path, shown, table)
+    elif request.format == "json":
+        write_json(path, comparison, located, shown, table)
+    elif colours is not None:
+        write_sheet(path, shown, table, colours=colours)
+    else:
+        write_sheet(path, shown, table)
+    if advice:
+        write_advice(advisor(path), advise(suspicious))
+    if request.log_each and comparison.mode == "tensor":
+        for call in comparison.calls:
+            for judged in call.judged:
+                logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
+    if request.diff_analyze and of_calls:
+        write_calls(calls_file(path), comparison, located)
+
+
+def advisor(table: Path) -> Path:
+    """The advisor's text of a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
+    return table.with_name(f"{table.stem.replace('compare_result', 'advisor', 1)}.txt")
+
+
+def calls_file(table: Path) -> Path:
+    """The file that says of each call whether it differs: `compare_result_rank0_{time}.json`, or, where that is the
+    table itself, the same with `_calls` behind the time."""
+    return table.with_name(f"{table.stem}_calls.json") if table.suffix == ".json" else table.with_suffix(".json")
+
+
+def _watched(table: Iterator[Row], shown: Sequence[Column], suspicious: list[tuple[int, str, str]]) -> Iterator[Row]:
+    """The rows as they are; the first that 8.1 calls bad is kept in `suspicious`, so that rows are made once only."""
+    verdict = next(at for at, column in enumerate(shown) if column.title in _OF_8_1)
+    for number, row in enumerate(table):
+        if not suspicious and row[verdict] in SUSPICIOUS:
+            suspicious.append((number, str(row[0]), str(row[verdict])))
+        yield row

@@ -1,0 +1,37 @@
+"""A face that loads its names when they are asked for."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from msprobe.base.later import later
+
+
+@pytest.fixture
+def face(monkeypatch):
+    made = ModuleType("a_face")
+    made.__getattr__ = later("a_face", {"sqrt": "math", "gone": "math", "absent": "no_such_module_at_all"})
+    monkeypatch.setitem(sys.modules, "a_face", made)
+    return made
+
+
+def test_a_name_is_loaded_once_and_kept(face):
+    import math
+
+    assert "sqrt" not in vars(face)
+    assert face.sqrt is math.sqrt
+    assert vars(face)["sqrt"] is math.sqrt
+
+
+def test_other_names_are_not_there(face):
+    with pytest.raises(AttributeError, match="module 'a_face' has no attribute 'cbrt'"):
+        _ = face.cbrt
+    assert not hasattr(face, "__path__")
+
+
+def test_what_its_home_raises_comes_through(face):
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
+        _ = face.absent
+    with pytest.raises(AttributeError, match="gone"):
+        _ = face.gone

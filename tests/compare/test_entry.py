@@ -1,0 +1,258 @@
+"""Comparing from Python by the names of msprobe 8.1 and 26, where no framework is installed."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.mindspore.compare.distributed_compare import ms_compare_distributed, ms_graph_compare
+from msprobe.mindspore.compare.ms_compare import ms_compare
+from msprobe.pytorch import compare, compare_distributed
+
+SIN = "Mint.sin.0.forward"
+
+WITHOUT_FRAMEWORK = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mindspore", "torch", "numpy"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refuse())
+from msprobe.pytorch import compare, compare_distributed
+from msprobe.mindspore.compare.ms_compare import ms_compare
+from msprobe.mindspore.compare.distributed_compare import ms_compare_distributed, ms_graph_compare
+import msprobe.mindspore
+try:
+    msprobe.mindspore.PrecisionDebugger
+except ModuleNotFoundError as err:
+    print("asked for", err)
+try:
+    msprobe.mindspore.Debugger
+except AttributeError as err:
+    print(err)
+"""
+
+
+@pytest.fixture
+def dumps(builder, tmp_path):
+    """Two dumps of one step; the target's is wrong from its second call on in the ranks that are said."""
+
+    def make(*ranks, wrong=(), stack=()):
+        for side in ("t", "g"):
+            for rank in ranks:
+                made = builder(side)
+                made.folder = tmp_path / side / "step0" / rank
+                made.call("Mint.exp.0.forward", [1.0], [2.0], stack=stack)
+                made.call(SIN, [2.0], [3.5 if side == "t" and rank in wrong else 3.0]).write()
+        return tmp_path / "t" / "step0", tmp_path / "g" / "step0"
+
+    return make
+
+
+def names(folder):
+    return sorted(re.sub(r"\d{14}", "T", str(path.relative_to(folder))) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("function", [compare, ms_compare])
+@pytest.mark.parametrize("keys", [("npu_path", "bench_path"), ("npu_json_path", "bench_json_path")])
+def test_two_files_give_one_outcome_and_one_table(function, keys, dumps, tmp_path, capsys):
+    target, golden = dumps("rank0", wrong=("rank0",))
+    given = dict(zip(keys, (f"{target}/rank0/dump.json", golden / "rank0" / "dump.json"), strict=True))
+    (outcome,) = function(given, tmp_path / "out", auto_analyze=False, format="csv")
+    assert (outcome.mode, outcome.is_clean, outcome.counts["error"]) == ("statistics", False, 1)
+    assert (outcome.first.name, outcome.step, outcome.rank) == (SIN, 0, 0)
+    assert names(tmp_path / "out") == ["compare_result_T.csv"]
+    said = capsys.readouterr()
+    assert said.out == "", "what a call says goes to the log"
+    assert f"first wrong call: {SIN} in the root" in said.err
+
+
+def test_a_suffix_stands_in_the_name(dumps, tmp_path):
+    target, golden = dumps("rank0")
+    (outcome,) = compare(
+        {"npu_path": str(target), "bench_path": str(golden / "rank0")},
+        str(tmp_path / "out"),
+        auto_analyze=False,
+        suffix="_mine",
+    )
+    assert outcome.is_clean
+    assert names(tmp_path / "out") == ["compare_result_mine_T.xlsx"]
+
+
+def test_the_advisor_text_names_the_first_row_that_8_1_calls_bad(dumps, tmp_path):
+    target, golden = dumps("rank0", "rank1", wrong=("rank1",))
+    compare_distributed(target, golden, tmp_path / "out", format="csv", workers=1)
+    assert names(tmp_path / "out") == [
+        "advisor_rank0_T.txt",
+        "advisor_rank1_T.txt",
+        "compare_result_rank0_T.csv",
+        "compare_result_rank1_T.csv",
+        "compare_summary_T.json",
+    ]
+    (clean,), (wrong,) = ((tmp_path / "out").glob(f"advisor_rank{rank}_*.txt") for rank in (0, 1))
+    assert clean.read_text().startswith("Line: NA\nSuspect Nodes: NA\nExpert Advice: ")
+    # 3.5 + {0, .25, .5, .75} against 3 + ...: no statistic differs by more than half, so 8.1 sees nothing.
+    assert wrong.read_text().startswith("Line: NA\n")
+
+
+def test_the_advisor_text_counts_rows_from_0(builder, tmp_path):
+    for side, result in (("t", 9.0), ("g", 3.0)):
+        builder(side).call("Mint.exp.0.forward", [1.0], [2.0]).call(SIN, [2.0], [result]).write()
+    given = {"npu_path": str(tmp_path / "t" / "step0" / "rank"), "bench_path": str(tmp_path / "g" / "step0" / "rank")}
+    compare(given, tmp_path / "out", suffix="_x")
+    (file,) = (tmp_path / "out").glob("advisor_x_*.txt")
+    assert file.read_text().startswith(f"Line: 3\nSuspect Nodes: {SIN}.output.0\nExpert Advice: ")
+
+
+@pytest.mark.parametrize("function", [compare_distributed, ms_compare_distributed])
+def test_all_ranks_of_a_step_give_an_outcome_each(function, dumps, tmp_path):
+    target, golden = dumps("rank0", "rank1", wrong=("rank1",))
+    outcomes = function(str(target), golden, str(tmp_path / "out"), auto_analyze=False, format="csv", workers=1)
+    assert [(o.label, o.rank, o.is_clean) for o in outcomes] == [("rank 0", 0, True), ("rank 1", 1, False)]
+    assert names(tmp_path / "out") == [
+        "compare_result_rank0_T.csv",
+        "compare_result_rank1_T.csv",
+        "compare_summary_T.json",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stack_mode", "stack_key", "shown"),
+    [(True, False, True), (False, False, True), (False, True, False), (True, True, True)],
+)
+def test_stacks_are_shown_as_8_1_shows_them(stack_mode, stack_key, shown, dumps, tmp_path):
+    target, golden = dumps("rank0", stack=["File /home/user/net.py, line 3, in construct, \n x = exp(x)"])
+    given = {"npu_json_path": f"{target}/rank0/dump.json", "bench_json_path": f"{golden}/rank0/dump.json"}
+    if stack_key:
+        given["stack_json_path"] = f"{target}/rank0/stack.json"
+    (outcome,) = compare(given, tmp_path / "out", stack_mode, auto_analyze=False, format="csv")
+    with open(outcome.table) as file:
+        assert ("NPU_Stack_Info" in next(file)) == shown
+
+
+def test_kernel_dumps_are_compared_by_rank_and_step(tmp_path):
+    for side in ("t", "g"):
+        for rank, step in ((0, 0), (0, 1), (1, 0)):
+            folder = tmp_path / side / f"rank_{rank}" / "Net" / "0" / str(step)
+            folder.mkdir(parents=True)
+            value = np.full(4, 2.0 if (side, rank, step) == ("t", 0, 1) else 1.0, np.float32)
+            np.save(folder / "Exp.Default_Exp-op0.0.0.1.output.0.DefaultFormat.npy", value)
+    given = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g")}
+    outcomes = ms_graph_compare({**given, "rank_id": [], "step_id": []}, str(tmp_path / "out"))
+    assert [(o.label, o.is_clean) for o in outcomes] == [
+        ("step 0, rank 0", True),
+        ("step 0, rank 1", True),
+        ("step 1, rank 0", False),
+    ]
+    assert names(tmp_path / "out") == [
+        "compare_result_0_0_T.xlsx",
+        "compare_result_0_1_T.xlsx",
+        "compare_result_1_0_T.xlsx",
+        "compare_summary_T.json",
+    ]
+    (one,) = ms_graph_compare({**given, "rank_id": [1]}, str(tmp_path / "one"))
+    assert (one.label, one.rank) == ("step 0, rank 1", 1)
+
+
+def test_folders_of_npy_files_are_compared_with_their_names_mapped(tmp_path):
+    for side, name in (("t", "input"), ("g", "x")):
+        folder = tmp_path / side / "step0" / "rank0"
+        folder.mkdir(parents=True)
+        for count in (2, 10):
+            np.save(folder / f"{name}_float32_{count}.npy", np.full(3, count, np.float32))
+            np.save(folder / f"same_float32_{count}.npy", np.full(3, count, np.float32))
+    given = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g"), "common": True}
+    (outcome,) = ms_compare({**given, "map_dict": {"input": "x"}}, tmp_path / "out", auto_analyze=False, format="csv")
+    assert outcome.is_clean
+    assert outcome.judged == 4
+    assert names(tmp_path / "out") == ["step0/rank0/result.csv"]
+    (outcome,) = ms_compare(given, tmp_path / "out", auto_analyze=False, format="csv")
+    assert not outcome.is_clean
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"stack_mode": "yes"}, 'compare: stack_mode must be True or False, not "yes"'),
+        ({"auto_analyze": 1}, "compare: auto_analyze must be True or False, not 1"),
+        ({"fuzzy_match": None}, "compare: fuzzy_match must be True or False"),
+        ({"highlight": 0}, "compare: highlight must be True or False"),
+        ({"suffix": 3}, "compare: suffix must be a text"),
+        ({"suffix": "../up"}, "compare: suffix is a part of a file's name"),
+        ({"format": "pdf"}, "compare: format must be one of xlsx, csv, json"),
+        ({"workers": 0}, "compare: workers must be a number from 1 on"),
+        ({"workers": 2, "scheduler": "tcp://host:1"}, "workers and scheduler contradict each other"),
+        ({"stack_modes": True}, "there is no keyword stack_modes"),
+        ({"formt": "csv"}, "there is no keyword formt; did you mean format?"),
+        ({"data_mapping": {"a": "b"}}, "compare: data_mapping: mapping of records is not in this version"),
+        ({"api_mapping": True}, "compare: api_mapping: mapping of API names is not in this version"),
+        ({"cell_mapping": "m.yaml"}, "compare: cell_mapping: mapping of cell names is not in this version"),
+        ({"layer_mapping": "m.yaml"}, "compare: layer_mapping: mapping of layers is not in this version"),
+    ],
+)
+def test_a_parameter_that_cannot_be_meant_is_named(more, says, dumps, tmp_path):
+    target, golden = dumps("rank0")
+    with pytest.raises(UsageError) as refused:
+        compare({"npu_path": str(target), "bench_path": str(golden)}, str(tmp_path / "out"), **more)
+    assert says in str(refused.value)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "output", "says"),
+    [
+        ("compare.json", "out", "input_param must be a dict with npu_path and bench_path"),
+        ({"npu_path": "a"}, "out", "compare: input_param: bench_path must be the path"),
+        ({"npu_path": 3, "bench_path": "b"}, "out", "compare: input_param: npu_path must be the path"),
+        (
+            {"npu_path": "a", "npu_json_path": "a", "bench_path": "b"},
+            "out",
+            "npu_json_path and npu_path are the same thing",
+        ),
+        ({"npu_path": "a", "bench_path": "b"}, None, "compare: output_path must be a path, not null"),
+        ({"npu_path": "a", "bench_path": "b"}, "", "compare: output_path must be a path"),
+    ],
+)
+def test_input_and_output_that_cannot_be_meant_are_named(given, output, says):
+    with pytest.raises(UsageError) as refused:
+        compare(given, output)
+    assert says in str(refused.value)
+
+
+def test_mappings_that_say_nothing_are_let_through(dumps, tmp_path):
+    target, golden = dumps("rank0")
+    nothing = {"data_mapping": None, "cell_mapping": False, "api_mapping": None, "layer_mapping": ""}
+    given = {"npu_path": str(target), "bench_path": str(golden)}
+    assert compare(given, tmp_path / "out", auto_analyze=False, **nothing)[0].is_clean
+
+
+def test_the_distributed_calls_take_folders_and_no_suffix(dumps, tmp_path):
+    target, golden = dumps("rank0")
+    with pytest.raises(UsageError, match="compare_distributed: suffix"):
+        compare_distributed(str(target), str(golden), str(tmp_path), suffix="_x")
+    with pytest.raises(UsageError, match=r"bench_dump_dir: .* is no folder; give the folder of a step"):
+        compare_distributed(str(target), str(golden / "rank0" / "dump.json"), str(tmp_path))
+    with pytest.raises(UsageError, match="npu_dump_dir must be a path"):
+        compare_distributed(None, str(golden), str(tmp_path))
+
+
+def test_what_cannot_be_read_is_raised(dumps, tmp_path):
+    target, golden = dumps("rank0")
+    (target / "rank0" / "dump.json").write_text("{")
+    with pytest.raises(DumpError, match=re.escape(str(target / "rank0" / "dump.json"))):
+        compare({"npu_path": str(target), "bench_path": str(golden)}, tmp_path / "out")
+
+
+def test_the_functions_are_there_without_a_framework_and_without_numpy(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FRAMEWORK], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("asked for ")
+    assert second == "module 'msprobe.mindspore' has no attribute 'Debugger'"

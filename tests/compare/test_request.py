@@ -1,0 +1,206 @@
+"""What a command line and a compare.json ask for; what cannot be meant is refused with what to write instead."""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msprobe.base.errors import UsageError
+from msprobe.compare import verb
+from msprobe.compare.request import numbers, read_compare_json
+
+
+@pytest.fixture
+def asked():
+    """The request of a command line."""
+
+    def ask(*words):
+        parser = argparse.ArgumentParser(allow_abbrev=False)
+        verb.add(parser)
+        return verb.request_of(parser.parse_intermixed_args([str(word) for word in words]))
+
+    return ask
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A compare.json of two folders, with what else is given."""
+    for side in ("t", "g"):
+        (tmp_path / side).mkdir()
+
+    def write(**more):
+        file = tmp_path / "compare.json"
+        file.write_text(json.dumps({"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g"), **more}))
+        return file
+
+    return write
+
+
+SIDES = ("-tp", "t", "-gp", "g")
+
+
+def test_nothing_but_two_sides_takes_the_defaults(asked):
+    request = asked(*SIDES)
+    assert (request.target, request.golden, request.output) == (Path("t"), Path("g"), Path("output"))
+    assert (request.format, request.with_stack, request.top, request.exit_zero) == ("xlsx", False, 10, False)
+    assert (request.ranks, request.steps, request.workers, request.scheduler) == (None, None, None, "")
+    flags = (request.fuzzy, request.highlight, request.advise, request.diff_analyze, request.log_each)
+    assert flags == (False,) * 5
+    assert request.resume
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        (("-f",), "fuzzy", True),
+        (("-fm",), "fuzzy", True),
+        (("--fuzzy_match",), "fuzzy", True),
+        (("-s",), "with_stack", True),
+        (("-hl",), "highlight", True),
+        (("--highlight",), "highlight", True),
+        (("-da",), "diff_analyze", True),
+        (("--diff_analyze",), "diff_analyze", True),
+        (("-tensor_log",), "log_each", True),
+        (("--rank", "3,0,1,3"), "ranks", (0, 1, 3)),
+        (("--step", "10"), "steps", (10,)),
+        (("--xlsx",), "format", "xlsx"),
+        (("--format", "csv"), "format", "csv"),
+        (("-m", "auto"), "golden", Path("g")),
+        (("-c",), "advise", False),
+        (("--workers", "3"), "workers", 3),
+        (("--scheduler", "tcp://host:8786"), "scheduler", "tcp://host:8786"),
+        (("--no-resume",), "resume", False),
+        (("--exit-zero",), "exit_zero", True),
+    ],
+)
+def test_each_flag_is_one_field(asked, words, field, value):
+    assert getattr(asked(*SIDES, *words), field) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--rank", "a"), "--rank takes numbers with commas between them"),
+        (("--rank", ""), "--rank takes numbers"),
+        (("--rank", "-1"), "expected one argument|--rank takes numbers"),
+        (("--step", "0,,1"), "--step takes numbers"),
+        (("--step", "0-3"), "'0-3' is none"),
+        (("--workers", "0"), "--workers must be at least 1"),
+        (("--workers", "2", "--scheduler", "tcp://host:1"), "--workers and --scheduler contradict each other"),
+        (("-m", "atb"), "-m atb: this version compares what training left behind"),
+        (("--xlsx", "--format", "json"), "contradict each other"),
+        (("--top", "-2"), "--top must not be negative"),
+        (("pytorch",), "msprobe -f pytorch compare"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(asked, words, says, capsys):
+    with pytest.raises((UsageError, SystemExit)) as refused:
+        asked(*SIDES, *words)
+    text = str(refused.value) + capsys.readouterr().err
+    assert any(part in text for part in says.split("|"))
+
+
+def test_compare_json_brings_the_habits_of_8_1(asked, written):
+    request = asked("-i", written(is_print_compare_log=True))
+    assert request.advise, "8.1 writes the advisor text"
+    assert request.with_stack is None, "8.1 shows the stack that lies beside the dump"
+    assert request.log_each
+    assert not asked("-i", written(), "-c").advise
+    named = asked("-i", written(stack_path="s.json"))
+    assert (named.with_stack, named.stack_file) == (False, Path("s.json"))
+    assert asked("-i", written(stack_path="s.json"), "-s").with_stack is True
+
+
+@pytest.mark.parametrize(
+    ("more", "ranks", "steps", "read_as", "names"),
+    [
+        ({}, None, None, "", ()),
+        ({"rank_id": [], "step_id": []}, None, None, "kernels", ()),
+        ({"rank_id": [2, 0, 2], "step_id": [5]}, (0, 2), (5,), "kernels", ()),
+        ({"rank_id": [0], "common": True}, (0,), None, "kernels", ()),
+        ({"step_id": [1]}, None, (1,), "", ()),
+        ({"common": True}, None, None, "npy", ()),
+        ({"common": True, "map_dict": {"input": "x", "a": "b"}}, None, None, "npy", (("a", "b"), ("input", "x"))),
+        ({"common": False, "map_dict": {}}, None, None, "", ()),
+        ({"rank_id": None, "step_id": None}, None, None, "", ()),
+    ],
+)
+def test_the_first_key_that_is_there_decides_what_folders_are(written, more, ranks, steps, read_as, names):
+    sides = read_compare_json(written(**more))
+    assert (sides.ranks, sides.steps, sides.read_as, sides.names) == (ranks, steps, read_as, names)
+
+
+@pytest.mark.parametrize("more", [{"rank_id": [0]}, {"step_id": [0]}, {"common": True}])
+def test_keys_of_folders_are_ignored_aloud_for_two_files(written, tmp_path, more, capsys):
+    for side in ("t", "g"):
+        (tmp_path / side / "dump.json").write_text("{}")
+    files = {"npu_path": str(tmp_path / "t/dump.json"), "bench_path": str(tmp_path / "g/dump.json")}
+    sides = read_compare_json(written(**more, **files))
+    assert (sides.ranks, sides.steps, sides.read_as) == (None, None, "")
+    assert f"{next(iter(more))} speaks of folders; both sides are files" in capsys.readouterr().err
+
+
+def test_map_dict_without_common_is_ignored_aloud(written, capsys):
+    assert read_compare_json(written(map_dict={"a": "b"})).names == ()
+    assert "map_dict belongs to `common`: true" in capsys.readouterr().err
+
+
+def test_an_unknown_key_is_ignored_aloud_with_the_nearest_known(written, capsys):
+    read_compare_json(written(rank_ids=[0]))
+    assert "unknown key 'rank_ids' is ignored; did you mean 'rank_id'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"rank_id": 0}, "rank_id must be a list of numbers from 0 on"),
+        ({"rank_id": [-1]}, "rank_id must be a list"),
+        ({"rank_id": [True]}, "rank_id must be a list"),
+        ({"step_id": ["0"]}, "step_id must be a list"),
+        ({"common": 1}, "common must be true or false"),
+        ({"is_print_compare_log": "yes"}, "is_print_compare_log must be true or false"),
+        ({"common": True, "map_dict": [1]}, "map_dict must be an object"),
+        ({"common": True, "map_dict": {"a": 1}}, "map_dict must be an object"),
+        ({"npu_path": None}, "npu_path must be the path"),
+        ({"bench_path": ""}, "bench_path must be the path"),
+        ({"stack_path": 3}, "stack_path must be the path"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_names_its_key(written, more, says):
+    file = written(**more)
+    with pytest.raises(UsageError) as refused:
+        read_compare_json(file)
+    assert str(refused.value).startswith(f"{file}: ")
+    assert says in str(refused.value)
+
+
+def test_a_json_that_is_nested_without_end_is_a_sentence(tmp_path):
+    file = tmp_path / "compare.json"
+    file.write_text("[" * 100_000)
+    with pytest.raises(UsageError, match="is no JSON"):
+        read_compare_json(file)
+
+
+def test_the_command_line_and_the_file_must_not_choose_otherwise(asked, written):
+    assert asked("-i", written(rank_id=[0, 1]), "--rank", "1,0").ranks == (0, 1)
+    assert asked("-i", written(rank_id=[]), "--rank", "1").ranks == (1,)
+    with pytest.raises(UsageError, match=r"--rank and rank_id of .* contradict each other"):
+        asked("-i", written(rank_id=[0]), "--rank", "1")
+    with pytest.raises(UsageError, match=r"--step and step_id of .* contradict each other"):
+        asked("-i", written(step_id=[0]), "--step", "1")
+
+
+def test_a_comma_list_is_sorted_and_each_number_once():
+    assert numbers("--rank", "10, 2,2,0") == (0, 2, 10)
+
+
+def test_declaring_the_options_loads_no_numpy_and_no_sheet_library():
+    code = (
+        "import sys, argparse\nfrom msprobe.compare import verb\nverb.add(argparse.ArgumentParser())\n"
+        "print([m for m in ('numpy', 'openpyxl', 'xlsxwriter', 'mindspore', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
