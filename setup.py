@@ -28,12 +28,12 @@ setup(
             extra_compile_args=["-O3"],
             optional=True,
         ),
-        # Optional as well: without it the numpy passes of compare/measure_block.py serve. Nothing is contracted, so
+        # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so
         # that every instruction set rounds alike.
         Extension(
-            "msprobe.compare._measure",
-            ["compare/_measure.c"],
-            depends=["compare/_measure_sweep.h", "compare/_measure_chunk.h"],
+            "msprobe.compare.measure._measure",
+            ["compare/measure/_measure.c"],
+            depends=["compare/measure/_measure_sweep.h", "compare/measure/_measure_chunk.h"],
             extra_compile_args=["-O3", "-ffp-contract=off"],
             optional=True,
         ),

@@ -15,9 +15,9 @@ from statistics import median
 
 import numpy as np
 
-from msprobe.compare import measure_block
-from msprobe.compare.measure import measure
-from msprobe.compare.standard import standard_of
+from msprobe.compare.judge.standard import standard_of
+from msprobe.compare.measure import block as measure_block
+from msprobe.compare.measure.tensors import measure
 from msprobe.store.npy import load_npy, open_npy
 
 SIZES = {1000: "10^3", 100_000: "10^5", 10_000_000: "10^7"}

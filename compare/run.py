@@ -1,15 +1,14 @@
 """The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
 
+from msprobe.compare.judge.columns import judge_columns
+from msprobe.compare.judge.elements import Elements
+from msprobe.compare.judge.judged import Comparison, Mode
+from msprobe.compare.judge.one_by_one import OneByOne
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.match.dumps import match
+from msprobe.compare.measure.files import Effort
+from msprobe.compare.measure.measures import Measures
 from msprobe.store.record import Dump, Statistics
-
-from .elements import Elements
-from .judge import GRADES
-from .judge_columns import judge_columns
-from .judged import Comparison, Mode
-from .match import match
-from .measure_files import Effort
-from .measured import Measures
-from .one_by_one import OneByOne
 
 
 def compare(target: Dump, golden: Dump, *, fuzzy: bool = False, effort: Effort | None = None) -> Comparison:

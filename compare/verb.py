@@ -81,7 +81,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .carry_out import carry_out  # here: the help of the command is there before numpy is
+    from msprobe.compare.jobs.carry_out import carry_out  # here: the help of the command is there before numpy is
 
     answer = carry_out(request)
     for line in answer.lines():

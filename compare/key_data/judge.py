@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.compare.judge import PASS, Verdict, judge_measures, unjudged
-from msprobe.compare.measure import measure as measure_for_judging
-from msprobe.compare.standard import family, standard_of
+from msprobe.compare.judge.standard import family, standard_of
+from msprobe.compare.judge.verdict import PASS, Verdict, judge_measures, unjudged
+from msprobe.compare.measure.tensors import measure as measure_for_judging
 from msprobe.store.npy import examine, open_npy
 from msprobe.store.read import tensor_file
 

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from msprobe.compare.judge import GRADES, path_of
-from msprobe.compare.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with
-from msprobe.compare.one_by_one import Kind, collected, kind_of
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with
+from msprobe.compare.judge.one_by_one import Kind, collected, kind_of
+from msprobe.compare.judge.verdict import GRADES, path_of
 
 from .events import Event
 

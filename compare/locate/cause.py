@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from msprobe.compare.judge import path_of
-from msprobe.compare.judged import Comparison, Judged
-from msprobe.compare.standard import family
+from msprobe.compare.judge.judged import Comparison, Judged
+from msprobe.compare.judge.standard import family
+from msprobe.compare.judge.verdict import path_of
 from msprobe.store.record import Record
 
 from .agree import Seen

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msprobe.base import names
-from msprobe.compare.judged import Comparison, Judged, JudgedCall
+from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
 from msprobe.store.columns import Calls
 from msprobe.store.record import Dump
 
@@ -13,7 +13,7 @@ from msprobe.store.record import Dump
 class Event:
     """One pair of calls, or a call that stands on one side only.
 
-    `givens` of a backward call are its incoming gradients (`own`) and its forward's givens and results, which it inherits.
+    `givens` of a backward call are its incoming gradients (`own`), and its forward's givens and results.
     The gradients of a cell's parameters are results of that cell's backward: `name` is then the backward call's, and
     `owners` are the calls whose incoming gradients they come from. `place` is the pair's place in the comparison.
     `key` is the name, told apart from a target's call of the same name where the call is the golden's alone; `keys` are

@@ -12,10 +12,10 @@ from typing import Literal
 
 from msprobe.base import names
 from msprobe.base.frames import user_line
-from msprobe.compare.judge import GRADES, Grade
-from msprobe.compare.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.one_by_one import Kind, collected
-from msprobe.compare.pairs import Ints, Pairs
+from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
+from msprobe.compare.judge.one_by_one import Kind, collected
+from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.match.pairs import Ints, Pairs
 from msprobe.store.record import Dump
 
 from . import words

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
-from msprobe.compare.standard import canonical
+from msprobe.compare.judge.standard import canonical
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.record import Dump, Part, Record
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from msprobe.compare.judge import path_of
-from msprobe.compare.judged import Judged
+from msprobe.compare.judge.judged import Judged
+from msprobe.compare.judge.verdict import path_of
 
 from .agree import Seen
 from .cause import UNRECORDED, Cause

@@ -19,6 +19,8 @@ from .story import Exchange, Group, Traffic
 
 PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 
+_MAY = (*PREFIXES, "Primitive.")
+
 _WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
 """What a function that communicates has in its name: `all_reduce`, `isend`, `_all_gather_base`..."""
 
@@ -49,6 +51,8 @@ _FILLED = ("all_gather", "reduce_scatter", "all_to_all")
 
 def word_of(call: str) -> str:
     """What a call does, `all_reduce`, where it communicates; else an empty text."""
+    if not call.startswith(_MAY):
+        return ""
     name = names.parse(call)
     if name.kind != "api":
         return ""

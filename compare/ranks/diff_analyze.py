@@ -6,8 +6,8 @@ from itertools import groupby
 from pathlib import Path
 
 from msprobe.base.files import replacing
-from msprobe.compare.judge import GRADES
-from msprobe.compare.judged import Comparison
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.report.columns import columns
 from msprobe.compare.report.rows import rows

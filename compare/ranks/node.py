@@ -1,6 +1,6 @@
 """A call as the answer shows it: its entry in the dump with our verdicts, the cells around it, its stack."""
 
-from msprobe.compare.judged import Judged
+from msprobe.compare.judge.judged import Judged
 from msprobe.compare.locate.events import Event
 from msprobe.compare.report.cells import number
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
-from msprobe.compare.judge import GRADES
-from msprobe.compare.judged import Comparison, calls_with
+from msprobe.compare.judge.judged import Comparison, calls_with
+from msprobe.compare.judge.op_family import UNINITIALISED
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event, events
 from msprobe.compare.locate.find import Located
-from msprobe.compare.op_family import UNINITIALISED
 
 from .communication import exchanges_of, is_buffer, word_of
 from .node import node_of
@@ -28,6 +28,8 @@ def summarise(comparison: Comparison, located: Located) -> RankStory:
     given or gave differs where it is in error, or begins or hands on a difference.
     """
     flags = _Flags(comparison, located)
+    if not flags.any:
+        return _clean(comparison)
     exchanges: list[Exchange] = []
     between = [""]
     told: list[Event] = []  # what the search may name: all up to where it ends on this rank
@@ -48,6 +50,14 @@ def summarise(comparison: Comparison, located: Located) -> RankStory:
             told.append(event)
             is_sure = sure
     return RankStory(tuple(exchanges), tuple(between), tuple(node_of(event) for event in told))
+
+
+def _clean(comparison: Comparison) -> RankStory:
+    """The story of a rank on which nothing differs; other ranks' stories are held against it."""
+    dump = comparison.target
+    communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
+    exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
+    return RankStory(exchanges, ("",) * (len(exchanges) + 1))
 
 
 def _ends_the_search(exchange: Exchange) -> bool:
@@ -71,6 +81,8 @@ class _Flags:
         self._result = calls_with(comparison, ~given & (in_error | marked)) > 0
         self._own = calls_with(comparison, (~given & in_error) | begins) > 0
         self._found = {finding.name for finding in located.findings}
+        self.any = bool(self._found or in_error.any() or located.roles)
+        """Whether anything differs at all."""
 
     def differs(self, event: Event) -> bool:
         """Whether a call that does not communicate differs."""

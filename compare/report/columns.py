@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.judged import Mode
+from msprobe.compare.judge.judged import Mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from msprobe.base.visible import visible
-from msprobe.compare.judge import count
+from msprobe.compare.judge.judged import Comparison, Mode
+from msprobe.compare.judge.verdict import count
 from msprobe.compare.locate.find import Finding, Located
-from msprobe.compare.judged import Comparison, Mode
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from msprobe.base.files import replacing
-from msprobe.compare.judge import GRADES
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Finding, Located
-from msprobe.compare.judged import Comparison
 
 from .columns import Column
 from .console import BLIND

@@ -1,4 +1,4 @@
-"""What a record is called and looks like, in cells: name, dtype, shape and its four statistics, for a stretch of rows."""
+"""What records are called and look like, in cells: names, dtypes, shapes and the four statistics."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.pairs import Ints
+from msprobe.compare.match.pairs import Ints
 from msprobe.store.columns import NULL, TENSOR, Columns, row_name
 from msprobe.store.record import Number
 

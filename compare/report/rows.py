@@ -9,10 +9,10 @@ from itertools import chain
 
 import numpy as np
 
-from msprobe.compare.judge import GRADES
-from msprobe.compare.judged import EQUAL, Comparison
+from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.compare.pairs import Ints
+from msprobe.compare.match.pairs import Ints
 from msprobe.store.columns import TENSOR
 from msprobe.store.record import Dump
 
@@ -100,7 +100,9 @@ class _Rows:
         for at, four, other in zip(special.tolist(), ours, theirs, strict=True):
             is_whole = t[at] >= 0 and g[at] >= 0
             cells = statistics_cells(four, other, is_whole and kind[t[at]] == TENSOR)
-            for column, cell in zip(columns, cells if is_whole else one_sided(cells, NO_PARTNER[t[at] >= 0]), strict=True):
+            for column, cell in zip(
+                columns, cells if is_whole else one_sided(cells, NO_PARTNER[t[at] >= 0]), strict=True
+            ):
                 column[at] = cell
         return columns
 

@@ -170,7 +170,7 @@ _UNDERSCORE = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
 
 
 def _text(text: str) -> str:
-    """Text as an element; what XML, or the format's own `_x000D_`, would read as something else is written otherwise."""
+    """Text as an element; what XML, or the format itself (`_x000D_`), would decode is escaped."""
     if not _SPECIAL(text):
         return f"<t>{text}</t>"
     text = _UNDERSCORE.sub("_x005F_", text).replace("\r", "_x000D_")

@@ -2,9 +2,9 @@
 
 import math
 
-from msprobe.compare.judge import unravel
-from msprobe.compare.measured import Measures
-from msprobe.compare.pairs import Pair
+from msprobe.compare.judge.verdict import unravel
+from msprobe.compare.match.pairs import Pair
+from msprobe.compare.measure.measures import Measures
 
 from .cells import NOT_APPLICABLE, Cell, number
 

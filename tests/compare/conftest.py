@@ -156,7 +156,7 @@ def samples():
 @pytest.fixture(params=["avx2", "plain", "numpy"])
 def way(request, monkeypatch):
     """How tensors are measured: by the C loops for each instruction set, and by numpy."""
-    from msprobe.compare import measure_block
+    from msprobe.compare.measure import block as measure_block
 
     kernel = measure_block.kernel
     if request.param == "numpy":

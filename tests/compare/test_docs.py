@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from msprobe.compare.judge.standard import STANDARDS
 from msprobe.compare.report.columns import as_markdown, columns
-from msprobe.compare.standard import STANDARDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msprobe.compare.judge import GRADES
-from msprobe.compare.judged import EQUAL
-from msprobe.compare.one_by_one import OneByOne
+from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.judge.one_by_one import OneByOne
+from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.run import compare
 from msprobe.store.record import Call, Dump, Record, Statistics
 
@@ -80,7 +80,14 @@ def test_an_equal_dump_is_equal_in_every_row_that_can_be_judged():
 
 @pytest.mark.parametrize(
     ("golden", "grade"),
-    [(1.0, "pass"), (1.00001, "pass"), (1.00005, "warning"), (1.001, "error"), (math.inf, "error"), (math.nan, "error")],
+    [
+        (1.0, "pass"),
+        (1.00001, "pass"),
+        (1.00005, "warning"),
+        (1.001, "error"),
+        (math.inf, "error"),
+        (math.nan, "error"),
+    ],
 )
 def test_grades_by_hand(golden, grade):
     """float32: 1.3e-6 * 1 + 1e-5 * min(1, |golden|) = 1.13e-5 allowed, ten times that is a warning."""

@@ -9,7 +9,7 @@ import pytest
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.many import plan
+from msprobe.compare.jobs.many import plan
 
 EXP, SIN, TAN = "Mint.exp.0.forward", "Mint.sin.0.forward", "Mint.tan.0.forward"
 
@@ -265,7 +265,7 @@ def test_an_unfinished_rank_says_what_to_do(run, tmp_path, capsys):
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_the_answer_is_the_same_for_any_number_of_workers(form, run, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
     target, golden = run("t", *folders, wrong={folders[2]: SIN}), run("g", *folders)
     answers = []
@@ -342,7 +342,7 @@ def test_trees_and_saves_have_tables_of_their_own(run, tmp_path):
 
 
 def test_a_table_of_the_same_name_is_replaced(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
     sides = ["-tp", str(run("t", "step0/rank0") / "step0/rank0"), "-gp", str(run("g", "step0/rank0") / "step0/rank0")]
     path = tmp_path / "out" / "compare_result_20260101000000.csv"
     path.parent.mkdir()
@@ -353,7 +353,7 @@ def test_a_table_of_the_same_name_is_replaced(run, tmp_path, monkeypatch):
 
 
 def test_the_tables_do_not_depend_on_where_the_command_runs(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
     run("t", "step0/rank0")
     run("g", "step0/rank0")
     texts = []
@@ -462,7 +462,7 @@ def cluster():
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
     target, golden = run("t", *folders, wrong={folders[2]: SIN}, mode="tensor"), run("g", *folders, mode="tensor")
     (target / folders[1] / "dump.json").write_text("{")

@@ -1,6 +1,6 @@
 """Pairs: which target record belongs to which golden one."""
 
-from msprobe.compare.match import match
+from msprobe.compare.match.dumps import match
 
 
 def names(pairs):

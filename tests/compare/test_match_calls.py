@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from msprobe.compare.match_calls import Match, match_calls
+from msprobe.compare.match.calls import Match, match_calls
 from msprobe.store.record import Call, Record
 
 

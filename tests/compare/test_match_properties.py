@@ -18,7 +18,7 @@ from itertools import count
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msprobe.compare.match_calls import match_calls
+from msprobe.compare.match.calls import match_calls
 from msprobe.store.record import Call, Record
 
 OPERATIONS = ("Mint.add", "Functional.relu", "Mint.matmul", "Tensor.reshape")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from msprobe.base.errors import DumpError
-from msprobe.compare import measure_block
-from msprobe.compare.judge import judge_measures
-from msprobe.compare.measure import measure
-from msprobe.compare.standard import EXACT, STANDARDS
+from msprobe.compare.judge.standard import EXACT, STANDARDS
+from msprobe.compare.judge.verdict import judge_measures
+from msprobe.compare.measure import block as measure_block
+from msprobe.compare.measure.tensors import measure
 from msprobe.store.npy import NpyFile, open_npy
 
 F32 = STANDARDS["float32"]
@@ -120,8 +120,8 @@ def test_one_huge_element_does_not_excuse_its_neighbours():
 
 
 def test_without_the_extension_the_module_still_works(monkeypatch):
-    monkeypatch.setitem(sys.modules, "msprobe.compare._measure", None)  # makes its import fail
-    monkeypatch.delattr("msprobe.compare._measure", raising=False)
+    monkeypatch.setitem(sys.modules, "msprobe.compare.measure._measure", None)  # makes its import fail
+    monkeypatch.delattr("msprobe.compare.measure._measure", raising=False)
     spec = importlib.util.spec_from_file_location("msprobe.compare.alone", measure_block.__file__)
     alone = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(alone)
@@ -187,8 +187,8 @@ def test_a_file_that_is_cut_while_it_is_measured_is_said(saved):
 def test_memory_does_not_grow_with_the_files(tmp_path, way):
     """Two files of 64 MiB take a few MiB."""
     code = (
-        "import sys; from pathlib import Path; import numpy as np; from msprobe.compare import measure_block\n"
-        "from msprobe.compare.measure import measure; from msprobe.compare.standard import EXACT\n"
+        "import sys; from pathlib import Path; import numpy as np; from msprobe.compare.measure import block as measure_block\n"
+        "from msprobe.compare.measure.tensors import measure; from msprobe.compare.judge.standard import EXACT\n"
         "from msprobe.store.npy import open_npy\n"
         "if sys.argv[1] == 'numpy': measure_block.kernel = None\n"
         "def peak(): return int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"

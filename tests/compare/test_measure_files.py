@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe.compare import measure_files
 from msprobe.compare.locate.find import locate
-from msprobe.compare.measure_files import Effort, Files, measure_all, measure_bundle
+from msprobe.compare.measure import files as measure_files
+from msprobe.compare.measure.files import Effort, Files, measure_all, measure_bundle
+from msprobe.compare.measure.side import side_statistics
 from msprobe.compare.report.columns import columns
 from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.json_file import write_json
 from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
-from msprobe.compare.side_statistics import side_statistics
 from msprobe.store.npy import open_npy
 
 
@@ -43,7 +43,9 @@ def dumps(builder):
 
 def files_of(target, golden):
     folders = [Path(dump.folder) / "dump_tensor_data" for dump in (target, golden)]
-    return [Files(*(str(f / name) for f in folders), "Float32") for name in sorted(p.name for p in folders[1].iterdir())]
+    return [
+        Files(*(str(f / name) for f in folders), "Float32") for name in sorted(p.name for p in folders[1].iterdir())
+    ]
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare import measure as module
-from msprobe.compare import measure_block
-from msprobe.compare.float_format import coarsest
-from msprobe.compare.measure import measure
-from msprobe.compare.standard import EXACT, STANDARDS, standard_of
+from msprobe.compare.measure import tensors as module
+from msprobe.compare.judge.standard import EXACT, STANDARDS, standard_of
+from msprobe.compare.measure import block as measure_block
+from msprobe.compare.measure.float_format import coarsest
+from msprobe.compare.measure.tensors import measure
 
 F32 = STANDARDS["float32"]
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]

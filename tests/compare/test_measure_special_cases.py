@@ -6,8 +6,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from msprobe.compare.measure import measure
-from msprobe.compare.standard import EXACT, standard_of
+from msprobe.compare.judge.standard import EXACT, standard_of
+from msprobe.compare.measure.tensors import measure
 
 NAN, INF = math.nan, math.inf
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare import measure_statistics
-from msprobe.compare.measure import measure
-from msprobe.compare.standard import STANDARDS
+from msprobe.compare.judge.standard import STANDARDS
+from msprobe.compare.measure import statistics as measure_statistics
+from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Statistics
 
 F32 = STANDARDS["float32"]

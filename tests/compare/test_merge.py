@@ -11,7 +11,7 @@ from openpyxl import Workbook, load_workbook
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.carry_out import carry_out
+from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.merge.choice import read_choice
 from msprobe.compare.merge.merge_result import merge_result
 from msprobe.compare.merge.tables import measures_of, open_table

@@ -198,6 +198,17 @@ def test_nothing_differs(story):
     assert named({}) == []
 
 
+def test_the_story_of_a_clean_rank_has_its_exchanges(story):
+    told = story((EXP, [1.0], [2.0]), reduce(0, 2.0, 3.0, group=[0, 1]), (SIN, [3.0], [4.0]), api("send", 4.0, 4.0, 1))
+    assert told == RankStory(
+        (
+            Exchange("Distributed.all_reduce.0.forward", "all", "all_reduce", (0, 1)),
+            Exchange("MintDistributed.send.0.forward", "send", "send", None, 1),
+        ),
+        ("", "", ""),
+    )
+
+
 def test_a_call_that_only_the_golden_made_counts_in_its_place(builder):
     target, golden = builder("target"), builder("golden")
     for made in (target, golden):

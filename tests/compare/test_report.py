@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import sys
 import zipfile
 
 import numpy as np

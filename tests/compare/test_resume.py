@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from msprobe.base import log
-from msprobe.compare import resume
-from msprobe.compare.resume import Resume, fingerprint
+from msprobe.compare.workers import resume
+from msprobe.compare.workers.resume import Resume, fingerprint
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -204,9 +204,9 @@ COMPARISON = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from msprobe.compare.measure import measure
-from msprobe.compare.resume import Resume, fingerprint
-from msprobe.compare.standard import standard_of
+from msprobe.compare.measure.tensors import measure
+from msprobe.compare.workers.resume import Resume, fingerprint
+from msprobe.compare.judge.standard import standard_of
 
 folder = Path(sys.argv[1])
 files = sorted(folder.glob("*.npy"))

@@ -1,7 +1,7 @@
 """Dtypes by whatever name, and what each of them is allowed."""
 
-from msprobe.compare.float_format import FORMATS, coarsest
-from msprobe.compare.standard import EXACT, STANDARDS, Standard, canonical, family, standard_of
+from msprobe.compare.judge.standard import EXACT, STANDARDS, Standard, canonical, family, standard_of
+from msprobe.compare.measure.float_format import FORMATS, coarsest
 
 
 def test_dtypes_have_one_name_in_every_framework():

@@ -1,4 +1,4 @@
-"""A hostile dump.json from end to end: each pair has the right verdict, and no size or shape of it costs more than it holds."""
+"""A hostile dump.json from end to end: each pair has the right verdict, and no dump costs more than its size."""
 
 import copy
 import csv

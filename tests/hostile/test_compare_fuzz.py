@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.base.errors import MsprobeError
-from msprobe.compare.carry_out import carry_out
+from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.request import FORMATS, Request
 from msprobe.store.read import read
 

@@ -11,7 +11,7 @@ import pytest
 
 import msprobe
 
-EXTENSIONS = ["msprobe/base/_statistic", "msprobe/compare/_measure"]
+EXTENSIONS = ["msprobe/base/_statistic", "msprobe/compare/measure/_measure"]
 C_SOURCES = (".c", ".h")
 """The extensions are built from them; installed they stand for them."""
 

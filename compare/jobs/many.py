@@ -13,8 +13,8 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
+from msprobe.compare.request import ReadAs
 
-from .request import ReadAs
 from .sides import Place, Side, Source, side
 
 _NAMED = 8  # so many numbers stand in a message, the others are counted

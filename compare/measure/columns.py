@@ -1,9 +1,9 @@
-"""`measure_statistics.excess` for a whole column of pairs at once, where all statistics are plain floats."""
+"""`statistics.excess` for a whole column of pairs at once, where all statistics are plain floats."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .measure_statistics import allowances
+from .statistics import allowances
 
 Floats = NDArray[np.float64]
 
@@ -15,7 +15,7 @@ def excesses(
     absolute: Floats,
     relative: Floats,
 ) -> tuple[Floats, NDArray[np.int8]]:
-    """How many times its allowance the worst of the four statistics (max, min, mean, norm) differs, per pair, and which.
+    """How many times its allowance the worst statistic (of max, min, mean, norm) differs, and which it is, per pair.
 
     `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`.
     """

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from msprobe.store.columns import TENSOR
 from msprobe.store.record import Call, Dump, Record
 
-from .match_calls import MatchedBy
+from .calls import MatchedBy
 
 Ints = NDArray[np.int64]
 

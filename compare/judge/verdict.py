@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from msprobe.compare.measure.measures import Measures
 from msprobe.store.record import Record
 
-from .measured import Measures
 from .standard import Standard, canonical, family
 
 Grade = Literal["pass", "warning", "error", "unjudged"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from msprobe.base.errors import UsageError
+from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.folders import Folder, look
 from msprobe.store.kernel_folders import kernel_dumps
@@ -13,8 +14,6 @@ from msprobe.store.kinds import TREES, kind_of
 from msprobe.store.npy_trees import npy_dumps
 from msprobe.store.saved_trees import saved_dumps
 from msprobe.store.single_trees import single_dumps
-
-from .request import ReadAs
 
 Family = Literal["dump", "kernels", "saves", "single saves", "npy"]
 

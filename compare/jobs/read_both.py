@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from msprobe.compare.request import Request
 from msprobe.store.record import Call, Dump
 
-from .request import Request
 from .sides import Source
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
+from msprobe.compare.request import Request
+from msprobe.compare.workers.cores import cores
+from msprobe.compare.workers.lost import Lost
+from msprobe.compare.workers.run import run
 
 from .answer import Answer, write_first_over_ranks, write_summary
 from .many import Plan, plan
 from .outcome import Outcome, Task, compare_alone, compare_job
 from .places import stamp, tables
-from .request import Request
-from .workers.cores import cores
-from .workers.lost import Lost
-from .workers.run import run
 
 
 def carry_out(request: Request) -> Answer:

@@ -4,8 +4,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from msprobe.compare.request import Request
+
 from .many import Job
-from .request import Request
 
 
 def stamp() -> str:

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.compare.judge.standard import Standard
 from msprobe.store.record import Number, Statistics
-
-from .standard import Standard
 
 NAMES = ("max", "min", "mean", "norm")
 

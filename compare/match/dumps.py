@@ -1,7 +1,7 @@
 """Make pairs: first the calls of two dumps, then the records inside a pair of calls. Nothing is measured here.
 
 Two runs of one program make the same calls with the same shapes in the same order, and most comparisons are of those:
-they are seen at once, column against column. Everything else goes through the stages of `match_calls.py`. Records
+they are seen at once, column against column. Everything else goes through the stages of `calls.py`. Records
 belong together by part and path (`input`, `("1", "0")`), never by the text of their row.
 """
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from msprobe.store.columns import Columns
 from msprobe.store.record import Dump
 
+from .calls import Match, MatchedBy, match_calls
 from .keys import identity
-from .match_calls import Match, MatchedBy, match_calls
 from .pairs import Ints, Pairs
 
 

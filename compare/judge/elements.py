@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msprobe.base.errors import DumpError
+from msprobe.compare.match.pairs import Pair, Pairs
+from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
 from msprobe.store.read import tensor_path
 from msprobe.store.record import Record
 
-from . import judge
-from .judge import Verdict, unjudged
 from .judged import DIFFERENT, EQUAL, UNKNOWN
-from .measure_files import Effort, Files, Outcome, measure_all
-from .pairs import Pair, Pairs
 from .standard import standard_of
+from .verdict import Verdict, judge_measures, judge_structure, unjudged
+
 
 @dataclass
 class Elements:
@@ -47,7 +47,7 @@ class Elements:
         self._rows.append(row)
         self._files.append(files)
         self._sizes.append(_size(golden))
-        self._looks.append(judge.judge_structure(target, golden, self.across))
+        self._looks.append(judge_structure(target, golden, self.across))
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
         """Row, verdict, equality and outcome of every pair that was entered."""
@@ -69,7 +69,7 @@ class Elements:
             return Verdict("error", f"Shapes of the files differ: {target}, golden {golden}."), DIFFERENT
         if look is not None:
             return look, DIFFERENT
-        verdict = judge.judge_measures(measures, standard_of(files.dtype), outcome.shapes[0])
+        verdict = judge_measures(measures, standard_of(files.dtype), outcome.shapes[0])
         # Across frameworks one value may be stored in two widths; equal numbers are equal there.
         is_equal = measures.equal or (self.across and measures.excess == 0 and not measures.beyond)
         return verdict, EQUAL if is_equal else DIFFERENT

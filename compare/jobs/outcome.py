@@ -9,19 +9,19 @@ from pathlib import Path
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
+from msprobe.compare.judge.judged import Mode
+from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.locate.find import Finding, locate
+from msprobe.compare.measure.files import Effort
+from msprobe.compare.ranks.story import RankStory
+from msprobe.compare.ranks.summarise import summarise
+from msprobe.compare.report.console import lines
+from msprobe.compare.request import Request
+from msprobe.compare.run import compare
 from msprobe.store.record import Dump
 
-from .judge import Grade
-from .judged import Mode
-from .locate.find import Finding, locate
 from .many import Job
-from .measure_files import Effort
-from .ranks.story import RankStory
-from .ranks.summarise import summarise
 from .read_both import read_both
-from .report.console import lines
-from .request import Request
-from .run import compare
 from .write_down import write_down
 
 _KEPT = 10  # findings that travel; the table has all of them

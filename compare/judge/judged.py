@@ -9,14 +9,14 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
+from msprobe.compare.measure.measures import Measures
+from msprobe.compare.measure.statistics import NAMES
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Statistics
 
-from .judge import GRADES, PASS, Grade, Verdict, say_statistic
-from .measure_statistics import NAMES
-from .measured import Measures
-from .pairs import CallPair, Ints, Pair, Pairs
 from .standard import standard_of
+from .verdict import GRADES, PASS, Grade, Verdict, say_statistic
 
 Mode = Literal["tensor", "statistics", "digest"]
 
@@ -87,8 +87,8 @@ class JudgedCall:
 class Comparison:
     """Everything that was found between two dumps.
 
-    `grades` (indices into `judge.GRADES`) and `equal` have one entry per pair of records, `reasons` an entry where a
-    verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure_columns.excesses`; `which` is
+    `grades` (indices into `verdict.GRADES`) and `equal` have one entry per pair of records, `reasons` an entry where a
+    verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is
     -1 elsewhere). `explain` gives every other verdict that is no plain pass. `described` has the statistics of tensors
     whose dump does not tell them.
     """

@@ -1,7 +1,7 @@
-"""Measures between two tensors. Measuring never judges: whether a number is good is `judge.py`'s business.
+"""Measures between two tensors. Measuring never judges: whether a number is good is `msprobe.compare.judge`'s business.
 
 Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
-msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`measure_block.py` says
+msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`block.py` says
 what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
 are cut the same way wherever they are measured and their sums put together with one rounding, so a measure does not
 depend on who else is working.
@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base.statistic import is_bfloat16, widen
+from msprobe.compare.judge.standard import Standard
 from msprobe.store.npy import NpyFile
 
-from . import measure_block
+from . import block as blocks
+from .block import TINY, Block, Rule, block, wide_sums
 from .float_format import FloatFormat, coarsest
-from .measure_block import TINY, Block, Rule, block, wide_sums
-from .measured import Measures
-from .standard import Standard
+from .measures import Measures
 
 Array = NDArray[Any]
 Tensor = Array | NpyFile
@@ -62,7 +62,7 @@ class _Pieces(Sequence[tuple[Array, Array]]):
     def __init__(self, target: Tensor, golden: Tensor) -> None:
         self.size = math.prod(target.shape)
         self.parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
-        in_c = measure_block.kernel is not None and self.parts == 1
+        in_c = blocks.kernel is not None and self.parts == 1
         self.length = BLOCK_IN_C if in_c else BLOCK_IN_NUMPY
         self._sides = tuple(
             side.reshape(-1) if isinstance(side, np.ndarray) and side.flags.c_contiguous else side

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
+from msprobe.compare.judge.judged import Comparison
 from msprobe.store.columns import PARTS
 
-from .judged import Comparison
-from .report.cells import Cell
-from .report.columns import Column
-from .report.highlight import Figures, highlights
-from .report.rows import Row
+from .cells import Cell
+from .columns import Column
+from .highlight import Figures, highlights
+from .rows import Row
 
 _PART: dict[str, Literal["input", "parameters", "output"]] = {"input": "input", "output": "output"}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .standard import canonical
+from msprobe.compare.judge.standard import canonical
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,17 @@ from itertools import tee
 from pathlib import Path
 
 from msprobe.base.log import logger
-
-from .coloured import coloured
-from .judged import Comparison
-from .locate.find import Located
-from .ranks.diff_analyze import write_calls
-from .report.advice import SUSPICIOUS, advise, write_advice
-from .report.columns import Column, columns
-from .report.csv_file import write_csv
-from .report.json_file import write_json
-from .report.rows import Row, rows, stack_of
-from .report.sheet import write_sheet
-from .request import Request
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.locate.find import Located
+from msprobe.compare.ranks.diff_analyze import write_calls
+from msprobe.compare.report.advice import SUSPICIOUS, advise, write_advice
+from msprobe.compare.report.coloured import coloured
+from msprobe.compare.report.columns import Column, columns
+from msprobe.compare.report.csv_file import write_csv
+from msprobe.compare.report.json_file import write_json
+from msprobe.compare.report.rows import Row, rows, stack_of
+from msprobe.compare.report.sheet import write_sheet
+from msprobe.compare.request import Request
 
 _OF_8_1 = ("Accuracy Reached or Not", "Result")
 """The headings under which msprobe 8.1 has its verdict."""

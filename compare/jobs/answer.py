@@ -8,14 +8,14 @@ from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.base.visible import visible
+from msprobe.compare.judge.verdict import GRADES, count
+from msprobe.compare.locate.find import Finding
+from msprobe.compare.ranks.diff_analyze import as_objects, write_first
+from msprobe.compare.ranks.search import first_over_ranks
+from msprobe.compare.ranks.story import RankStory
+from msprobe.compare.report.console import BLIND
 
-from .judge import GRADES, count
-from .locate.find import Finding
 from .outcome import Outcome
-from .ranks.diff_analyze import as_objects, write_first
-from .ranks.search import first_over_ranks
-from .ranks.story import RankStory
-from .report.console import BLIND
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.match.pairs import Ints, Pairs
+from msprobe.compare.measure.columns import excesses
 from msprobe.store.columns import GRADIENTS, KINDS, Columns
 
-from . import judge
-from .judge import GRADES
 from .judged import DIFFERENT, EQUAL, UNKNOWN
-from .measure_columns import excesses
 from .op_family import has_any, unjudged_reason
-from .pairs import Ints, Pairs
 from .standard import Standard, standard_of
+from .verdict import GRADES, same_dtype
 
 _TENSOR, _VALUE, _NULL = (KINDS.index(kind) for kind in ("tensor", "value", "null"))
 _OWN = GRADIENTS.index("own")
@@ -27,7 +26,7 @@ Mask = NDArray[np.bool_]
 class Sheet:
     """The verdicts so far: what a pair's grade is, whether it is equal, and whether that is settled.
 
-    `excess` and `which` are what `measure_columns.excesses` gave, -1 in `which` where nothing was measured so.
+    `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
     """
 
     grades: NDArray[np.uint8]
@@ -101,7 +100,7 @@ Look = tuple[str, str, tuple[int, ...] | None]
 
 
 def _is_alike(target: Look, golden: Look, across: bool) -> bool:
-    return target[2] == golden[2] and judge.same_dtype(target[1], golden[1], across)
+    return target[2] == golden[2] and same_dtype(target[1], golden[1], across)
 
 
 def _row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError
+from msprobe.compare.judge.standard import standard_of
+from msprobe.compare.workers.resume import Resume, fingerprint
+from msprobe.compare.workers.run import Lost, run
 from msprobe.store.read import load_file
 from msprobe.store.record import Statistics
 
-from .measured import Measures
-from .resume import Resume, fingerprint
-from .standard import standard_of
-from .workers.run import Lost, run
+from .measures import Measures
 
 _AT_ONCE = 16 << 20
 """Bytes of a side that one task reads: small tensors go in bundles, because each task has a price of its own."""
@@ -121,8 +121,8 @@ def measure_bundle(bundle: Sequence[Files]) -> list[Outcome]:
 
 def measure_files(files: Files) -> Outcome:
     """Measure two files; what cannot be read is said, not raised."""
-    from .measure import measure
-    from .side_statistics import side_statistics
+    from .side import side_statistics
+    from .tensors import measure
 
     try:
         target, golden = map(_open, (files.target, files.golden), files.as_dumped)

@@ -1,6 +1,6 @@
 /* What is measured of one block of two tensors, in one pass: what is done between chunks, and the door to Python.
  *
- * The loops are in `_measure_sweep.h` and `_measure_chunk.h`; the numpy passes of `measure_block.py` find the same and say
+ * The loops are in `_measure_sweep.h` and `_measure_chunk.h`; the numpy passes of `block.py` find the same and say
  * what each number is. Blocks come through the buffer protocol, so neither numpy's headers nor its version matter.
  */
 
@@ -251,7 +251,7 @@ static PyMethodDef methods[] = {
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "msprobe.compare._measure",
+    .m_name = "msprobe.compare.measure._measure",
     .m_doc = "Measures of one block of two tensors in one pass over memory.",
     .m_size = -1,
     .m_methods = methods,

@@ -1,19 +1,28 @@
-"""The verdict of one pair of records: what the columns of `judge_columns.py` cannot say, and every reason."""
+"""The verdict of one pair of records: what the columns of `columns.py` cannot say, and every reason."""
 
 import math
 from functools import cached_property
 
 import numpy as np
 
+from msprobe.compare.match.pairs import Pair
+from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Record
 
-from . import judge, measure_statistics
-from .judge import PASS, Verdict, unjudged
 from .judged import DIFFERENT, EQUAL, UNKNOWN, Mode
 from .op_family import has_any, unjudged_reason
-from .pairs import Pair
 from .standard import standard_of
+from .verdict import (
+    PASS,
+    Verdict,
+    judge_digests,
+    judge_gradient,
+    judge_statistics,
+    judge_structure,
+    judge_value,
+    unjudged,
+)
 
 Found = tuple[Verdict, int]
 """A verdict, and whether the two are equal to the bit: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
@@ -39,19 +48,19 @@ class OneByOne:
             return self._without_partner(pair), UNKNOWN
         if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
             return unjudged(reason), UNKNOWN
-        if (verdict := judge.judge_gradient(target, golden)) is not None:
+        if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
-            verdict = judge.judge_value(target, golden)
+            verdict = judge_value(target, golden)
             return verdict, EQUAL if verdict else DIFFERENT
-        if (verdict := judge.judge_structure(target, golden, self.across)) is not None:
+        if (verdict := judge_structure(target, golden, self.across)) is not None:
             if self._mode == "tensor" and target.shape == golden.shape and target.file and golden.file:
                 return None
             return verdict, DIFFERENT
         if self._mode == "tensor":
             return self._without_elements(target, golden)
         if self._mode == "digest" and target.digest and golden.digest:
-            verdict = judge.judge_digests(target, golden)
+            verdict = judge_digests(target, golden)
             return verdict, EQUAL if verdict else DIFFERENT
         return self._by_statistics(target, golden)
 
@@ -89,8 +98,8 @@ class OneByOne:
         if t == g:
             return PASS, EQUAL
         standard = standard_of(golden.dtype)
-        excess, which = measure_statistics.excess(t, g, size, standard)
-        verdict = judge.judge_statistics(excess, which, target, golden, standard)
+        excess, which = excess_of(t, g, size, standard)
+        verdict = judge_statistics(excess, which, target, golden, standard)
         is_equal = excess == 0 if self.same_rounding else bool(verdict)
         return verdict, EQUAL if is_equal else DIFFERENT
 

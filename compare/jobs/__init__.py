@@ -1,0 +1,1 @@
+"""Which dumps of two sides meet, one job each, and the one answer of all."""

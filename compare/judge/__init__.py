@@ -1,0 +1,1 @@
+"""Numbers and a standard become verdicts, each with a reason."""

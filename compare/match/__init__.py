@@ -1,0 +1,1 @@
+"""Which call and which record of two dumps belong together. Nothing is measured here."""
