@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.columns import NULL, TENSOR, Columns, row_name
+from msprobe.store.columns import NULL, TENSOR, VALUE, Columns, row_name
 from msprobe.store.record import Number
 
 from .cells import NOT_APPLICABLE, guard, shape_text
@@ -98,6 +99,17 @@ class Side:
                 s = odd[row]
                 found[at] = _NONE if s is None else (s.max, s.min, s.mean, s.norm)
         return found
+
+    def digests(self, rows: Sequence[int]) -> list[str]:
+        """The digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
+        return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]
+
+    def _digest(self, row: int) -> str:
+        if told := self._columns.digest[row]:
+            return guard(told)
+        if self._columns.kind[row] != VALUE:
+            return NOT_APPLICABLE
+        return f"{crc32(str(self._columns.values.get(row)).encode('utf-8', 'replace')):08x}"
 
     def _type(self, row: int) -> str:
         if self._columns.kind[row] == NULL:

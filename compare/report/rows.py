@@ -107,14 +107,12 @@ class _Rows:
         return columns
 
     def _digests(self, start: int, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[str, str, str]]:
-        left, right = self._comparison.target.columns.digest, self._comparison.golden.columns.digest
-        for at, (t, g) in enumerate(zip(ours, theirs, strict=True)):
-            a = guard(left[t]) if t >= 0 and left[t] else NOT_APPLICABLE
-            b = guard(right[g]) if g >= 0 and right[g] else NOT_APPLICABLE
-            if t < 0 or g < 0:
+        pairs = zip(self._target.digests(ours), self._golden.digests(theirs), strict=True)
+        for row, (a, b) in enumerate(pairs, start):
+            if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
                 yield a, b, NOT_APPLICABLE
                 continue
-            is_same = self._comparison.equal[start + at] == EQUAL if a == b == NOT_APPLICABLE else a == b
+            is_same = self._comparison.equal[row] == EQUAL if a == b == NOT_APPLICABLE else a == b
             yield a, b, "pass" if is_same else "Different"
 
     def _files(self, ours: Sequence[int], theirs: Sequence[int]) -> list[str]:

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare import carry_out as carrying_out
+from msprobe.compare.jobs import carry_out as carrying_out
 
 NAME = "Functional.relu.0.forward"
 FORMATS = ["csv", "xlsx", "json"]
@@ -138,7 +138,7 @@ def test_a_link_laid_in_the_way_is_not_written_through(tmp_path, dump, same_seco
 RUN = """
 import os, resource, signal, sys
 from msprobe.cli import main
-from msprobe.compare import write_down
+from msprobe.compare.jobs import write_down
 made = write_down.rows
 def rows(*args):
     for number, row in enumerate(made(*args)):
