@@ -88,7 +88,8 @@ class _Looks:
     def __init__(self, target: Columns, golden: Columns, t: Ints, g: Ints, tensors: Mask, across: bool) -> None:
         theirs = np.frombuffer(golden.look, np.int32)[g].astype(np.int64)
         width = max(len(golden.looks), 1)
-        codes = np.frombuffer(target.look, np.int32)[t] * width + theirs
+        # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
+        codes = np.frombuffer(target.look, np.int32)[t].astype(np.int64) * width + theirs
         found, where = np.unique(codes, return_inverse=True)
         table = [_is_alike(target.looks[code // width], golden.looks[code % width], across) for code in found.tolist()]
         self.alike = tensors & np.array(table, bool)[where] if len(table) else tensors

@@ -8,7 +8,7 @@ import numpy as np
 from msprobe.compare.match.pairs import Pair
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.store.columns import PARTS
-from msprobe.store.record import Dump, Record
+from msprobe.store.record import Dump, Record, Statistics
 
 from .judged import DIFFERENT, EQUAL, UNKNOWN, Mode
 from .op_family import has_any, unjudged_reason
@@ -88,7 +88,7 @@ class OneByOne:
         return None
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
-        t, g = target.statistics, golden.statistics
+        t, g = _told(target), _told(golden)
         size = math.prod(target.shape or ())
         if t is None or g is None:
             if size == 0 and target.shape is not None:
@@ -102,6 +102,12 @@ class OneByOne:
         verdict = judge_statistics(excess, which, target, golden, standard)
         is_equal = excess == 0 if self.same_rounding else bool(verdict)
         return verdict, EQUAL if is_equal else DIFFERENT
+
+
+def _told(record: Record) -> Statistics | None:
+    """The statistics of a tensor; four times nothing is none: of it nothing can be judged."""
+    s = record.statistics
+    return None if s is None or s.max is s.min is s.mean is s.norm is None else s
 
 
 def collected(dump: Dump) -> frozenset[Kind]:

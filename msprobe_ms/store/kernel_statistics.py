@@ -76,7 +76,12 @@ def _shape(text: str) -> tuple[int, ...] | None:
     """`(1,4096)`, `(2,)` or `()`; None for anything else."""
     if not _SHAPE.fullmatch(text):
         return None
-    return tuple(map(int, re.findall(r"\d+", text)))
+    lengths = re.findall(r"\d+", text)
+    # 2**63 elements and more are in no array; and Python reads no numbers of thousands of digits.
+    if any(len(length) > 18 for length in lengths):
+        return None
+    shape = tuple(map(int, lengths))
+    return shape if math.prod(shape) < 1 << 63 else None
 
 
 def _number(text: str | None) -> float | None:
