@@ -17,7 +17,7 @@ from msprobe.base.log import logger
 from .request import FORMATS, NOT_BUILT, Format, Request, Sides, sides_of
 
 if TYPE_CHECKING:
-    from msprobe.compare.jobs.outcome import Outcome
+    from .jobs.outcome import Outcome
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
 _FLAGS = ("diff_analyze", "highlight", "is_print_compare_log")
@@ -79,7 +79,7 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
 
 
 def _carry_out(request: Request) -> "list[Outcome]":
-    from msprobe.compare.jobs.carry_out import carry_out
+    from .jobs.carry_out import carry_out
 
     answer = carry_out(request)
     for line in answer.lines():

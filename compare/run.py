@@ -1,14 +1,15 @@
 """The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
 
-from msprobe.compare.judge.columns import judge_columns
-from msprobe.compare.judge.elements import Elements
-from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.one_by_one import OneByOne
-from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.match.dumps import match
-from msprobe.compare.measure.files import Effort
-from msprobe.compare.measure.measures import Measures
 from msprobe.store.record import Dump, Statistics
+
+from .judge.columns import judge_columns
+from .judge.elements import Elements
+from .judge.judged import Comparison, Mode
+from .judge.one_by_one import OneByOne
+from .judge.verdict import GRADES
+from .match.dumps import match
+from .measure.files import Effort
+from .measure.measures import Measures
 
 
 def compare(target: Dump, golden: Dump, *, fuzzy: bool = False, effort: Effort | None = None) -> Comparison:

@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("--step", metavar="N,N", help="only these steps of the folders that were given")
     how = parser.add_argument_group("how it is compared")
     how.add_argument(
-        "-f", "-fm", "--fuzzy_match", action="store_true", help="pair calls of equal name whatever their number"
+        "-f", "-fm", "--fuzzy_match", action="store_true", help="also pair what is left over, in order, by name or operation"
     )
     how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
     how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
@@ -81,7 +81,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from msprobe.compare.jobs.carry_out import carry_out  # here: the help of the command is there before numpy is
+    from .jobs.carry_out import carry_out  # here: the help of the command is there before numpy is
 
     answer = carry_out(request)
     for line in answer.lines():

@@ -6,6 +6,7 @@ Exit code: 0 done and nothing wrong, 1 done and something differs, 2 the command
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from msprobe.base.errors import MsprobeError, UsageError
+from msprobe.base.visible import visible
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,15 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} ({self.prog} -h shows the options)\n")
+        self.exit(2, f"{self.prog}: {visible(message)} ({self.prog} -h shows the options)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; gives the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
     prog = "msprobe"
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error does: a name it has no characters for is spelled out
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         verb, rest = _take_verb(given)
         if not verb:
@@ -66,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parse = parser.parse_args if VERBS[verb].hands_on else parser.parse_intermixed_args
         return int(module.run(parse(rest)))
     except MsprobeError as err:
-        print(f"{prog}: {' '.join(str(err).split())}", file=sys.stderr)
+        print(f"{prog}: {visible(' '.join(str(err).split()))}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # Whoever read our answer has seen enough; nothing may be written at exit either.

@@ -13,7 +13,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, c
 from msprobe.compare.judge.one_by_one import Kind, collected, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 
-from .events import Event
+from .events import Event, missing_of
 
 _AGREES, _DIFFERS, _UNKNOWN, _ONE_SIDED = range(4)
 
@@ -122,9 +122,13 @@ class _Rule:
     def _was_left_out(self, row: int, event: Event) -> bool:
         """Whether the other side really has no such value, rather than not having collected it."""
         pair = self._comparison.pairs.pair(row)
-        calls = event.call.calls
-        other = calls.golden if pair.target else calls.target
         place = path_of(pair.record)
-        if other is None or any(place == gap or place.startswith(gap + ".") for gap in other.missing):
+        if any(place == gap or place.startswith(gap + ".") for gap in self._missing(event, not pair.target)):
             return False
         return kind_of(pair.record) in self._collected["golden" if pair.target else "target"]
+
+    def _missing(self, event: Event, of_target: bool) -> tuple[str, ...]:
+        """What one side of a matched call says could not be collected."""
+        pairs = self._comparison.pairs
+        dump, calls = (pairs.target, pairs.target_calls) if of_target else (pairs.golden, pairs.golden_calls)
+        return missing_of(dump, int(calls[event.place]))

@@ -210,6 +210,12 @@ def parent_of(dump: Dump, call: int) -> str | None:
     return told or dump.construct.get(dump.columns.names[call])
 
 
+def missing_of(dump: Dump, call: int) -> tuple[str, ...]:
+    """What of a call could not be collected, without its records where they are not made yet."""
+    calls = dump.calls
+    return calls.missing(call) if isinstance(calls, Calls) else calls[call].missing
+
+
 def upwards(parent: str | None, construct: Mapping[str, str | None]) -> tuple[str, ...]:
     """A cell's call and those of the cells around it, innermost first."""
     found: dict[str, None] = {}

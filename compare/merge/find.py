@@ -10,6 +10,9 @@ from msprobe.base.visible import visible
 _TABLE = re.compile(r"compare_result_rank([0-9]{1,9})(?:-rank[0-9]{1,9})?_[0-9]{14}\.(?:xlsx|csv)")
 _ONE_CARD = re.compile(r"compare_result_(?:rank_)?[0-9]{14}\.(?:xlsx|csv)")
 
+_BESIDE = re.compile(r"(?:compare_summary|diff_analyze|advisor|compare_result)_.*\.(?:json|txt)")
+"""What a comparison writes beside its tables."""
+
 
 def tables_of_ranks(folder: Path) -> dict[int, Path]:
     """Rank -> its table, in the order of the ranks.
@@ -23,6 +26,8 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
         raise UsageError(f"{folder}: cannot be read ({err.strerror}); give the folder with the tables") from err
     found: dict[int, Path] = {}
     for entry in entries:
+        if _BESIDE.fullmatch(entry.name):
+            continue
         named = _TABLE.fullmatch(entry.name)
         if not named or not entry.is_file():
             logger.info("%s is left aside: %s", visible(str(entry)), _why_not(entry))

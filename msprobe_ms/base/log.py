@@ -7,6 +7,8 @@ import logging
 import os
 import sys
 
+from .visible import visible
+
 _LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "3": logging.ERROR, "4": logging.CRITICAL + 1}
 
 _said: set[str] = set()
@@ -20,10 +22,17 @@ class _ToStandardError(logging.StreamHandler):  # type: ignore[type-arg]  # gene
         super().emit(record)
 
 
+class _Harmless(logging.Formatter):
+    """Names out of dumps and folders stand in many messages; none of them steers the terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(visible, super().format(record).split("\n")))
+
+
 def _make() -> logging.Logger:
     made = logging.getLogger("msprobe")
     handler = _ToStandardError()
-    handler.setFormatter(logging.Formatter("msprobe %(levelname)s: %(message)s"))
+    handler.setFormatter(_Harmless("msprobe %(levelname)s: %(message)s"))
     made.addHandler(handler)
     made.propagate = False
     made.setLevel(_LEVELS.get(os.environ.get("MSPROBE_LOG_LEVEL", "1"), logging.INFO))

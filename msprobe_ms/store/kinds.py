@@ -111,7 +111,7 @@ def _single_saves(top: Folder) -> Kind | None:
     if not found:
         return None
     steps, ranks = {step for step, _ in found}, {rank for _, rank in found}
-    keys = {folder.parents[1].name for folders in found.values() for folder in folders}
+    keys = {folder.parents[1] for folders in found.values() for folder in folders}
     size = f"{_count(len(keys), 'key')}, {_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
     runs = [name for name in look(root).folders if name != DATA and _of_run(look(root / name)) == "dump"]
     beside = f"; the runs beside them ({', '.join(runs)}) are to be given by themselves" if runs else ""

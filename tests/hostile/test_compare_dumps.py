@@ -58,7 +58,6 @@ STATISTICS = {
     "texts": ({"Max": "5.0", "Norm": "7.4"}, {}),
     "objects": ({"Max": {"a": 1}, "Min": [0.0]}, {}),
     "booleans": ({"Max": True, "Min": False}, {}),
-    "none": ({"Max": None, "Min": None, "Mean": None, "Norm": None}, {}),
     "infinite": ({"Max": float("inf")}, {}),
     "not a number": ({"Norm": float("nan")}, {}),
     "of other signs": ({"Max": float("inf")}, {"Max": -float("inf")}),
@@ -74,6 +73,14 @@ def test_odd_statistics_never_pass_against_plain_ones(compare, target, golden, t
     assert code == 1
     assert row["Verdict"] == "error"
     assert row["Reason"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_four_times_nothing_is_not_judged(compare, turned):
+    sides = [with_leaf(Max=None, Min=None, Mean=None, Norm=None), with_leaf()]
+    _, (row,) = compare(*reversed(sides) if turned else sides)
+    assert row["Verdict"] == "unjudged"
+    assert row["Reason"] == f"No statistics on the {'golden' if turned else 'target'} side."
 
 
 SHAPES = {
