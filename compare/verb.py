@@ -47,7 +47,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("--step", metavar="N,N", help="only these steps of the folders that were given")
     how = parser.add_argument_group("how it is compared")
     how.add_argument(
-        "-f", "-fm", "--fuzzy_match", action="store_true", help="also pair what is left over, in order, by name or operation"
+        "-f",
+        "-fm",
+        "--fuzzy_match",
+        action="store_true",
+        help="also pair what is left over, in order, by name or operation",
     )
     how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
     how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")

@@ -33,12 +33,6 @@ from speed_dumps import statistics_pair, tensor_pair
 Pair = tuple[Path, Path]
 WATCH = Path(__file__).with_name("watch.py")
 PARTS = ("start", "statistics", "small", "large", "million")
-WITHOUT_XLSXWRITER = """
-import runpy, sys
-sys.modules["xlsxwriter"] = None  # its import fails
-sys.argv[0] = "msprobe"
-runpy.run_module("msprobe", run_name="__main__")
-"""
 ROWS_IN_A_CALL = 2.4
 
 
@@ -80,8 +74,7 @@ def ours(python: str) -> Iterator[Form]:
         return Form(f"ours, {name}", file, command)
 
     yield form("csv", "csv", "-m", "msprobe")
-    yield form("xlsx, XlsxWriter", "xlsx", "-m", "msprobe")
-    yield form("xlsx, openpyxl alone", "xlsx", "-c", WITHOUT_XLSXWRITER)
+    yield form("xlsx", "xlsx", "-m", "msprobe")
 
 
 def theirs(tool: OtherTool) -> Form:
@@ -148,7 +141,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--versions", nargs="*", default=VERSIONS, help="of the other tool; none: ours only")
     parser.add_argument("--without-ours", action="store_true", help="the other tool only")
-    parser.add_argument("--ours", default=sys.executable, help="a Python with msprobe-ms and XlsxWriter")
+    parser.add_argument("--ours", default=sys.executable, help="a Python with msprobe-ms")
     parser.add_argument("--folder", type=Path, help="where the dumps are written, default the system's")
     parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where the other tool is installed")
     args = parser.parse_args()

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,10 +32,21 @@ class Answer:
 
     @property
     def first(self) -> Outcome | None:
-        """The outcome with the first wrong call of all: of the earliest step that has one, the rank whose beginning is
-        earliest in execution order, and of equal ones the lowest rank. None where nothing differs."""
+        """The outcome with the first wrong call of all; None where nothing differs.
+
+        Of the earliest step that has one, it is of the rank where a difference begins that no exchange brought; where
+        exchanges do not tell, of the rank whose beginning is earliest in execution order, and of equal ones the lowest.
+        """
         wrong = [(order, n) for n, o in enumerate(self.outcomes) if (order := _order(o)) is not None]
-        return self.outcomes[min(wrong)[1]] if wrong else None
+        if not wrong:
+            return None
+        earliest = self.outcomes[min(wrong)[1]]
+        for (step, is_debug, _), outcomes in sorted(_ranks(self).items()):
+            if (step, is_debug) == (_step(earliest), earliest.what == "debug") and earliest in outcomes.values():
+                found = first_over_ranks(_stories(outcomes))
+                named = [o for first in found if (o := outcomes[first.rank]).first]
+                return min(named, key=_order, default=earliest)  # type: ignore[arg-type]  # each has a first
+        return earliest
 
     def lines(self) -> Iterator[str]:
         """The answer of a single job; of several one line each, what is missing, and the first wrong call of all."""
@@ -64,8 +75,11 @@ def _order(outcome: Outcome) -> tuple[int, bool, int, int] | None:
     """What comes first: the step, calls before what was saved by hand, the place in execution order, the rank."""
     if outcome.first is None:
         return None
-    step, rank = (-1 if n is None else n for n in (outcome.step, outcome.rank))
-    return step, outcome.what == "debug", outcome.first.at, rank
+    return _step(outcome), outcome.what == "debug", outcome.first.at, -1 if outcome.rank is None else outcome.rank
+
+
+def _step(outcome: Outcome) -> int:
+    return -1 if outcome.step is None else outcome.step
 
 
 def _line(outcome: Outcome) -> str:
@@ -114,25 +128,28 @@ def write_first_over_ranks(path: Path, answer: Answer) -> None:
 
     Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
     """
-    for (step, _, _), stories in sorted(_stories(answer).items()):
-        if found := first_over_ranks(stories):
+    for (step, _, _), outcomes in sorted(_ranks(answer).items()):
+        if found := first_over_ranks(_stories(outcomes)):
             write_first(path, as_objects(found, None if step < 0 else step))
             return
     write_first(path, {})
 
 
-def _stories(answer: Answer) -> dict[tuple[int, bool, int], dict[int, RankStory]]:
-    """The stories of the ranks, by step and by what was compared: calls before what was saved by hand, tree by tree."""
-    found: dict[tuple[int, bool, int], dict[int, RankStory]] = {}
+def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
+    """The outcomes by rank, of each step and of what was compared: calls before what was saved by hand, tree by tree."""
+    found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
     for outcome in answer.outcomes:
         if outcome.story is None:
             continue
-        step, rank = -1 if outcome.step is None else outcome.step, outcome.rank or 0
         tree = 0
-        while rank in found.get((step, outcome.what == "debug", tree), {}):
+        while (outcome.rank or 0) in found.get((_step(outcome), outcome.what == "debug", tree), {}):
             tree += 1
-        found.setdefault((step, outcome.what == "debug", tree), {})[rank] = outcome.story
+        found.setdefault((_step(outcome), outcome.what == "debug", tree), {})[outcome.rank or 0] = outcome
     return found
+
+
+def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankStory]:
+    return {rank: outcome.story for rank, outcome in outcomes.items() if outcome.story is not None}
 
 
 def as_object(finding: Finding, outcome: Outcome) -> dict[str, object]:

@@ -15,7 +15,7 @@ from msprobe.compare.workers.run import run
 from .answer import Answer, write_first_over_ranks, write_summary
 from .many import Plan, plan
 from .outcome import Outcome, Task, compare_alone, compare_job
-from .places import stamp, tables
+from .places import stamp, summary, tables
 
 
 def carry_out(request: Request) -> Answer:
@@ -31,7 +31,7 @@ def carry_out(request: Request) -> Answer:
             "%s is the stack of one dump, and there are %d; it is ignored", request.stack_file, len(made.jobs)
         )
         request = replace(request, stack_file=None)
-    time = stamp()
+    time = stamp(made.jobs, request)
     paths = tables(made.jobs, request, time)
     if len(made.jobs) == 1:
         alone = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
@@ -48,7 +48,7 @@ def _all(made: Plan, request: Request, paths: Sequence[Path]) -> Iterator[Outcom
     logger.info("%s; %d comparisons", made.kinds, len(made.jobs))
     # Where there are more processes than jobs, those that are left over help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
-    tasks = [Task(job, request, path, inside) for job, path in zip(made.jobs, paths, strict=True)]
+    tasks = [Task(job, request, path, inside, "", True) for job, path in zip(made.jobs, paths, strict=True)]
     found: dict[int, Outcome] = {}
     for at, result in run(
         compare_job, tasks, workers=request.workers or 0, scheduler=request.scheduler, title="comparing"
@@ -76,11 +76,11 @@ def _write_beside(answer: Answer, request: Request, time: str) -> None:
     """The files beside the tables: the sum of several jobs, and what was asked for."""
     wanted = []
     if len(answer.outcomes) > 1 or answer.missing:
-        wanted.append((write_summary, f"compare_summary_{time}.json", "what all of them found"))
+        wanted.append((write_summary, summary(request, time), "what all of them found"))
     if request.diff_analyze:
-        wanted.append((write_first_over_ranks, f"diff_analyze_{time}.json", "what differs first among the ranks"))
-    for write, name, what in wanted:
-        path = request.output / name
+        path = request.output / f"diff_analyze_{time}.json"
+        wanted.append((write_first_over_ranks, path, "what differs first among the ranks"))
+    for write, path, what in wanted:
         try:
             make_folder(request.output)
             write(path, answer)

@@ -10,7 +10,7 @@ from pathlib import Path
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.compare.judge.judged import Mode
-from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.locate.find import Finding, locate
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.story import RankStory
@@ -31,7 +31,8 @@ _KEPT = 10  # findings that travel; the table has all of them
 class Task:
     """A job with everything that whoever does it must know; `table` is where the answer goes, with its suffix.
 
-    `workers` and `scheduler` are for the tensors of this job.
+    `workers` and `scheduler` are for what can be shared within this job. One of many also tells what the search over
+    ranks needs.
     """
 
     job: Job
@@ -39,6 +40,7 @@ class Task:
     table: Path
     workers: int = 1
     scheduler: str = ""
+    is_one_of_many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,8 @@ class Outcome:
 
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
-    where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where that was asked
-    for. `failed` is a sentence where the job could not be done; then nothing else is known.
+    where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
+    are compared. `failed` is a sentence where the job could not be done; then nothing else is known.
     """
 
     label: str = ""
@@ -106,7 +108,8 @@ def compare_alone(task: Task) -> Outcome:
     DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
     """
     job, request = task.job, task.request
-    target, golden = read_both(job.target, job.golden, request)
+    workers = 1 if task.scheduler else task.workers  # what is done here by processes of this machine
+    target, golden = read_both(job.target, job.golden, request, workers)
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
     with _writing(task.table):
@@ -116,12 +119,12 @@ def compare_alone(task: Task) -> Outcome:
     located = locate(comparison)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
-        write_down(comparison, located, request, task.table, of_calls=of_calls)
+        write_down(comparison, located, request, task.table, of_calls=of_calls, workers=workers)
     place = job.place
     return Outcome(
         job.label,
         comparison.mode,
-        dict(comparison.counts),
+        {grade: comparison.counts[grade] for grade in GRADES},
         comparison.is_clean,
         located.findings[:_KEPT],
         tuple(lines(comparison, located, request.top)),
@@ -131,7 +134,7 @@ def compare_alone(task: Task) -> Outcome:
         str(task.table),
         socket.gethostname(),
         f"target: {_described(target)}; golden: {_described(golden)}",
-        summarise(comparison, located) if request.diff_analyze else None,
+        summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
     )
 
 

@@ -1,7 +1,9 @@
 """Where the table of each job goes: the folder and the name."""
 
+import os
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from msprobe.compare.request import Request
@@ -9,9 +11,24 @@ from msprobe.compare.request import Request
 from .many import Job
 
 
-def stamp() -> str:
-    """The time as the names of tables have it: 20260131235959."""
-    return time.strftime("%Y%m%d%H%M%S")
+def stamp(jobs: Sequence[Job], request: Request) -> str:
+    """The time as the names of tables have it: 20260131235959.
+
+    A second in which an earlier comparison wrote a file of such a name is passed over, so that none replaces another's.
+    """
+    now = time.time()
+    seconds = (time.strftime("%Y%m%d%H%M%S", time.localtime(now + ahead)) for ahead in count())
+    return next(second for second in seconds if not any(map(os.path.exists, _named_after(second, jobs, request))))
+
+
+def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
+    paths = [path for path in tables(jobs, request, second) if path.stem.endswith(second)]
+    return [*paths, summary(request, second)]
+
+
+def summary(request: Request, time: str) -> Path:
+    """The path of the file that sums several jobs up."""
+    return request.output / f"compare_summary_{time}.json"
 
 
 def tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:

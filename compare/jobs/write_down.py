@@ -12,6 +12,7 @@ from msprobe.compare.report.advice import SUSPICIOUS, advise, write_advice
 from msprobe.compare.report.coloured import coloured
 from msprobe.compare.report.columns import Column, columns
 from msprobe.compare.report.csv_file import write_csv
+from msprobe.compare.report.csv_shares import WORTH_SHARES, write_csv_shares
 from msprobe.compare.report.json_file import write_json
 from msprobe.compare.report.rows import Row, rows, stack_of
 from msprobe.compare.report.sheet import write_sheet
@@ -21,7 +22,9 @@ _OF_8_1 = ("Accuracy Reached or Not", "Result")
 """The headings under which msprobe 8.1 has its verdict."""
 
 
-def write_down(comparison: Comparison, located: Located, request: Request, path: Path, *, of_calls: bool) -> None:
+def write_down(
+    comparison: Comparison, located: Located, request: Request, path: Path, *, of_calls: bool, workers: int = 1
+) -> None:
     """Write the table to `path`, and what was asked for beside it; OSError where the disk refuses.
 
     What msprobe 8.1 advises and colours is for dumps `of_calls`: not for kernels, nor for what was saved one by one.
@@ -41,7 +44,10 @@ def write_down(comparison: Comparison, located: Located, request: Request, path:
     suspicious: list[tuple[int, str, str]] = []
     if advice:
         table = _watched(table, shown, suspicious)
-    if request.format == "csv":
+    is_plain = not (advice or highlight) and workers != 1 and len(comparison.grades) >= WORTH_SHARES
+    if request.format == "csv" and is_plain:
+        write_csv_shares(path, shown, comparison, located, with_stack, workers)
+    elif request.format == "csv":
         write_csv(path, shown, table)
     elif request.format == "json":
         write_json(path, comparison, located, shown, table)

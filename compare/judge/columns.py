@@ -73,7 +73,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
         rows = np.flatnonzero(plain)
         standards = looks.standards[looks.golden[rows]]
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
-        excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2])
+        excess, which = excesses(ours, theirs, *standards[:, :3].T, same_rounding)
         grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
         # A statistic that is not finite on one side is an error whatever the standard, and its excess is infinite.
         is_equal = excess == 0 if same_rounding else grades == _PASS
@@ -128,8 +128,11 @@ def _judgeable(pairs: Pairs, both: Ints) -> Mask:
     """Which pairs are of an operation whose records say something (`op_family.py`)."""
     if not has_any(pairs.target.columns.names):
         return np.ones(len(both), bool)
+    names = map(pairs.name, range(len(pairs)))
     calls = [
-        at for at in range(len(pairs)) if any(unjudged_reason(pairs.name(at), part) for part in ("input", "output"))
+        at
+        for at, name in enumerate(names)
+        if has_any([name]) and any(unjudged_reason(name, part) for part in ("input", "output"))
     ]
     return ~np.isin(pairs.call_of[both], calls)
 

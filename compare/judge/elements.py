@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msprobe.base.errors import DumpError
+from msprobe.base.log import logger
 from msprobe.compare.match.pairs import Pair, Pairs
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
 from msprobe.store.read import tensor_path
@@ -17,7 +18,7 @@ from .verdict import Verdict, judge_measures, judge_structure, unjudged
 
 @dataclass
 class Elements:
-    """The pairs of one comparison whose tensors are to be measured; counts those that could not be read."""
+    """The pairs of one comparison whose tensors are to be measured; tells of those that could not be read."""
 
     pairs: Pairs
     across: bool
@@ -27,6 +28,7 @@ class Elements:
     _sizes: list[int] = field(default_factory=list)
     _looks: list[Verdict | None] = field(default_factory=list)
     _outside: dict[int, str] = field(default_factory=dict)
+    _first_failure: str = ""
 
     def add(self, row: int, pair: Pair) -> None:
         """Enter a pair of tensors with files on both sides."""
@@ -52,17 +54,23 @@ class Elements:
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
         """Row, verdict, equality and outcome of every pair that was entered."""
         for row, failure in self._outside.items():
-            self.unreadable += 1
-            yield row, unjudged(f"Not readable: {failure.rstrip('.')}."), UNKNOWN, Outcome(failure=failure)
+            yield row, self._unread(failure), UNKNOWN, Outcome(failure=failure)
         outcomes = measure_all(self._files, self._sizes, effort)
         for row, files, look, outcome in zip(self._rows, self._files, self._looks, outcomes, strict=True):
             yield row, *self._judge(files, look, outcome), outcome
+        if self.unreadable:
+            several = "tensors" if self.unreadable > 1 else "tensor"
+            logger.warning("%d %s without a verdict: not readable: %s", self.unreadable, several, self._first_failure)
+
+    def _unread(self, failure: str) -> Verdict:
+        self.unreadable += 1
+        self._first_failure = self._first_failure or failure
+        return unjudged(f"Not readable: {failure.rstrip('.')}.")
 
     def _judge(self, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
         """The verdict by two files; `look` is what shape and dtype already decided."""
         if outcome.failure:
-            self.unreadable += 1
-            return unjudged(f"Not readable: {outcome.failure.rstrip('.')}."), UNKNOWN
+            return self._unread(outcome.failure), UNKNOWN
         measures = outcome.measures
         if measures is None:
             target, golden = map(list, outcome.shapes)

@@ -47,7 +47,7 @@ class Judged:
     @property
     def grade(self) -> Grade:
         """The verdict without its reason."""
-        return GRADES[self._comparison.grades[self.row]]
+        return GRADES[int(self._comparison.grades[self.row])]
 
     @property
     def verdict(self) -> Verdict:
@@ -146,21 +146,30 @@ class Comparison:
 
     def reason(self, row: int) -> str:
         """Why a pair of records has its grade; empty for a plain pass."""
-        known = self.reasons.get(row)
-        if known is not None:
-            return known
-        if self.grades[row] == _PASS:
-            return ""
-        if (which := self.which[row]) >= 0:
-            return self._say_statistic(row, int(which))
-        return self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row]))).reason
+        return self.reasons_of(row, row + 1)[0]
 
-    def _say_statistic(self, row: int, which: int) -> str:
+    def reasons_of(self, start: int, stop: int) -> list[str]:
+        """`reason` of the rows from `start` to `stop`."""
         target, golden = self.target.columns, self.golden.columns
-        t, g = self.pairs.target_rows[row], self.pairs.golden_rows[row]
-        numbers = [(c.max, c.min, c.mean, c.norm)[which][at] for c, at in ((target, t), (golden, g))]
-        standard = standard_of(golden.looks[golden.look[g]][1])
-        return say_statistic(float(self.excess[row]), NAMES[which], *numbers, standard)
+        ours, theirs = ((c.max, c.min, c.mean, c.norm) for c in (target, golden))
+        part = slice(start, stop)
+        looked = zip(
+            *(column[part].tolist() for column in (self.grades, self.which, self.excess)),
+            *(column[part].tolist() for column in (self.pairs.target_rows, self.pairs.golden_rows)),
+            strict=True,
+        )
+        found = []
+        for row, (grade, which, excess, t, g) in enumerate(looked, start):
+            if row in self.reasons:
+                found.append(self.reasons[row])
+            elif grade == _PASS:
+                found.append("")
+            elif which >= 0:
+                standard = standard_of(golden.looks[golden.look[g]][1])
+                found.append(say_statistic(excess, NAMES[which], ours[which][t], theirs[which][g], standard))
+            else:
+                found.append(self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row]))).reason)
+        return found
 
     def judged(self, row: int) -> Judged:
         """One pair of records with its verdict and reason."""

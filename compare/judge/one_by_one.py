@@ -98,7 +98,7 @@ class OneByOne:
         if t == g:
             return PASS, EQUAL
         standard = standard_of(golden.dtype)
-        excess, which = excess_of(t, g, size, standard)
+        excess, which = excess_of(t, g, size, standard, self.same_rounding)
         verdict = judge_statistics(excess, which, target, golden, standard)
         is_equal = excess == 0 if self.same_rounding else bool(verdict)
         return verdict, EQUAL if is_equal else DIFFERENT

@@ -48,11 +48,6 @@ class Seen:
         """What it was given and cannot be judged."""
         return tuple(map(self.event.comparison.judged, self.unknown_given_rows))
 
-    @property
-    def unknown_results(self) -> tuple[Judged, ...]:
-        """What it gave and cannot be judged."""
-        return tuple(map(self.event.comparison.judged, self.unknown_result_rows))
-
 
 def walk(comparison: Comparison, events: Sequence[Event]) -> list[Seen]:
     """Hold every pair of every event to the rule, in execution order."""

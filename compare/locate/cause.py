@@ -8,6 +8,7 @@ from typing import Literal
 from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import path_of
+from msprobe.store.columns import PARTS
 from msprobe.store.record import Record
 
 from .agree import Seen
@@ -46,6 +47,7 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._level = comparison.target.level
+        self._given: tuple[int, dict[tuple[object, object], str]] = (-1, {})  # an event, and `_fingerprints` of it
         self._sources = {"target": Sources(comparison.target), "golden": Sources(comparison.golden)}
 
     @cached_property
@@ -145,10 +147,10 @@ class Causes:
                 continue
             s = self._seen[at]
             finding = self._origin.get(at, latest)
-            if _holds(s.results, side, source):
+            if self._holds(s.result_rows, side, source):
                 # Nothing begins it where only the sum over all users differs: some user was not recorded.
                 return Cause("received", finding=finding) if finding >= 0 else Cause("code", UNRECORDED)
-            if not s.event.is_matched or _holds(s.unknown_results, side, source):
+            if not s.event.is_matched or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))
                 return Cause("received", finding=finding) if finding >= 0 else Cause("unclear", place)
             agreeing = agreeing or source.call
@@ -163,18 +165,29 @@ class Causes:
         t, g = fingerprint(judged.pair.target), fingerprint(judged.pair.golden)
         if t is None or g is None or t == g:
             return ""
-        for other in event.own:
-            target, golden = other.pair.target, other.pair.golden
-            if other.row == judged.row or target is None or golden is None:
-                continue
-            if fingerprint(golden) == t and fingerprint(target) == g:
-                return f"the arguments {path_of(judged.pair.target)} and {path_of(target)} are swapped"
-        return ""
+        if self._given[0] != event.at:
+            self._given = event.at, _fingerprints(event)
+        other = self._given[1].get((g, t))
+        return f"the arguments {path_of(judged.pair.target)} and {other} are swapped" if other else ""
+
+    def _holds(self, rows: Sequence[int], side: str, source: Source) -> bool:
+        """Whether one of some pairs of records is of a result, as one side has it."""
+        pairs = self._comparison.pairs
+        dump, places = (pairs.target, pairs.target_rows) if side == "target" else (pairs.golden, pairs.golden_rows)
+        columns = dump.columns
+        return any(
+            (at := places[row]) >= 0
+            and columns.paths[columns.path[at]] == source.path
+            and PARTS[columns.part[at]] == source.part
+            for row in rows
+        )
 
 
-def _holds(results: Sequence[Judged], side: str, source: Source) -> bool:
-    for judged in results:
-        record = judged.pair.target if side == "target" else judged.pair.golden
-        if record is not None and record.path == source.path and record.part == source.part:
-            return True
-    return False
+def _fingerprints(event: Event) -> dict[tuple[object, object], str]:
+    """What tells a given tensor, the target's and the golden's together -> the place of the first of such."""
+    found: dict[tuple[object, object], str] = {}
+    for judged in event.own:
+        target, golden = judged.pair.target, judged.pair.golden
+        if target is not None and golden is not None:
+            found.setdefault((fingerprint(target), fingerprint(golden)), path_of(target))
+    return found

@@ -59,12 +59,8 @@ class Event:
     def own(self) -> tuple[Judged, ...]:
         """Its own givens; those of the backward calls that gradients of parameters come from."""
         places = self.owners or (self.place,)
-        return tuple(j for place in places for j in _split(self.comparison.calls[place])[0])
-
-    @property
-    def results(self) -> tuple[Judged, ...]:
-        """What it gave."""
-        return _split(self.call)[1]
+        is_given = self.comparison.is_given
+        return tuple(j for place in places for j in self.comparison.calls[place].judged if is_given[j.row])
 
     @property
     def is_matched(self) -> bool:
@@ -142,11 +138,6 @@ def _cell_backwards(called: Sequence[str]) -> dict[str, list[int]]:
         if name.kind == "cell" and name.direction == "backward":
             found.setdefault(name.stem, []).append(place)
     return found
-
-
-def _split(call: JudgedCall) -> tuple[tuple[Judged, ...], tuple[Judged, ...]]:
-    own = tuple(j for j in call.judged if j.pair.record.part in ("input", "parameters"))
-    return own, tuple(j for j in call.judged if j.pair.record.part not in ("input", "parameters"))
 
 
 def _in_execution_order(called: Sequence[str], backwards: dict[str, list[int]]) -> list[tuple[int, str]]:

@@ -84,7 +84,7 @@ class _Walk:
         self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
         self._parameters = -1
         self._last_agreeing = ""
-        self._unjudged: list[str] = []
+        self._unjudged: dict[str, None] = {}  # calls; one may be told of by several events
         self._roles: dict[int, Role] = {}
         for seen in self._seen:
             self._visit(seen)
@@ -109,7 +109,7 @@ class _Walk:
         elif seen.agrees:
             self._last_agreeing = event.name
         if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings:
-            self._unjudged.append(event.name)
+            self._unjudged[event.name] = None
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
@@ -168,7 +168,7 @@ class _Walk:
     def _visit_one_sided(self, event: Event) -> None:
         if event.kind == "parameters_grad" or self._uncollected.explains(event):
             if not self._findings:
-                self._unjudged.append(event.name)
+                self._unjudged[event.name] = None
             return
         finding = self._places.get(event.key)
         if finding is None and event.direction == "backward":
@@ -185,7 +185,7 @@ class _Walk:
         self._origin[event.at] = finding
 
     def _different_call_words(self, event: Event) -> str:
-        others = []
+        others: dict[str, None] = {}
         goes_on = ""
         for later in self._events[event.at + 1 :]:
             if later.is_matched:
@@ -194,9 +194,9 @@ class _Walk:
                 goes_on = other.name if other else ""
                 break
             if later.side != event.side:
-                others.append(later.name)
+                others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
-        return words.different_call(event, before, others, goes_on)
+        return words.different_call(event, before, [*others], goes_on)
 
     def _parameter_words(self) -> str:
         found = self._causes.differing_parameters()
@@ -210,9 +210,7 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         if not number and self._unjudged:
-            reason += (
-                f"; {len(self._unjudged)} calls before it could not be judged in full: {words.few(self._unjudged)}"
-            )
+            reason += f"; {words.before(list(self._unjudged))}"
         file, line = user_line(self._stack(event)) or ("", None)
         grades = {j.grade for j in evidence} or {"error"}
         grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)

@@ -80,6 +80,12 @@ def parameters(before: Sequence[str], total: int, step: int | None) -> str:
     return text
 
 
+def before(unjudged: Sequence[str]) -> str:
+    """The calls before the first finding that could hide an earlier one."""
+    calls = "call" if len(unjudged) == 1 else "calls"
+    return f"{len(unjudged)} {calls} before it could not be judged in full: {few(unjudged)}"
+
+
 def different_call(event: Event, before: str, others: Sequence[str], goes_on: str) -> str:
     """A call stands on one side only."""
     here, there = ("target", "golden") if event.side == "target" else ("golden", "target")

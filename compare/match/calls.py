@@ -6,7 +6,8 @@ what was called, inside which cell, with which shapes and arguments, and only th
 to be equal.
 
 1. Calls of equal name and look at both ends of the dumps are pairs.
-2. What lies between is aligned by `look`, then in the gaps by `form`, by `place` and by name (keys.py).
+2. What lies between is paired by name where both sides have the same names and no alignment explains it better; else
+   it is aligned by `look`, then in the gaps by `form`, by `place` and by name (keys.py).
 3. A backward call follows its forward call: their pairs agree wherever both names say so (backward.py).
 4. What has another name is paired by its place in the structure, where only one candidate is there (structure.py).
 5. What is left pairs by name also across others: what runs at another time is still the same call (moved.py).
@@ -60,6 +61,7 @@ def match_calls(target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool =
     pairing.join(_equal_ends(left, right, has_parents))
     if pairing.is_open():
         _mark_recomputed(pairing.target, pairing.golden)
+        pairing.fill_by_name()
         pairing.fill_by_alignment()
         follow_forward(pairing)
         _fill_by_structure(pairing)

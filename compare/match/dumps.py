@@ -134,23 +134,27 @@ def _places(parts: Iterable[int], paths: Iterable[int]) -> list[Place]:
 def _join_records(left: Sequence[Place], right: Sequence[Place]) -> list[tuple[int | None, int | None]]:
     """Places of records by their places, in row order: the left's, with right-only ones after their neighbour."""
     waiting = {place: g for g, place in enumerate(right)}
-    joined: list[tuple[int | None, int | None]] = [(t, waiting.get(place)) for t, place in enumerate(left)]
     taken = set(left)
-    parts = [place[0] for place in left]
+    # The right-only records by what they stand behind: the nearest earlier right record of the same part that has a
+    # partner. Without one they stand at the end of their part.
+    behind: dict[int, list[int]] = {}
+    first: dict[int, list[int]] = {}
+    last: dict[int, int] = {}
     for g, place in enumerate(right):
-        if place not in taken:
-            at = _place_of(joined, parts, right, g)
-            joined.insert(at, (None, g))
-            parts.insert(at, place[0])
+        if place in taken:
+            last[place[0]] = g
+        elif place[0] in last:
+            behind.setdefault(last[place[0]], []).append(g)
+        else:
+            first.setdefault(place[0], []).append(g)
+    joined: list[tuple[int | None, int | None]] = []
+    for t, place in enumerate(left):
+        for part in sorted(part for part in first if part < place[0]):
+            joined += ((None, g) for g in first.pop(part))
+        here = waiting.get(place)
+        joined.append((t, here))
+        if here is not None:
+            joined += ((None, g) for g in behind.get(here, ()))
+    for part in sorted(first):
+        joined += ((None, g) for g in first[part])
     return joined
-
-
-def _place_of(
-    joined: Sequence[tuple[int | None, int | None]], parts: Sequence[int], right: Sequence[Place], g: int
-) -> int:
-    """Behind the nearest earlier right record of the same part; else before the first record of a later part."""
-    part = right[g][0]
-    for earlier in range(g - 1, -1, -1):
-        if right[earlier][0] == part:
-            return 1 + next(at for at, (_, there) in enumerate(joined) if there == earlier)
-    return next((at for at, other in enumerate(parts) if other > part), len(joined))

@@ -129,8 +129,8 @@ class Pairs(Sequence[CallPair]):
 
     def name(self, at: int) -> str:
         """The name of a pair of calls, as `CallPair.name`, without making it."""
-        call = self.target_calls[at]
-        return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[self.golden_calls[at]]
+        call = int(self.target_calls[at])
+        return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[int(self.golden_calls[at])]
 
 
 def _side(dump: Dump, call: int) -> tuple[Call | None, dict[int, Record]]:

@@ -1,5 +1,7 @@
 """`statistics.excess` for a whole column of pairs at once, where all statistics are plain floats."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,21 +11,24 @@ Floats = NDArray[np.float64]
 
 
 def excesses(
-    target: tuple[Floats, Floats, Floats, Floats],
-    golden: tuple[Floats, Floats, Floats, Floats],
+    target: Sequence[Floats],
+    golden: Sequence[Floats],
     size: Floats,
     absolute: Floats,
     relative: Floats,
+    same_rounding: bool = True,
 ) -> tuple[Floats, NDArray[np.int8]]:
     """How many times its allowance the worst statistic (of max, min, mean, norm) differs, and which it is, per pair.
 
-    `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`.
+    `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`, and
+    `same_rounding` too.
     """
     worst = np.zeros(len(size))
     which = np.zeros(len(size), np.int8)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         highest, lowest, _, norm = (np.where(np.isfinite(g), np.abs(g), 0.0) for g in golden)
-        allowed = allowances(np.maximum(highest, lowest), norm, np.maximum(size, 1.0), absolute, relative)
+        greatest, size_or_one = np.maximum(highest, lowest), np.maximum(size, 1.0)
+        allowed = allowances(greatest, norm, size_or_one, absolute, relative, same_rounding)
         for at, (t, g) in enumerate(zip(target, golden, strict=True)):
             same = (t == g) | (np.isnan(t) & np.isnan(g))
             if at == 3:

@@ -1,5 +1,6 @@
 """Pairs of files are measured: by this process, by others, or on a cluster; an interrupted run goes on where it was."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -94,13 +95,13 @@ def _journal(files: Sequence[Files], folder: Path | None) -> Iterator[Resume | N
         yield None
         return
     inputs = [path for one in files for path in (one.target, one.golden)]
-    dtypes = ",".join(one.dtype for one in files)
-    with Resume(folder, f"{fingerprint(inputs)} {dtypes}") as journal:
+    with Resume(folder, fingerprint(inputs)) as journal:
         yield journal
 
 
 def _key(files: Files) -> str:
-    return f"{files.target}\n{files.golden}"
+    """Everything that a result depends on but the contents of the files."""
+    return json.dumps(astuple(files))
 
 
 def _outcome(kept: Any) -> Outcome:

@@ -9,6 +9,9 @@ abs(min)):
 | max, min | a + r A | the extreme moves no further than the element that moves furthest |
 | mean | a + r norm / sqrt(n) | the mean difference is at most the mean allowance, and mean(abs) <= norm / sqrt(n) |
 | norm | a sqrt(n) + r norm | the triangle inequality |
+
+Of integers nothing is allowed; but mean and norm are floats there too, which two tools or frameworks round in their own
+way, some of them to float32. Where the sides do not round alike, a millionth of norm / sqrt(n) and of norm is allowed.
 """
 
 import math
@@ -22,13 +25,15 @@ from msprobe.store.record import Number, Statistics
 NAMES = ("max", "min", "mean", "norm")
 
 
-def excess(target: Statistics, golden: Statistics, size: int, standard: Standard) -> tuple[float, str]:
+def excess(
+    target: Statistics, golden: Statistics, size: int, standard: Standard, same_rounding: bool = True
+) -> tuple[float, str]:
     """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
     statistic that only one side has, is an infinite excess. So is another count of true elements where both sides tell
     one. Booleans and None are compared for equality. A one-element tensor's norm is compared without its sign, which
-    some writers keep.
+    some writers keep. `same_rounding` says whether both sides round mean and norm alike.
     """
     worst, which = 0.0, ""
     allowed: tuple[float, ...] = ()
@@ -37,7 +42,7 @@ def excess(target: Statistics, golden: Statistics, size: int, standard: Standard
             continue
         if _not_comparable(t) or _not_comparable(g):
             return math.inf, NAMES[at]
-        allowed = allowed or _allowances(golden, size, standard)
+        allowed = allowed or _allowances(golden, size, standard, same_rounding)
         difference = abs(t - g)  # type: ignore[operator]  # both are finite numbers here
         share = difference / allowed[at] if allowed[at] else math.inf
         if share > worst:
@@ -65,24 +70,27 @@ def _not_comparable(value: Number) -> bool:
     return value is None or value is True or value is False or not math.isfinite(value)
 
 
-def _allowances(golden: Statistics, size: int, standard: Standard) -> tuple[float, ...]:
-    greatest = max(_magnitude(golden.max), _magnitude(golden.min))
-    found = allowances(greatest, _magnitude(golden.norm), max(size, 1), standard.absolute, standard.relative)
+def _allowances(golden: Statistics, size: int, standard: Standard, same_rounding: bool) -> tuple[float, ...]:
+    greatest, norm = max(_magnitude(golden.max), _magnitude(golden.min)), _magnitude(golden.norm)
+    found = allowances(greatest, norm, max(size, 1), standard.absolute, standard.relative, same_rounding)
     return tuple(map(float, found))
 
 
-def allowances(greatest: Any, norm: Any, size: Any, absolute: Any, relative: Any) -> tuple[Any, Any, Any, Any]:
-    """The table above; the last factor leaves room for the rounding of the statistics themselves.
+def allowances(
+    greatest: Any, norm: Any, size: Any, absolute: Any, relative: Any, same_rounding: bool = True
+) -> tuple[Any, Any, Any, Any]:
+    """What is written above; the last factor leaves room for the rounding of the statistics themselves.
 
     Takes numbers or arrays: A, norm and n (at least 1) of the golden, and the two numbers of a standard.
     """
     root = np.sqrt(size)
     a, r = absolute * np.minimum(1.0, greatest), relative
     extreme = a + r * greatest
-    return extreme, extreme, (a + r * norm / root) * ROUNDING, (a * root + r * norm) * ROUNDING
+    r = r if same_rounding else np.where((absolute == 0) & (relative == 0), ROUNDING, r)
+    return extreme, extreme, (a + r * norm / root) * (1 + ROUNDING), (a * root + r * norm) * (1 + ROUNDING)
 
 
-ROUNDING = 1 + 1e-6
+ROUNDING = 1e-6
 
 
 def _magnitude(value: Number) -> float:

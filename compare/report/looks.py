@@ -47,7 +47,8 @@ class Side:
                 continue
             if call != last:
                 last, beginning = call, columns.names[call]
-                is_plain = guard(beginning) == beginning and len(beginning) < _SHORT
+                # With something behind it: `-1` alone is a number, and `-1.x` is none.
+                is_plain = guard(f"{beginning}.x") == f"{beginning}.x" and len(beginning) < _SHORT
             ending = endings.get((part[row], path[row])) or self._ending(row)
             found.append(beginning + ending if is_plain and ending[0] == "." else guard(columns.row_name(row, call)))
         return found

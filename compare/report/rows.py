@@ -24,14 +24,16 @@ from .tensor_cells import NO_PARTNER, our_measures, tensor_cells
 Row = tuple[Cell, ...]
 
 _STRETCH = 4096
-_PASS = GRADES.index("pass")
 
 
-def rows(comparison: Comparison, located: Located, with_stack: bool) -> Iterator[Row]:
-    """One row per pair, in execution order."""
+def rows(
+    comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
+) -> Iterator[Row]:
+    """One row per pair, in execution order; of the pairs from `start` to `stop`."""
     made = _Rows(comparison, located, with_stack)
-    for start in range(0, len(comparison.grades), _STRETCH):
-        yield from made.stretch(start, min(start + _STRETCH, len(comparison.grades)))
+    stop = len(comparison.grades) if stop is None else stop
+    for at in range(start, stop, _STRETCH):
+        yield from made.stretch(at, min(at + _STRETCH, stop))
 
 
 class _Rows:
@@ -40,6 +42,7 @@ class _Rows:
     def __init__(self, comparison: Comparison, located: Located, with_stack: bool) -> None:
         self._comparison, self._pairs = comparison, comparison.pairs
         self._roles, self._with_stack = located.roles, with_stack
+        self._stack_texts: dict[tuple[str, ...], str] = {}
         self._target, self._golden = Side(comparison.target.columns), Side(comparison.golden.columns)
 
     def stretch(self, start: int, stop: int) -> Iterator[Row]:
@@ -70,10 +73,7 @@ class _Rows:
             columns += zip(*(self._ours(row, t) for row, t in enumerate(ours, start)), strict=True)
         grades = self._comparison.grades[start:stop].tolist()
         columns.append([GRADES[grade] for grade in grades])
-        known, reason = self._comparison.reasons, self._comparison.reason
-        columns.append(
-            ["" if g == _PASS and row not in known else guard(reason(row)) for row, g in enumerate(grades, start)]
-        )
+        columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
         columns.append([self._roles.get(row, "") for row in range(start, stop)])
         columns.append([self._pairs.by[place] for place in places.tolist()])
         return zip(*columns, strict=True)
@@ -132,7 +132,12 @@ class _Rows:
     def _stack(self, place: int) -> str:
         call = int(self._pairs.target_calls[place])
         frames = stack_of(self._comparison.target, call) if call >= 0 else ()
-        return guard(str(list(frames))) if frames else NOT_APPLICABLE
+        if not frames:
+            return NOT_APPLICABLE
+        text = self._stack_texts.get(frames)  # one stack is that of many calls
+        if text is None:
+            text = self._stack_texts[frames] = guard(str(list(frames)))
+        return text
 
 
 def stack_of(dump: Dump, call: int) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ class _Frame:
             kind = type(cell)
             if kind is str:
                 if cell:
-                    style = self._styles.get(cell, "") if at == self._verdict else ""  # type: ignore[call-overload]
+                    style = self._styles.get(str(cell), "") if at == self._verdict else ""
                     text = _text(cell)  # type: ignore[arg-type]  # a text
                     cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
             elif kind is bool:

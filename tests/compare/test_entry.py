@@ -3,6 +3,8 @@
 import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +72,27 @@ def test_two_files_give_one_outcome_and_one_table(function, keys, dumps, tmp_pat
     said = capsys.readouterr()
     assert said.out == "", "what a call says goes to the log"
     assert f"first wrong call: {SIN} in the root" in said.err
+
+
+def test_comparisons_within_one_second_keep_their_tables_apart(dumps, tmp_path, monkeypatch):
+    target, golden = dumps("rank0", "rank1", wrong=("rank1",))
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    pairs = [{"npu_path": target / rank, "bench_path": golden / rank} for rank in ("rank0", "rank1", "rank1")]
+    outcomes = [compare({k: str(v) for k, v in pair.items()}, tmp_path / "out", format="csv") for pair in pairs]
+    assert len({outcome.table for (outcome,) in outcomes}) == 3
+    assert names(tmp_path / "out") == ["advisor_T.txt"] * 3 + ["compare_result_T.csv"] * 3
+    assert [("error" in Path(outcome.table).read_text()) for (outcome,) in outcomes] == [False, True, True]
+
+    several = [compare_distributed(target, golden, tmp_path / "both", workers=1, format="csv") for _ in range(2)]
+    assert len({outcome.table for outcomes in several for outcome in outcomes}) == 4
+    assert len(list((tmp_path / "both").glob("compare_summary_*.json"))) == 2
+
+
+def test_the_counts_have_every_verdict(dumps, tmp_path):
+    target, golden = dumps("rank0")
+    (outcome,) = compare_distributed(target, golden, tmp_path / "out", format="csv")
+    assert outcome.counts == {"pass": 4, "warning": 0, "error": 0, "unjudged": 0}
 
 
 def test_a_suffix_stands_in_the_name(dumps, tmp_path):

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msprobe.compare.judge.columns import judge_columns
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.one_by_one import OneByOne
 from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.match.dumps import match
 from msprobe.compare.run import compare
 from msprobe.store.record import Call, Dump, Record, Statistics
 
@@ -49,19 +51,20 @@ def records(draw, place):
     return Record(name, "input", path, "value", type(value).__name__, value=value)
 
 
-def dump(made):
+def dump(made, framework="mindspore", version=0):
     call = Call("Mint.exp.0.forward", tuple(made))
-    return Dump("there", "there", "statistics", "mix", "mindspore", (call,), {"Mint.exp.0.forward": None})
+    parents = {"Mint.exp.0.forward": None}
+    return Dump("there", "there", "statistics", "mix", framework, (call,), parents, format_version=version)
 
 
 PAIRS = st.integers(1, 6).flatmap(lambda n: st.tuples(*(st.tuples(records(at), records(at)) for at in range(n))))
 
 
 @settings(max_examples=400, deadline=None)
-@given(PAIRS, st.booleans())
-def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same):
+@given(PAIRS, st.booleans(), st.sampled_from([("mindspore", 0), ("mindspore", 1), ("pytorch", 0)]))
+def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by):
     target = dump(t for t, _ in pairs)
-    golden = target if is_same else dump(g for _, g in pairs)
+    golden = target if is_same else dump((g for _, g in pairs), *made_by)
     found = compare(target, golden)
     alone = OneByOne(target, golden, found.mode)
     for row in range(len(found.grades)):
@@ -102,6 +105,21 @@ def test_grades_by_hand(golden, grade):
     assert bool(found.reason(0)) == (grade != "pass")
 
 
+@pytest.mark.parametrize("number", [int, float])
+def test_mean_and_norm_of_integers_are_rounded_by_each_tool_in_its_way(number):
+    """Of 3, 1, 3, 1, 7, 2, 11: sqrt(194) as float64 and as float32, which are apart by 2.3e-8 of it."""
+
+    def one(norm, *made_by):
+        s = Statistics(number(11), number(1), 4.0, norm)
+        return dump([Record("a.input.0", "input", ("0",), "tensor", "T", "Int64", (7,), s)], *made_by)
+
+    target, norm = one(194**0.5, "mindspore", 1), 13.928388595581055
+    assert compare(target, one(norm, "mindspore", 0)).counts == {"pass": 1}
+    assert compare(target, one(norm, "pytorch", 1)).counts == {"pass": 1}
+    assert compare(target, one(norm, "mindspore", 1)).counts == {"error": 1}, "one tool rounds alike"
+    assert compare(target, one(norm * 1.00005, "mindspore", 0)).counts == {"error": 1}
+
+
 def test_uninitialised_memory_is_never_judged():
     def one(name, maximum):
         s = Statistics(maximum, 0.0, 0.0, 0.0)
@@ -115,3 +133,29 @@ def test_uninitialised_memory_is_never_judged():
     assert [j.verdict.grade for j in found.calls[0].judged] == ["pass", "unjudged"]
     assert "uninitialised memory" in found.reason(1)
     assert compare(one("Mint.zeros.0.forward", 1.0), one("Mint.zeros.0.forward", 7.0)).counts["error"] == 1
+
+
+def test_four_times_nothing_says_nothing():
+    """Of a dtype without statistics a dump may tell four times null: nothing was compared, so nothing passes."""
+
+    def one(shape, number):
+        s = Statistics(number, number, number, number)
+        return dump([Record("a.input.0", "input", ("0",), "tensor", "T", "Float8", shape, s)])
+
+    assert compare(one((3,), None), one((3,), None)).counts == {"unjudged": 1}
+    assert compare(one((3,), None), one((3,), 1.0)).counts == {"unjudged": 1}
+    assert compare(one((0,), None), one((0,), None)).counts == {"pass": 1}
+
+
+def test_pairs_of_very_many_looks_are_told_apart():
+    """46,341 looks on each side have more pairs than 31 bits count."""
+
+    def many():
+        s = Statistics(1.0, 1.0, 1.0, 1.0)
+        return dump(
+            Record(f"a.input.{n}", "input", (str(n),), "tensor", "T", "Float32", (n + 1,), s) for n in range(46_500)
+        )
+
+    pairs = match(many(), many())
+    found = judge_columns(pairs, by_digest=False, by_statistics=True, across=False, same_rounding=True)
+    assert found.settled.all()

@@ -209,6 +209,21 @@ def test_another_call_in_its_place_is_said(net):
     assert found[0].reason == "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
 
 
+def test_a_cell_and_the_gradients_of_its_parameters_are_named_once(builder):
+    sides = []
+    for side, cell in (("t", "Cell.fc.Wide"), ("g", "Cell.fc.Deep")):
+        made = builder(side)
+        made.call("Mint.exp.0.forward", [1.0], [2.0])
+        made.gradients(f"{cell}.parameters_grad.0", weight=[5.0])
+        made.call(f"{cell}.backward.0", [3.0], [4.0])
+        sides.append(made.dump())
+    reason = locate(compare(*sides)).first.reason
+    assert reason == (
+        "only the target makes this call, the golden calls Cell.fc.Deep.backward.0 in its place; "
+        "1 call before it could not be judged in full: Cell.fc.Wide.backward.0"
+    )
+
+
 def test_a_call_that_was_not_collected_on_one_side_is_no_different_call(net):
     target, golden = with_extra(net, "t", "Functional.dropout.0.forward"), net("g", backward=False)
     golden.build.construct["Functional.dropout.0.forward"] = None

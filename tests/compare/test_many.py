@@ -265,7 +265,7 @@ def test_an_unfinished_rank_says_what_to_do(run, tmp_path, capsys):
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_the_answer_is_the_same_for_any_number_of_workers(form, run, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
     target, golden = run("t", *folders, wrong={folders[2]: SIN}), run("g", *folders)
     answers = []
@@ -341,8 +341,21 @@ def test_trees_and_saves_have_tables_of_their_own(run, tmp_path):
     ]
 
 
+def test_tensors_that_are_not_there_are_told_and_not_only_counted(run, tmp_path, capfd):
+    folders = ["step0/rank0", "step0/rank1"]
+    target, golden = run("t", *folders, mode="tensor"), run("g", *folders, mode="tensor")
+    for path in (target / "step0/rank1/dump_tensor_data").iterdir():
+        path.unlink()
+    assert main(["compare", "-tp", f"{target}/step0", "-gp", f"{golden}/step0", "-o", str(tmp_path / "out")]) == 1
+    talk = [line for line in capfd.readouterr().err.splitlines() if "WARNING" in line]
+    assert len(talk) == 1, "one line for a dump, however many are missing"
+    assert "6 tensors without a verdict: not readable: " in talk[0]
+    assert str(target / "step0/rank1/dump_tensor_data") in talk[0]
+    assert "copy dump_tensor_data beside its dump.json" in talk[0]
+
+
 def test_a_table_of_the_same_name_is_replaced(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     sides = ["-tp", str(run("t", "step0/rank0") / "step0/rank0"), "-gp", str(run("g", "step0/rank0") / "step0/rank0")]
     path = tmp_path / "out" / "compare_result_20260101000000.csv"
     path.parent.mkdir()
@@ -353,7 +366,7 @@ def test_a_table_of_the_same_name_is_replaced(run, tmp_path, monkeypatch):
 
 
 def test_the_tables_do_not_depend_on_where_the_command_runs(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     run("t", "step0/rank0")
     run("g", "step0/rank0")
     texts = []
@@ -462,7 +475,7 @@ def cluster():
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
     target, golden = run("t", *folders, wrong={folders[2]: SIN}, mode="tensor"), run("g", *folders, mode="tensor")
     (target / folders[1] / "dump.json").write_text("{")
@@ -474,3 +487,20 @@ def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, tmp_path, capsy
         answers.append((said(capsys), files))
     assert answers[0] == answers[1]
     assert len(answers[0][1]) == 4, "three tables and the summary"
+
+
+def test_a_rank_that_received_the_difference_through_an_exchange_is_not_the_first(builder, tmp_path, capsys):
+    """Rank 1 computes exp wrong, at its second call; rank 0 sees it in its first, the all_reduce."""
+    for side, wrong in (("t", 1.0), ("g", 0.0)):
+        for rank in (0, 1):
+            made = builder(side)
+            made.folder = tmp_path / side / "step0" / f"rank{rank}"
+            given = wrong if rank else 0.0
+            if rank:
+                made.call("Mint.sin.0.forward", [1.0], [2.0]).call(EXP, [2.0], [3.0 + given])
+            made.call("Distributed.all_reduce.0.forward", [3.0 + given], [6.0 + wrong])
+            made.write()
+    assert main(["compare", "-tp", str(tmp_path / "t"), "-gp", str(tmp_path / "g"), "-o", str(tmp_path / "o")]) == 1
+    answer = said(capsys)
+    assert answer[-2] == "the first is in step 0, rank 1:"
+    assert answer[-1].startswith(f"first wrong call: {EXP} in the root: computes differently: ")

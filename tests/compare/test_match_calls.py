@@ -91,6 +91,12 @@ class TestName:
             ("hidden.0.debug", "hidden.0.debug", "name"),
         ]
 
+    def test_neighbours_that_both_changed_are_no_other_calls(self):
+        """The first has another argument, and so has the second; of the four no more than two look alike, crosswise."""
+        target = [call("Mint.mul.0.forward", (2, 2), 7), call("Mint.mul.1.forward", (2, 2), 3), *apis("exp")]
+        golden = [call("Mint.mul.0.forward", (2, 2), 3), call("Mint.mul.1.forward", (2, 2), 4), *apis("exp:4,4")]
+        assert short(target, golden) == ["mul 0-0 name", "mul 1-1 name", "exp 0-0 name"]
+
 
 class TestRenumbered:
     def test_an_extra_call_early_and_a_missing_one_late(self):

@@ -1,6 +1,7 @@
 """Tensors measured by several processes, again after an interruption, and from files of every kind."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,28 @@ def test_what_was_measured_before_an_interruption_is_not_measured_again(dumps, t
     assert sorted(f.target for f in (*seen, *again)) == sorted(f.target for f in (*files, *broken))
     assert found == [measure_files.measure_files(f) for f in files]
     assert not list(tmp_path.glob(".compare-*")), "a finished comparison leaves no journal"
+
+
+def test_one_pair_of_files_that_is_held_to_two_standards_is_measured_for_each(
+    dumps, tmp_path, always_worth_it, monkeypatch
+):
+    first = next(f for f in files_of(*dumps) if "exp.0.forward.output" in f.target)
+    files = [first, replace(first, dtype="Float16"), replace(first, describe=True)]
+
+    def interrupted(bundle):
+        if bundle[0] is not first:
+            raise KeyboardInterrupt
+        return measure_bundle(bundle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(measure_files, "measure_bundle", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure_all(files, [128] * 3, Effort(1, "", tmp_path))
+    found = measure_all(files, [128] * 3, Effort(1, "", tmp_path))
+    assert found == [measure_files.measure_files(f) for f in files]
+    assert found[0].measures.excess > found[1].measures.excess
+    assert found[0].statistics is None
+    assert found[2].statistics is not None
 
 
 def test_a_file_that_changed_is_measured_again(dumps, tmp_path, always_worth_it, monkeypatch):

@@ -8,12 +8,14 @@ import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openpyxl import load_workbook
 
 from msprobe.compare.locate.find import Finding, Located, locate
 from msprobe.compare.report import sheet
 from msprobe.compare.report.cells import guard, number, percent
-from msprobe.compare.report.columns import columns
+from msprobe.compare.report.columns import Column, columns
 from msprobe.compare.report.console import lines
 from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.json_file import write_json
@@ -206,6 +208,13 @@ def test_what_a_spreadsheet_would_run_stays_text(text, guarded):
     assert guard(text) == guarded
 
 
+def test_a_call_that_is_called_like_a_number_is_no_number_in_its_rows_names(builder):
+    made = [builder(side).call("-1", [1.0], [2.0]).call("+2e5", [1.0], [2.0]).dump() for side in ("target", "golden")]
+    comparison = compare(*made)
+    names = [row[0] for row in rows(comparison, locate(comparison), False)]
+    assert names == ["'-1.input.0", "'-1.output.0", "'+2e5.input.0", "'+2e5.output.0"]
+
+
 def test_numbers_that_a_sheet_cannot_hold_are_text():
     assert [number(v) for v in (1.5, 3, True, math.nan, math.inf, -math.inf, None)] == [
         1.5,
@@ -273,3 +282,26 @@ def test_sheets_are_zip_files_without_links(compared, tmp_path):
     write_sheet(tmp_path / "o.xlsx", columns(comparison.mode, False), rows(comparison, located, False))
     with zipfile.ZipFile(io.BytesIO((tmp_path / "o.xlsx").read_bytes())) as parts:
         assert not any("externalLink" in name or "hyperlink" in name for name in parts.namelist())
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 5).flatmap(
+        lambda n: st.lists(
+            st.tuples(
+                *[st.one_of(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.floats(), st.integers())]
+                * n
+            ),
+            max_size=6,
+        )
+    )
+)
+def test_a_csv_is_what_the_csv_module_writes(tmp_path_factory, table):
+    width = len(table[0]) if table else 2
+    titles = [f"a,{n}" for n in range(max(width, 2))]
+    table = [(*row, "x") if width == 1 else row for row in table]
+    path = tmp_path_factory.getbasetemp() / "like.csv"
+    write_csv(path, [Column(title, "") for title in titles], iter(table))
+    expected = io.StringIO(newline="")
+    csv.writer(expected).writerows([titles, *table])
+    assert path.read_bytes() == expected.getvalue().encode()

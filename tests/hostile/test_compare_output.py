@@ -96,7 +96,7 @@ def test_a_name_that_no_folder_can_have_is_one_line(tmp_path, dump, capsys):
 @pytest.fixture
 def same_second(monkeypatch):
     """Every result of this test has one name."""
-    monkeypatch.setattr(carrying_out, "stamp", lambda: "20260101000000")
+    monkeypatch.setattr(carrying_out, "stamp", lambda *_: "20260101000000")
 
 
 @pytest.mark.parametrize("form", FORMATS)
