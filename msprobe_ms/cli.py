@@ -52,7 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; gives the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
     prog = "msprobe"
-    if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error does: a name it has no characters for is spelled out
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # as standard error does: a name it has no characters for is spelled out
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         verb, rest = _take_verb(given)

@@ -136,7 +136,7 @@ def write_first_over_ranks(path: Path, answer: Answer) -> None:
 
 
 def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
-    """The outcomes by rank, of each step and of what was compared: calls before what was saved by hand, tree by tree."""
+    """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
     found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
     for outcome in answer.outcomes:
         if outcome.story is None:

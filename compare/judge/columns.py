@@ -73,7 +73,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
         rows = np.flatnonzero(plain)
         standards = looks.standards[looks.golden[rows]]
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
-        excess, which = excesses(ours, theirs, *standards[:, :3].T, same_rounding)
+        excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2], same_rounding)
         grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
         # A statistic that is not finite on one side is an error whatever the standard, and its excess is infinite.
         is_equal = excess == 0 if same_rounding else grades == _PASS

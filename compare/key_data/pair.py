@@ -31,7 +31,7 @@ def find(root: Path) -> SingleTree:
     if not (root / DATA).is_dir():
         raise UsageError(
             f"{root} has no folder data; give the folder that holds it, which is the dump_path of the run that saved "
-            "the key data"
+            "the key data. What `save` left in a save_dir of its own is compared by `msprobe compare`"
         )
     try:
         return single_tree(root / DATA, follow=True)

@@ -18,7 +18,7 @@ from .events import Event, missing_of
 _AGREES, _DIFFERS, _UNKNOWN, _ONE_SIDED = range(4)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen, as `Event`
 class Seen:
     """One event and the pairs in it that do not agree, by their rows in the comparison."""
 

@@ -9,15 +9,15 @@ from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import path_of
 from msprobe.store.columns import PARTS
-from msprobe.store.record import Record
 
 from .agree import Seen
 from .events import Event, parent_of, upwards
 from .source import UNKNOWN, Source, Sources, fingerprint
 
 UNRECORDED = "operations that were not recorded"
+_PARAMETER = "parameter "
 
-Kind = Literal["received", "parameter", "value", "leaf", "code", "unclear"]
+Kind = Literal["received", "parameter", "exchanged", "value", "leaf", "code", "unclear"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Cause:
     |---|---|---|
     | `received` | what produced it differed; `finding` is where that began | |
     | `parameter` | it is a parameter | its name |
+    | `exchanged` | it is another parameter, of those that both sides have | both names, in words |
     | `value` | it is an argument that is no tensor, or stands on one side only | |
     | `leaf` | no recorded call produced it | |
     | `code` | what produced it agrees, or was not recorded | the producer, or what is known of it |
@@ -70,21 +71,21 @@ class Causes:
         if not event.owns(judged.row):
             return self._inherited(event, judged, latest)
         pairs, is_backward = self._comparison.pairs, event.direction == "backward"
-        are_tensors = pairs.are_tensors(judged.row)
-        target = pairs.target_record(judged.row)
-        if target is None or pairs.golden_rows[judged.row] < 0 or not (are_tensors or is_backward):
+        target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
+        if target < 0 or golden < 0 or not (is_backward or pairs.are_tensors(judged.row)):
             return Cause("value")
         if latest < 0 and (swapped := self._swapped(judged, event)):
             return Cause("code", swapped)
         sources = {"target": self._sources["target"].of(target, event.called, event.parents)}
         if latest >= 0 and sources["target"].origin == "unknown":
             return Cause("received", finding=latest)
-        golden = pairs.golden_record(judged.row) if latest < 0 or target.source else None
-        if golden is not None:
+        said = pairs.target.columns.source[target]
+        if latest < 0 or said:
             sources["golden"] = self._golden_source(golden, event)
         if parameter := next((s for s in sources.values() if s.origin == "parameter"), None):
-            return Cause("parameter", parameter.text)
-        is_told = golden is not None and target.source.startswith("call ") and golden.source.startswith("call ")
+            exchanged = self._exchanged(judged, target, golden)
+            return Cause("exchanged", exchanged) if exchanged else Cause("parameter", parameter.text)
+        is_told = said.startswith("call ") and pairs.golden.columns.source[golden].startswith("call ")
         if cause := self._by_producer(sources, latest, is_told):
             return cause
         origins = {s.origin for s in sources.values()}
@@ -97,7 +98,11 @@ class Causes:
         if is_backward:
             return Cause("code")
         # Nothing says where it came from. Masks, ids and positions are given; a float between two cells is computed.
-        computed = self._level == "L0" and family(target.dtype) == "float" and not self.is_first_given(event)
+        computed = (
+            self._level == "L0"
+            and family(pairs.target.columns.looks[pairs.target.columns.look[target]][1]) == "float"
+            and not self.is_first_given(event)
+        )
         return Cause("code", UNRECORDED) if computed else Cause("leaf")
 
     def is_first_given(self, event: Event) -> bool:
@@ -114,8 +119,11 @@ class Causes:
         found: dict[str, int] = {}
         for s in self._seen:
             for judged in s.givens if s.given_rows and s.event.is_matched else ():
-                target, golden = judged.pair.target, judged.pair.golden
-                if target is None or golden is None or not s.event.owns(judged.row):
+                pairs = self._comparison.pairs
+                target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
+                if target < 0 or golden < 0 or not s.event.owns(judged.row):
+                    continue
+                if self._exchanged(judged, target, golden):
                     continue
                 source = self._sources["target"].of(target, s.event.called, s.event.parents)
                 if source.origin != "parameter":
@@ -124,6 +132,20 @@ class Causes:
                     found.setdefault(source.text, s.event.at)
         return [(at, name) for name, at in found.items()]
 
+    def _exchanged(self, judged: Judged, target: int, golden: int) -> str:
+        """Which two parameters of those that both sides have, in words; a renamed one is known to one side only."""
+        pairs = self._comparison.pairs
+        told = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
+        if told[0] == told[1] or not all(text.startswith(_PARAMETER) and text in self._common for text in told):
+            return ""
+        mine, theirs = (text.removeprefix(_PARAMETER) for text in told)
+        return f"{path_of(judged.pair.record)} is the parameter {mine}, golden {theirs}"
+
+    @cached_property
+    def _common(self) -> set[str]:
+        """The sources that both dumps tell."""
+        return set(self._comparison.target.columns.source) & set(self._comparison.golden.columns.source)
+
     def _inherited(self, event: Event, judged: Judged, latest: int) -> Cause:
         """A backward call is given what its forward was given and gave."""
         finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
@@ -131,13 +153,13 @@ class Causes:
             return Cause("received", finding=finding)
         return Cause("unclear", judged.pair.record.name)
 
-    def _golden_source(self, record: Record, event: Event) -> Source:
+    def _golden_source(self, row: int, event: Event) -> Source:
         golden = self._comparison.golden
         call = int(self._comparison.pairs.golden_calls[event.place])
         if call < 0:
             return UNKNOWN
         parents = upwards(parent_of(golden, call), golden.construct)
-        return self._sources["golden"].of(record, golden.columns.names[call], parents)
+        return self._sources["golden"].of(row, golden.columns.names[call], parents)
 
     def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> Cause | None:
         agreeing = ""

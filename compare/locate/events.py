@@ -9,7 +9,7 @@ from msprobe.store.columns import Calls
 from msprobe.store.record import Dump
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)  # not frozen: one is made for every call, and freezing costs more than all else
 class Event:
     """One pair of calls, or a call that stands on one side only.
 

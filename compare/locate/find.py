@@ -160,6 +160,8 @@ class _Walk:
         elif cause.kind == "code":
             kind = words.code_kind(event, self._last_agreeing)
             self._add(event, kind, words.code(event, judged, cause), [judged])
+        elif cause.kind == "exchanged":
+            self._add(event, "argument differs", cause.text, [judged])
         elif cause.kind == "leaf" and self._causes.is_first_given(event):
             self._add(event, "run inputs differ", words.run_inputs(judged), [judged])
         else:

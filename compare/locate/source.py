@@ -34,19 +34,18 @@ class Source:
 
 
 UNKNOWN = Source("unknown")
+_PARAMETERS = PARTS.index("parameters")
 
 
-def told(record: Record) -> Source:
-    """What the dump itself says."""
-    if record.part == "parameters":
-        return Source("parameter", text=record.path[-1] if record.path else record.name)
-    if not record.source:
+def told(source: str) -> Source:
+    """What the dump itself says of a given that is no parameter of its call."""
+    if not source:
         return UNKNOWN
-    if record.source in ("leaf", "code"):
-        return Source(record.source)  # type: ignore[arg-type]  # the two words above
-    if record.source.startswith("parameter "):
-        return Source("parameter", text=record.source.removeprefix("parameter "))
-    if m := _CALL.match(record.source):
+    if source in ("leaf", "code"):
+        return Source(source)  # type: ignore[arg-type]  # the two words above
+    if source.startswith("parameter "):
+        return Source("parameter", text=source.removeprefix("parameter "))
+    if m := _CALL.match(source):
         return Source("call", m["call"], m["part"], tuple(m["path"].split(".")[1:]))
     return UNKNOWN
 
@@ -95,31 +94,37 @@ class Sources:
 
     def _marked(self, part: Part) -> Iterator[tuple[int, tuple[object, ...]]]:
         """The rows of a part with their fingerprints."""
-        columns, wanted = self._columns, PARTS.index(part)
-        looks = [(shape, canonical(dtype)) for _, dtype, shape in columns.looks]
-        for row, code in enumerate(columns.part):
-            if code != wanted or columns.kind[row] != TENSOR:
-                continue
-            if columns.digest[row] or row in columns.odd:
-                mark = fingerprint(columns.record(row, self._call(row)))
-            elif (highest := columns.max[row]) != highest:
-                mark = None
-            else:
-                four = (highest, columns.min[row], columns.mean[row], columns.norm[row])
-                mark = (*looks[columns.look[row]], *four)
-            if mark is not None:
+        wanted = PARTS.index(part)
+        for row, code in enumerate(self._columns.part):
+            if code == wanted and (mark := self._mark(row)) is not None:
                 yield row, mark
+
+    @cached_property
+    def _looks(self) -> list[tuple[object, ...]]:
+        return [(shape, canonical(dtype)) for _, dtype, shape in self._columns.looks]
+
+    def _mark(self, row: int) -> tuple[object, ...] | None:
+        """`fingerprint` of a row, without its record where that is like most."""
+        columns = self._columns
+        if columns.kind[row] != TENSOR:
+            return None
+        if columns.digest[row] or row in columns.odd:
+            return fingerprint(columns.record(row, self._call(row)))
+        if (highest := columns.max[row]) != highest:
+            return None
+        return (*self._looks[columns.look[row]], highest, columns.min[row], columns.mean[row], columns.norm[row])
 
     def _call(self, row: int) -> int:
         return bisect_right(self._columns.starts, row) - 1
 
-    def of(self, record: Record, call: str, parents: tuple[str, ...]) -> Source:
-        """The source of a given of `call`, which stands inside `parents`."""
-        said = told(record)
-        if record.part == "parameters":
-            return Source("parameter", text=".".join(filter(None, (names.parse(call).path, *record.path))))
-        mark = fingerprint(record)
-        if said.origin != "unknown" or mark is None:
+    def of(self, row: int, call: str, parents: tuple[str, ...]) -> Source:
+        """The source of a given of `call`, by its row; the call stands inside `parents`."""
+        columns = self._columns
+        if columns.part[row] == _PARAMETERS:
+            path = columns.paths[columns.path[row]]
+            return Source("parameter", text=".".join(filter(None, (names.parse(call).path, *path))))
+        said = told(columns.source[row])
+        if said.origin != "unknown" or (mark := self._mark(row)) is None:
             return said
         given = self._parameters.get(mark, [])
         for owner, text in given:

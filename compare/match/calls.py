@@ -69,6 +69,10 @@ def match_calls(target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool =
         follow_forward(pairing)
     _pair_gradients(pairing)
     guessed = _fill_fuzzily(pairing) if fuzzy else set()
+    if guessed:
+        before = [*pairing.golden_of]
+        _pair_gradients(pairing)
+        guessed |= {i for i, j in enumerate(pairing.golden_of) if j >= 0 > before[i]}
     return [
         Match(i, j, "fuzzy" if i in guessed else _label(pairing, i, j))
         for i, j in enumerate(pairing.golden_of)
@@ -155,7 +159,15 @@ def _fill_fuzzily(pairing: Pairing) -> set[int]:
         name = side.name(i)
         return name.kind, word(name), name.direction
 
-    return {i for i, _ in (*pairing.fill(stem), *pairing.fill(operation))}
+    def attribute(side: Side, i: int) -> Hashable:
+        name = side.name(i)
+        return (name.path, name.direction) if name.kind == "cell" else (side.calls[i].name, id(side))
+
+    found = [*pairing.fill(stem), *pairing.fill(operation), *pairing.fill(attribute)]
+    for i, j in found:
+        if pairing.target.name(i).kind == "cell":
+            pairing.target.learn(pairing.target.name(i), pairing.golden.name(j))
+    return {i for i, _ in found}
 
 
 def _label(pairing: Pairing, i: int, j: int) -> MatchedBy:

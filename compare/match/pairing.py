@@ -85,9 +85,9 @@ class Pairing:
     def fill_by_name(self) -> None:
         """Pair by name the gaps in which both sides have the same names throughout.
 
-        Not where an alignment by `look` needs fewer changes: there as many calls were put in as were taken out, and the
-        numbers hide it. A call without a partner is one change, a pair that does not look alike another, and two where
-        the cells around it differ too.
+        Not where an alignment by `look` needs no more changes: there as many calls were put in as were taken out, which
+        the numbers hide. A call without a partner is one change, a pair that does not look alike another, and two
+        where the cells around it differ too.
         """
         found: Indices = []
         for left, right in self.gaps():
@@ -98,7 +98,7 @@ class Pairing:
             looks = [self.target.look(i) for i in left], [self.golden.look(j) for j in right]
             places = [self.target.place(i) for i in left], [self.golden.place(j) for j in right]
             changed = sum(a != b for both in (looks, places) for a, b in zip(*both, strict=True))
-            if changed <= 2 * (len(left) - len(align(*looks))):
+            if changed < 2 * (len(left) - len(align(*looks))):
                 found += zip(left, right, strict=True)
         self.join(found)
 

@@ -25,6 +25,7 @@ def excesses(
     """
     worst = np.zeros(len(size))
     which = np.zeros(len(size), np.int8)
+    is_lost = np.zeros(len(size), bool)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         highest, lowest, _, norm = (np.where(np.isfinite(g), np.abs(g), 0.0) for g in golden)
         greatest, size_or_one = np.maximum(highest, lowest), np.maximum(size, 1.0)
@@ -34,8 +35,11 @@ def excesses(
             if at == 3:
                 same |= (size == 1) & (np.abs(t) == np.abs(g))
             share = np.where(allowed[at] > 0, np.abs(t - g) / allowed[at], np.inf)
-            share[~(np.isfinite(t) & np.isfinite(g))] = np.inf
             share[same] = 0.0
-            which[share > worst] = at
+            lost = ~(np.isfinite(t) & np.isfinite(g) | same)
+            share[lost] = np.inf
+            # The first that is not finite is the worst, also behind one of which nothing at all is allowed.
+            which[~is_lost & (lost | (share > worst))] = at
+            is_lost |= lost
             np.maximum(worst, share, out=worst)
     return worst, which

@@ -1,9 +1,10 @@
-"""A large csv file by several processes: each makes the lines of one share of the rows, and they are joined in order."""
+"""A large csv file by several processes: each makes the lines of its share of the rows; they are joined in order."""
 
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from msprobe.base.files import replacing
@@ -40,8 +41,7 @@ def write_csv_shares(
     cuts = [size * n // count for n in range(count + 1)]
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rows-") as scratch:
         shares = [
-            Share(comparison, located, with_stack, start, stop, f"{scratch}/{start}")
-            for start, stop in zip(cuts, cuts[1:], strict=False)
+            Share(comparison, located, with_stack, start, stop, f"{scratch}/{start}") for start, stop in pairwise(cuts)
         ]
         for at, result in run(write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost

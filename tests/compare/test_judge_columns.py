@@ -120,6 +120,17 @@ def test_mean_and_norm_of_integers_are_rounded_by_each_tool_in_its_way(number):
     assert compare(target, one(norm * 1.00005, "mindspore", 0)).counts == {"error": 1}
 
 
+def test_what_is_not_finite_is_the_reason_before_what_differs_by_any_amount():
+    """Of a golden of zeros nothing is allowed, so a mean that differs is beyond it without end, as a NaN is."""
+
+    def one(mean, norm):
+        s = Statistics(0.0, 0.0, mean, norm)
+        return dump([Record("a.input.0", "input", ("0",), "tensor", "T", "Float32", (2, 2), s)])
+
+    found = compare(one(0.0, 0.0), one(1.0, math.nan))
+    assert found.reason(0) == "NaN or infinity differs: the norm is 0.0, golden nan."
+
+
 def test_uninitialised_memory_is_never_judged():
     def one(name, maximum):
         s = Statistics(maximum, 0.0, 0.0, 0.0)

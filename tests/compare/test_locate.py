@@ -209,6 +209,31 @@ def test_another_call_in_its_place_is_said(net):
     assert found[0].reason == "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
 
 
+def test_another_parameter_in_its_place_is_no_parameter_that_differs(builder, tensor):
+    def made(side, *order):
+        weights = {"fc.a": 2.0, "fc.b": 6.0}
+        build = builder(side)
+        for number, name in enumerate(order):
+            given = [tensor(1.0, "leaf"), tensor(weights[name], f"parameter {name}")]
+            build.call(f"Mint.matmul.{number}.forward", given, [weights[name]])
+        return build.dump()
+
+    found = locate(compare(made("t", "fc.b", "fc.a"), made("g", "fc.a", "fc.b"))).findings
+    assert [(f.kind, f.reason) for f in found] == [
+        ("argument differs", "input.1 is the parameter fc.b, golden fc.a"),
+        ("argument differs", "input.1 is the parameter fc.a, golden fc.b"),
+    ]
+
+
+def test_a_renamed_parameter_that_differs_is_a_parameter_that_differs(builder, tensor):
+    sides = [
+        builder(side).call("Mint.exp.0.forward", [tensor(value, f"parameter {name}")], [value]).dump()
+        for side, name, value in (("t", "fc.weight", 2.0), ("g", "dense.weight", 3.0))
+    ]
+    (found,) = locate(compare(*sides)).findings
+    assert (found.kind, found.reason) == ("parameters differ", "1 parameter differs: fc.weight")
+
+
 def test_a_cell_and_the_gradients_of_its_parameters_are_named_once(builder):
     sides = []
     for side, cell in (("t", "Cell.fc.Wide"), ("g", "Cell.fc.Deep")):

@@ -352,6 +352,19 @@ class TestFuzzy:
         assert found(target, golden) == []
         assert found(target, golden, fuzzy=True) == [("Mint.add.7.forward", "Mint.add.0.forward", "fuzzy")]
 
+    def test_a_cell_of_another_class_with_its_gradients(self):
+        """`nn.Dense` here, `nn.Linear` there, at the same attributes."""
+
+        def net(kind):
+            forward = [cell(f"fc{n}.{kind}") for n in (1, 2)]
+            backward = [cell(f"fc{n}.{kind}", direction="backward") for n in (2, 1)]
+            gradients = [call(f"Cell.fc{n}.{kind}.parameters_grad") for n in (1, 2)]
+            return [*forward, *backward, *gradients]
+
+        pairs = found(net("Dense"), net("Linear"), fuzzy=True)
+        assert [golden for _, golden, _ in pairs] == [c.name for c in net("Linear")]
+        assert found(net("Dense"), net("Linear")) == []
+
 
 class TestLarge:
     def test_nothing_in_common(self):

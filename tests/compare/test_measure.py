@@ -187,7 +187,8 @@ def test_a_file_that_is_cut_while_it_is_measured_is_said(saved):
 def test_memory_does_not_grow_with_the_files(tmp_path, way):
     """Two files of 64 MiB take a few MiB."""
     code = (
-        "import sys; from pathlib import Path; import numpy as np; from msprobe.compare.measure import block as measure_block\n"
+        "import sys; from pathlib import Path; import numpy as np\n"
+        "from msprobe.compare.measure import block as measure_block\n"
         "from msprobe.compare.measure.tensors import measure; from msprobe.compare.judge.standard import EXACT\n"
         "from msprobe.store.npy import open_npy\n"
         "if sys.argv[1] == 'numpy': measure_block.kernel = None\n"
