@@ -14,6 +14,7 @@ from msprobe.compare.ranks.diff_analyze import as_objects, write_first
 from msprobe.compare.ranks.search import first_over_ranks
 from msprobe.compare.ranks.story import RankStory
 from msprobe.compare.report.console import BLIND
+from msprobe.compare.report.json_file import as_object
 
 from .outcome import Outcome
 
@@ -103,7 +104,7 @@ def write_summary(path: Path, answer: Answer) -> None:
     text = {
         "is_clean": answer.is_clean,
         "counts": {grade: sum(o.counts.get(grade, 0) for o in answer.outcomes) for grade in GRADES},
-        "first_wrong": [as_object(first.findings[0], first)] if first else [],
+        "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
         "missing": list(answer.missing),
         "jobs": [
             {
@@ -114,7 +115,7 @@ def write_summary(path: Path, answer: Answer) -> None:
                 "mode": o.mode,
                 "is_clean": o.is_clean,
                 "counts": {grade: o.counts.get(grade, 0) for grade in GRADES},
-                "beginnings": [as_object(finding, o) for finding in o.findings],
+                "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
             }
             for o in answer.outcomes
@@ -150,20 +151,6 @@ def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
 
 def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankStory]:
     return {rank: outcome.story for rank, outcome in outcomes.items() if outcome.story is not None}
-
-
-def as_object(finding: Finding, outcome: Outcome) -> dict[str, object]:
-    """One beginning as a program reads it."""
-    return {
-        "name": finding.name,
-        "cell": finding.cell,
-        "kind": finding.kind,
-        "reason": finding.reason,
-        "file": finding.file or None,
-        "line": finding.line,
-        "step": outcome.step,
-        "rank": outcome.rank,
-    }
 
 
 def _write(path: Path, text: object) -> None:

@@ -72,7 +72,9 @@ def plan(
             )
     if sides[0].family != sides[1].family:
         said = ", ".join(f"{each.path} is {each.says}" for each in sides)
-        raise UsageError(f"the sides are of two kinds: {said}; give two of one kind")
+        is_raw = {each.family for each in sides} == {"kernels", "dump"}
+        remedy = "gather the kernel dump first: msprobe gather DIR -o OUT" if is_raw else "give two of one kind"
+        raise UsageError(f"the sides are of two kinds: {said}; {remedy}")
     chosen = {axis: wanted for axis, wanted in (("rank", ranks), ("step", steps)) if wanted is not None}
     for axis, wanted in chosen.items():
         _check_choice(sides, axis, wanted)

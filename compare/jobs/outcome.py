@@ -1,12 +1,12 @@
 """One job: two dumps read, compared and written down; what comes back is small enough to move between machines."""
 
-import gc
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msprobe.base.collector import without_collector
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.compare.judge.judged import Mode
@@ -79,18 +79,6 @@ class Outcome:
         return self.findings[0] if self.findings else None
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """No garbage collection for a while: hundreds of thousands of records, none in a cycle; looking costs time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def compare_job(task: Task) -> Outcome:
     """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
     try:
@@ -101,7 +89,7 @@ def compare_job(task: Task) -> Outcome:
         return Outcome(task.job.label, step=place.step, rank=place.rank, what=place.what, failed=text)
 
 
-@_without_collector()
+@without_collector()
 def compare_alone(task: Task) -> Outcome:
     """Read both dumps, compare them, find where differences begin, and write the table.
 

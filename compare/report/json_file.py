@@ -18,7 +18,7 @@ def write_json(
     path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
 ) -> None:
     """Write one object; each row is an object by heading, written as it comes."""
-    found = [as_object(finding, comparison) for finding in located.findings]
+    found = [as_object(finding, comparison.target.step, comparison.target.rank) for finding in located.findings]
     head = {
         "target": comparison.target.where,
         "golden": comparison.golden.where,
@@ -38,7 +38,7 @@ def write_json(
         file.write(b"\n ]\n}\n")
 
 
-def as_object(finding: Finding, comparison: Comparison) -> dict[str, object]:
+def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str, object]:
     """One beginning as the JSON file and other tools see it."""
     return {
         "name": finding.name,
@@ -47,6 +47,6 @@ def as_object(finding: Finding, comparison: Comparison) -> dict[str, object]:
         "reason": finding.reason,
         "file": finding.file or None,
         "line": finding.line,
-        "step": comparison.target.step,
-        "rank": comparison.target.rank,
+        "step": step,
+        "rank": rank,
     }

@@ -3,7 +3,6 @@
 import io
 import math
 import os
-import stat
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK
 from msprobe.base.statistic import is_bfloat16, widen
+
+from .tensor_file import open_tensor
 
 Array = np.ndarray[Any, Any]
 Dtype = np.dtype[Any]
@@ -117,13 +118,13 @@ class Header:
 
 def examine(path: Path) -> Header:
     """Read an npy's header and check that the file holds what it promises; DumpError otherwise."""
-    with _open(path) as file:
+    with open_tensor(path) as file:
         return _examine(path, file)
 
 
 def load_npy(path: Path) -> Array:
     """Read an npy; DumpError when it is missing, cut short, or holds anything else than numbers."""
-    with _open(path) as file:
+    with open_tensor(path) as file:
         return _read(path, file, _examine(path, file))
 
 
@@ -182,7 +183,7 @@ def open_npy(path: Path) -> Array | NpyFile:
 
     Both have `shape`, `dtype` and `size`. DumpError as of `load_npy`.
     """
-    with _open(path) as file:
+    with open_tensor(path) as file:
         header = _examine(path, file)
         if header.fortran_order or math.prod(header.shape) * header.dtype.itemsize <= _SMALL:
             return _read(path, file, header)
@@ -190,17 +191,6 @@ def open_npy(path: Path) -> Array | NpyFile:
             return NpyFile(path, header, os.dup(file.fileno()))
         except OSError as err:
             raise DumpError(f"{path}: the tensor cannot be opened ({err}); close other files") from err
-
-
-def _open(path: Path) -> BinaryIO:
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
-            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise DumpError(f"{path}: the tensor is missing; copy dump_tensor_data beside its dump.json") from None
-    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
-        raise DumpError(f"{path}: the tensor cannot be opened ({err}); check the path and its permissions") from err
 
 
 def _examine(path: Path, file: BinaryIO) -> Header:

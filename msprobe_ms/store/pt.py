@@ -6,15 +6,14 @@ tensor is taken. What the archive claims of sizes is checked before torch sees i
 """
 
 import os
-import stat
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from msprobe.base.errors import DumpError
 
-from .layout import TENSORS
 from .npy import Array
+from .tensor_file import open_tensor
 
 # Before 2.6 a crafted file ran code in spite of `weights_only` (CVE-2025-32434).
 _SAFE = (2, 6)
@@ -29,7 +28,7 @@ def load_pt(path: Path) -> Array:
     DumpError where it is missing, damaged, holds anything else than one plain tensor, claims more than it holds, or
     where torch is not installed or too old to open a foreign file.
     """
-    with _open(path) as file:
+    with open_tensor(path) as file:
         size = _examine(path, file)
         torch = _torch(path)
         try:
@@ -44,19 +43,8 @@ def load_pt(path: Path) -> Array:
 
 def examine_pt(path: Path) -> None:
     """Check, without torch, that a file is a whole archive of `torch.save`; DumpError otherwise."""
-    with _open(path) as file:
+    with open_tensor(path) as file:
         _examine(path, file)
-
-
-def _open(path: Path) -> BinaryIO:
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
-            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
-        return open(path, "rb")
-    except FileNotFoundError:
-        raise DumpError(f"{path}: the tensor is missing; copy {TENSORS} beside its dump.json") from None
-    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
-        raise DumpError(f"{path}: the tensor cannot be opened ({err}); check the path and its permissions") from err
 
 
 def _examine(path: Path, file: BinaryIO) -> int:

@@ -4,14 +4,12 @@ Formats 0 (no `format_version`) and 1 differ in what MAY be present, so one read
 read without touching a tensor, and one tensor without the others.
 """
 
-import gc
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.base.collector import without_collector
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
 
@@ -48,20 +46,8 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
 
 def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
     """Read a dump.json (or debug.json) and what lies beside it, without a word about its journal."""
-    with _without_collector():
+    with without_collector():
         return _read_file(file, structure, stack)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """No garbage collection for a while: everything made here lives on, and walking it again takes half the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:

@@ -1,0 +1,22 @@
+"""The file of one tensor, opened for reading and for nothing else: no pipe waits for ever, no device never ends."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from msprobe.base.errors import DumpError
+
+from .layout import TENSORS
+
+
+def open_tensor(path: Path) -> BinaryIO:
+    """The open file; DumpError where it is missing, no plain file, or may not be read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
+            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise DumpError(f"{path}: the tensor is missing; copy {TENSORS} beside its dump.json") from None
+    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
+        raise DumpError(f"{path}: the tensor cannot be opened ({err}); check the path and its permissions") from err
