@@ -81,7 +81,7 @@ LYING = {
     "a product beyond 64 bits": header(f"({2**32}, {2**32}, 3)") + bytes(24),
     "nothing times too much": header(f"(0, {2**62}, {2**62})"),
     "nothing times a number of many digits": header("(0, 1" + "0" * 4000 + ")"),
-    "40 dimensions": header("(" + "1, " * 40 + ")") + bytes(4),
+    "70 dimensions": header("(" + "1, " * 70 + ")") + bytes(4),  # numpy 1 takes 32, numpy 2 takes 64
     "1000 dimensions": header("(" + "1, " * 1000 + ")") + bytes(4),
     "true for one": header("(True, 6)") + bytes(24),
     "fractions": header("(2.0, 3.0)") + bytes(24),
