@@ -11,7 +11,7 @@ from msprobe.store.record import Call, Dump
 
 from .sides import Source
 
-_WORTH_WORKERS = 24 << 20
+_WORTH_WORKERS = 6 << 20
 """Bytes of a dump.json that are read before another process would have started."""
 
 

@@ -65,7 +65,9 @@ def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) ->
     is_much = sum(sizes) >= _WORTH_WORKERS
     with _journal(files, effort.folder if is_much else None) as journal:
         known = journal.known() if journal else {}
-        found = [_outcome(known[_key(one)]) if _key(one) in known else None for one in files]
+        found: list[Outcome | None] = [None] * len(files)
+        if known:
+            found = [_outcome(known[key]) if (key := _key(one)) in known else None for one in files]
         left = [at for at, outcome in enumerate(found) if outcome is None]
         bundles = [[left[n] for n in bundle] for bundle in _bundles([sizes[at] for at in left])]
         done = run(

@@ -17,7 +17,7 @@ from .columns import Column
 from .csv_file import heading, write_lines
 from .rows import rows
 
-WORTH_SHARES = 100_000
+WORTH_SHARES = 30_000
 """Rows that one process writes before others would have started."""
 
 
