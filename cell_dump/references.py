@@ -24,7 +24,7 @@ from msprobe.base.patches import Patch, Replaced, Together
 
 _LAYERS = ("mindspore.nn.", "mindspore.mint.nn.layer.")
 _ALIASES = ("mindspore.ops.functional", "mindspore.mint.nn")
-_OTHERS = sys.stdlib_module_names | {"mindspore", "msprobe", "numpy", "scipy"}
+_OTHERS = sys.stdlib_module_names | {"mindspore", "msprobe", "numpy", "scipy", "torch"}
 
 _LARGEST = 10_000
 """A list or dict with more members is data, and not looked into."""
@@ -243,11 +243,15 @@ class _Reference:
 
 
 def _members(value: Any) -> Iterator[tuple[Any, Any]]:
-    """A variable's value, and the members of a list or dict, read past what a subclass makes of reading."""
-    if isinstance(value, dict):
+    """A variable's value, and the members of a list or dict, read past what a subclass makes of reading.
+
+    The type is asked, not the value: `isinstance` would read `__class__`, which with some libraries' objects warns.
+    """
+    kind = type(value)
+    if issubclass(kind, dict):
         if dict.__len__(value) < _LARGEST:
             yield from list(dict.items(value))
-    elif isinstance(value, list):
+    elif issubclass(kind, list):
         if list.__len__(value) < _LARGEST:
             yield from list(enumerate(list.__iter__(value)))
     else:

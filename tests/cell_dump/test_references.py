@@ -160,6 +160,17 @@ def test_a_reference_made_between_two_collections_is_seen_by_the_next(collecting
     assert collected(debugger, dumped, lambda: softmax(X)) == ["Functional.softmax.0.forward"]  # noqa: F821  # set above
 
 
+def test_an_object_that_does_not_like_to_be_asked_for_its_class_is_left_in_peace(collecting, dumped, monkeypatch):
+    class Deprecated:
+        def __getattribute__(self, name):
+            raise FutureWarning(f"{name} is deprecated")
+
+    module = ModuleType("somebodys")
+    module.held = Deprecated()
+    monkeypatch.setitem(sys.modules, "somebodys", module)
+    assert collected(collecting(level="L1"), dumped, lambda: relu(X)) == ["Functional.relu.0.forward"]
+
+
 def test_references_keep_no_model_alive(collecting):
     net, debugger = Net(), collecting(level="L1")
     debugger.start(net)
