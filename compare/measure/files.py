@@ -143,13 +143,7 @@ def _open(name: str, as_dumped: bool) -> Any:
     from msprobe.store.npy import open_npy
 
     path = Path(name)
-    if path.suffix == ".pt":
-        return load_file(path)
-    if as_dumped:
-        from msprobe.store.kernel_npy import load
-
-        return load(path).array
-    return open_npy(path)
+    return load_file(path, as_dumped=as_dumped) if as_dumped or path.suffix == ".pt" else open_npy(path)
 
 
 def _bundles(sizes: Sequence[int]) -> list[list[int]]:

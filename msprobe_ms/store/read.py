@@ -116,21 +116,23 @@ def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = T
 
 def load_tensor(dump: Dump, record: Record) -> "np.ndarray[Any, Any]":
     """The tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or elsewhere."""
-    path = tensor_path(dump, record)
-    if not dump.tensors and path.suffix != ".pt":
-        from .kernel_npy import load
-
-        return load(path).array
-    return load_file(path)
+    return load_file(tensor_path(dump, record), as_dumped=not dump.tensors)
 
 
-def load_file(path: Path) -> "np.ndarray[Any, Any]":
-    """The tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken."""
+def load_file(path: Path, *, as_dumped: bool = False) -> "np.ndarray[Any, Any]":
+    """The tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken.
+
+    `as_dumped`: the framework wrote the npy, and its header is not always numpy's.
+    """
     # Here: statistics are read without numpy, whose import takes 0.2 s.
     if path.suffix == ".pt":
         from .pt import load_pt
 
         return load_pt(path)
+    if as_dumped:
+        from .kernel_npy import load
+
+        return load(path).array
     from .npy import load_npy
 
     return load_npy(path)

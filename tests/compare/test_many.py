@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from openpyxl import load_workbook
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
@@ -45,6 +46,13 @@ def pairs(made):
 
 def said(capsys):
     return capsys.readouterr().out.splitlines()
+
+
+def content(path):
+    """The bytes of a file; of a sheet, whose zip tells the time, the value and colour of every cell."""
+    if path.suffix != ".xlsx":
+        return path.read_bytes()
+    return [[(c.value, c.fill.start_color.rgb) for c in row] for sheet in load_workbook(path) for row in sheet]
 
 
 # The plan.
@@ -263,7 +271,7 @@ def test_an_unfinished_rank_says_what_to_do(run, tmp_path, capsys):
     assert f"msprobe doctor {target / 'step0/rank1'}" in said(capsys)[1]
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
 def test_the_answer_is_the_same_for_any_number_of_workers(form, run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
@@ -273,7 +281,7 @@ def test_the_answer_is_the_same_for_any_number_of_workers(form, run, tmp_path, c
         out = tmp_path / f"out{workers}"
         words = ["-tp", str(target), "-gp", str(golden), "-o", str(out), "--format", form, "--workers", str(workers)]
         assert main(["compare", *words]) == 1
-        files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
+        files = {str(path.relative_to(out)): content(path) for path in out.rglob("*.*")}
         answers.append((said(capsys), files))
     assert answers[0] == answers[1] == answers[2]
     assert sorted(answers[0][1]) == [
@@ -473,7 +481,7 @@ def cluster():
         yield made.scheduler_address
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
 def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
     folders = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
@@ -483,7 +491,7 @@ def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, tmp_path, capsy
     for out, where in ((tmp_path / "here", "--workers=1"), (tmp_path / "there", f"--scheduler={cluster}")):
         words = ["-tp", str(target), "-gp", str(golden), "-o", str(out), "--format", form, where]
         assert main(["compare", *words]) == 1
-        files = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*")}
+        files = {str(path.relative_to(out)): content(path) for path in out.rglob("*.*")}
         answers.append((said(capsys), files))
     assert answers[0] == answers[1]
     assert len(answers[0][1]) == 4, "three tables and the summary"
