@@ -362,7 +362,8 @@ times = 0
 def handle(*_):
     global times
     times += 1
-    signal.setitimer(signal.ITIMER_REAL, 0.001)  # the next one may come while this one still works
+    if times < 100:  # on a slow machine one may take longer than the pause: the collecting must come to its end
+        signal.setitimer(signal.ITIMER_REAL, 0.001)  # the next one may come while this one still works
     writer.assemble()
 
 signal.signal(signal.SIGALRM, handle)
