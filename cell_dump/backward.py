@@ -6,9 +6,8 @@ import numpy as np
 
 from msprobe.base.statistic import widen
 
-from .host import array_of
+from .describer import Describer
 from .nested import Skeleton, fill
-from .tensor import Describer
 
 Memo = dict[int, str]
 """Records already made of the gradients of one node, by index: several calls may share a node."""
@@ -149,7 +148,7 @@ class Backward:
             part.record = self._record(gradient, f"output.{place}", index, memo)
         else:
             part.dtype = self._describer.dtype(gradient)
-            part.add(array_of(gradient))
+            part.add(self._describer.elements(gradient))
 
     def _is_late(self, part: str) -> bool:
         if self.done:
@@ -200,7 +199,8 @@ class Backward:
             return "null"  # nobody wants this gradient: what came is what some node computed besides
         record = part.record or "null"
         if part.total is not None:
-            record = self._describer.array(part.total, self.name, f"output.{place}", "mindspore.Tensor", part.dtype)
+            kind = self._describer.kind
+            record = self._describer.array(part.total, self.name, f"output.{place}", kind, part.dtype)
         return _accumulated(record) if part.shared else record
 
 

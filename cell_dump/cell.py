@@ -1,4 +1,4 @@
-"""Cells: which ones a model has, how they are named, and how their calls are seen.
+"""Cells, or modules: which ones a model has, how they are named, and how their calls are seen.
 
 `__call__` of the cells' classes is replaced while a collection is open. Unlike the framework's cell hooks this sees
 cells with their own `bprop`, results of every shape and calls that raise, adds no node to the graph, and leaves
@@ -13,11 +13,10 @@ from functools import partial, wraps
 from typing import Any
 from weakref import finalize, ref
 
-from mindspore import nn
-
-from msprobe.base.model import named_cells, own_parameters, roots_of
+from msprobe.base.model import named_cells, roots_of
 from msprobe.base.patches import Patches
 
+from .framework import Framework
 from .session import Session
 
 
@@ -37,8 +36,8 @@ class Named:
 class CellCalls:
     """Sees the calls of the given models' cells while its patches are installed."""
 
-    def __init__(self, current: Callable[[], Session | None]) -> None:
-        self._current = current
+    def __init__(self, framework: Framework, current: Callable[[], Session | None]) -> None:
+        self._framework, self._current = framework, current
         self._stems: dict[int, Named] = {}
         self._owners: set[type] = set()
         self._hooked: set[int] = set()
@@ -52,12 +51,12 @@ class CellCalls:
 
     def add(self, model: Any, patches: Patches, *, roots_only: bool = False) -> None:
         """Take a model in, or with `roots_only` its roots alone; what is known already stays as it is."""
-        for prefix, root in roots_of(model):
+        for prefix, root in roots_of(model, self._framework.kind):
             if id(root) not in self._stems:
                 self._take(root, "", self._models, patches)
                 self._models += 1
             known = self._stems[id(root)]
-            for stem, cell in [] if roots_only else named_cells(prefix, root):
+            for stem, cell in [] if roots_only else named_cells(prefix, root, self._framework.kind):
                 if id(cell) not in self._stems:
                     self._take(cell, stem, known.model, patches)
 
@@ -65,7 +64,7 @@ class CellCalls:
         """The cells that are collected, roots and optimizers apart."""
         for named in list(self._stems.values()):
             cell = named.cell()
-            if named.stem and not isinstance(cell, nn.Optimizer):
+            if named.stem and not self._framework.is_optimizer(cell):
                 yield cell
 
     def number_of(self, root: Any) -> int:
@@ -88,9 +87,9 @@ class CellCalls:
                 continue
             self._hooked.add(key)
             cell = named.cell()
-            if not named.stem or isinstance(cell, nn.Optimizer):
+            if not named.stem or self._framework.is_optimizer(cell):
                 continue  # it holds the parameters of others
-            for name, parameter in own_parameters(cell):
+            for name, parameter in self._framework.own_parameters(cell):
                 if parameter.requires_grad:
                     tell = session.hook(session.parameter_gradient, named.stem, name)
                     self._handles.append((parameter, tell, parameter.register_hook(tell)))

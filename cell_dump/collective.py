@@ -8,32 +8,14 @@ which costs what the asynchrony was for, and may be for ever.
 
 from collections.abc import Callable
 from functools import partial, wraps
-from types import FunctionType
 from typing import Any, NamedTuple
-from zlib import crc32
-
-from mindspore import Tensor
-from mindspore.communication import comm_func
-from mindspore.mint import distributed
 
 from msprobe.base.patches import Patches
 from msprobe.store.write import Writer
 
 from .forward import Forward
+from .framework import Framework
 from .nested import Bare, leaves
-
-try:
-    from mindspore.ops.function import comm_func as functional
-except ImportError:  # before 2.7.1
-    functional = comm_func
-
-HANDLES = tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle)))
-"""What asynchronous calls give."""
-
-_MESSAGES = tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp)))
-_PEERS = (distributed.isend, distributed.irecv, functional.isend, functional.irecv)
-
-_MESSAGE = "mindspore.mint.distributed.P2POp"
 
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
 
@@ -42,7 +24,7 @@ class Message(NamedTuple):
     """What a `P2POp` says, as a value that can be described; its group by the CRC-32 of the group's name."""
 
     class_type: Bare
-    tensor: Tensor
+    tensor: Any
     op: Bare
     peer: Bare
     tag: Bare
@@ -63,7 +45,14 @@ class Exchanges:
     `run` runs an API and records it; `end` records what it gave.
     """
 
-    def __init__(self, run: Callable[..., Any], end: Callable[[Forward | None, Any], None], writer: Writer) -> None:
+    def __init__(
+        self,
+        framework: Framework,
+        run: Callable[..., Any],
+        end: Callable[[Forward | None, Any], None],
+        writer: Writer,
+    ) -> None:
+        self._framework = framework
         self._run, self._end, self._writer = run, end, writer
         self._pending: list[Pending] = []  # oldest first
 
@@ -74,13 +63,13 @@ class Exchanges:
             return function(*args, **kwargs)
 
         def end(call: Forward | None, result: Any) -> None:
-            results, waits_for = exchanged(shown, named, result), handles(result)
+            results, waits_for = exchanged(shown, named, result), self._framework.handles(result)
             if call is not None and waits_for and leaves(results):
                 self._pending.append(Pending(call, results, waits_for))
             else:
                 self._end(call, results)
 
-        shown, named = messages(args), messages(kwargs)
+        shown, named = self._framework.messages(args), self._framework.messages(kwargs)
         return self._run(stem, run, shown, named, end)
 
     def waited(self, handle: Any) -> None:
@@ -112,31 +101,10 @@ def exchanged(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any
     return result if leaves(result) else (*args, *kwargs.values())
 
 
-def handles(result: Any) -> list[Any]:
-    """The handles among what a call gave."""
-    if isinstance(result, HANDLES):
-        return [result]
-    return [handle for each in result for handle in handles(each)] if isinstance(result, (list, tuple)) else []
-
-
-def messages(value: Any) -> Any:
-    """`value` with each `P2POp`, which is no container, replaced by what it says."""
-    if isinstance(value, _MESSAGES):
-        op = value.op.__name__ if isinstance(value.op, FunctionType) else value.op
-        group = None if value.group is None else f"{crc32(str(value.group).encode()):08x}"
-        return Message(Bare(_MESSAGE), value.tensor, Bare(op), Bare(value.peer), Bare(value.tag), Bare(group))
-    if type(value) in (list, tuple):
-        return type(value)([messages(each) for each in value])
-    return {k: messages(v) for k, v in value.items()} if type(value) is dict else value
-
-
-def plan(current: Callable[[], Any], patches: Patches) -> None:
-    """Plan to tell the session of every `wait`, and to let `P2POp` see the framework's `isend`: it takes no other."""
-    for handle in HANDLES:
+def plan(current: Callable[[], Any], patches: Patches, kinds: tuple[type, ...]) -> None:
+    """Plan to tell the session of every `wait` for a handle of these kinds."""
+    for handle in kinds:
         patches.add(handle, "wait", partial(_told, current))
-    for message in _MESSAGES:
-        patches.add(message, "__new__", _made_of_plain)
-        patches.add(message, "__init__", _of_plain)
 
 
 def _told(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,16 +117,3 @@ def _told(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[
         return result
 
     return wait
-
-
-def _made_of_plain(original: Any) -> Any:
-    return staticmethod(_of_plain(original.__func__))
-
-
-def _of_plain(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def made(self: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-        plain = getattr(op, "__wrapped__", None)
-        return original(self, plain if plain in _PEERS else op, *args, **kwargs)
-
-    return made

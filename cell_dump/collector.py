@@ -1,39 +1,38 @@
-"""The collector of PyNative runs: patches while it is open, one session a step.
+"""The collector of the calls that Python makes: patches while it is open, one session a step.
 
 `open` and `shut` may alternate within a step; the records go on in the same dump. `end_step` ends the step's dump.
 """
 
 from typing import Any
 
-from mindspore import nn
-
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 from msprobe.base.model import check_model, roots_of
-from msprobe.base.patches import Patches
+from msprobe.base.patches import Patches, Replaced
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import scope_of, wishes_of
 from msprobe.store.home import Home
 
-from . import dispatch, jit, recompute
 from .cell import CellCalls
+from .framework import Framework, Names
 from .session import Session
-from .sources import Sources
 from .tokens import Tokens
 
 
 class Collector:
     """Collects the calls of cells (L0), of APIs (L1), or of both (mix)."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, framework: Framework) -> None:
+        self._settings, self._framework = settings, framework
         self._wishes = wishes_of(settings)
         self._session: Session | None = None
         self._scope = scope_of(settings)
         self._patches = Patches()
         self._guards = Patches()
-        self._cells = CellCalls(self._current)
-        self._sources = Sources(self._current, self._patches)
+        self._cells = CellCalls(framework, self._current)
+        self._sources = framework.sources(self._current, self._patches)
+        self._finest: Replaced | None = None
+        self._names: Names = {}
         self._planned = False
 
     @property
@@ -55,7 +54,7 @@ class Collector:
         """Refuse what cannot be collected at this level."""
         level = self._settings.level
         if model is not None:
-            check_model(model, nn.Cell)
+            check_model(model, self._framework.module, self._framework.kind)
         elif level in ("L0", "mix") and not self._cells.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
         elif token_range is not None:
@@ -64,25 +63,27 @@ class Collector:
             )
         if token_range is not None:
             check_tokens(token_range)
-        if self._settings.dispatch:
-            dispatch.check()
+        if self._settings.dispatch and self._finest is None:
+            self._finest = self._framework.finest(self._current, self._settings)
 
     def open(self, model: Any, home: Home, token_range: Any = None) -> None:
         """Start recording; `home` is used when this begins a step."""
         if not self._planned:
             self._planned = True
-            jit.plan(self._guards, self._patches, self._cells.unhooked)
-            recompute.plan(self._current, self._guards)
-            if self._settings.dispatch:
-                self._guards.join(dispatch.Dispatch(self._current))
+            self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
+            if self._finest is not None:
+                self._guards.join(self._finest)
         level = self._settings.level
         if level in ("L1", "mix"):
-            roots = [] if model is None else [root for _, root in roots_of(model)]
+            roots = [] if model is None else [root for _, root in roots_of(model, self._framework.kind)]
             self._sources.plan(roots, self._settings.names_from, home.folder.name)
         if model is not None:
+            self._name_parameters(model)
             self._cells.add(model, self._patches, roots_only=level == "L1")
         if self._session is None:
-            self._session = Session(self._settings, self._wishes, home.open(), self._scope)
+            self._session = Session(
+                self._framework, self._settings, self._wishes, home.open(), self._scope, self._names
+            )
         if self._wishes.data_mode.parameters_grad:
             self._cells.hook_parameters(self._session)
         if self._session.cell_hooks is not None and level != "L1":
@@ -91,11 +92,22 @@ class Collector:
         self._guards.install()
         self._session.resume(None if token_range is None else self._tokens(model, token_range))
 
+    def _name_parameters(self, model: Any) -> None:
+        """Of parameters that do not know their names; of several models the last one that has it names it."""
+        self._names.clear()
+        for _, root in roots_of(model, self._framework.kind):
+            self._names.update((id(parameter), name) for name, parameter in self._framework.names_of(root))
+
     def _tokens(self, model: Any, token_range: Any) -> Tokens:
-        roots = roots_of(model)
+        roots = roots_of(model, self._framework.kind)
         if len(roots) > 1:
             once("tokens", f"start(): tokens are counted by the runs of the first of {len(roots)} models")
         return Tokens(self._cells.number_of(roots[0][1]), *token_range)
+
+    def give_way(self) -> None:
+        """Another debugger has begun to collect: what passes none of our calls is its."""
+        if self._session is not None and not self._session.open:
+            self._session.gave_way = True
 
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""

@@ -13,7 +13,7 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.patches import Patch, Patches
 
-from .api import Current, Stems, recorded
+from .recorded import Current, Stems, recorded
 from .references import References
 
 

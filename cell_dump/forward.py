@@ -5,10 +5,9 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
 from msprobe.base.data_mode import DataMode
-from msprobe.base.model import own_parameters
 
 from .backward import Backward
-from .tensor import Describer, Sources
+from .describer import Describer, Sources
 
 
 class Forward:
@@ -47,12 +46,10 @@ class Forward:
             listed = [describe(v, name, f"input.{i}", 1, sources) for i, v in enumerate(args)]
             named = [f"{quote(k)}:{describe(v, name, f'kwargs.{k}', 1, sources)}" for k, v in kwargs.items()]
             self.parts.append(f'"input_args":[{",".join(listed)}],"input_kwargs":{{{",".join(named)}}}')
-        if self.cell is not None and self.cell._params:
-            if not self.cell._init_flag:
-                self.cell._init_check()  # as the framework does next: parameters may be initialised at the first call
+        if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
             own = [
                 f"{quote(key)}:{self.describer.tensor(parameter, name, f'parameters.{key}')}"
-                for key, parameter in own_parameters(self.cell)
+                for key, parameter in parameters
             ]
             self.parts.append(f'"parameters":{{{",".join(own)}}}')
 

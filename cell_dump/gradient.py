@@ -11,53 +11,64 @@ innermost first, so that calls begin and end like brackets.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from mindspore import Parameter, Tensor, _c_expression
-
-from msprobe.executors import executor
-
 from .backward import Backward, Memo
+from .describer import Sources
 from .nested import Leaf
-from .tensor import Sources
 
-HAS_NODES = hasattr(Tensor, "_grad_node")
-"""MindSpore 2.7.1 and later; before that `tensor_gradient.py` serves."""
-
-Identity = int | str
-"""What tells a node from every other that lives: see `_identity`."""
+Identity = Hashable
+"""What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""
 
 Key = tuple[Identity, int]
 """Which result of which node a tensor is: (identity of the node, index of the output)."""
 
 
-def _identity(node: Any) -> Identity:
-    """Nodes are wrapped anew at each look. MindSpore 2.9 and later tell an identity; before that an operation is known
-    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be told
-    apart).
+@dataclass(frozen=True)
+class Graph:
+    """How a framework's autograd graph is read. Nodes have in common `next_functions`, `_sequence_nr()`,
+    `register_prehook`, `register_hook`.
+
+    The functions are asked for every tensor of every call, so they are to be fast: of C, where that can be.
     """
-    return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
 
-
-if HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id"):
-
-    def _identity(node: Any) -> Identity:  # the better way, where there is one
-        return node._unique_id()  # type: ignore[no-any-return]  # as above
+    tensor: type
+    """The framework's plain tensors; what is of another type may have a name."""
+    name_of: Callable[[Any], str]
+    """The name of a parameter; empty for another tensor."""
+    node_of: Callable[[Any], Any]
+    """The node that made a tensor, or that its gradient ends in; None for a tensor without a gradient."""
+    index_of: Callable[[Any], int]
+    """Which of its node's results a tensor is."""
+    identity: Callable[[Any], Identity]
+    is_leaf: Callable[[Any], bool]
+    """Whether gradients end in this node."""
+    probe: Callable[[list[Leaf]], int]
+    """The last sequence number given so far; -1 where no tensor has a gradient."""
+    when_backward_ends: Callable[[Callable[[], None]], Any]
+    """From inside a backward: be told once when it has run as a whole."""
 
 
 class Watch:
     """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
 
-    __slots__ = ("after", "before", "is_leaf", "node", "producers", "sequence")
+    __slots__ = ("after", "before", "is_leaf", "key", "node", "producers", "sequence")
 
-    def __init__(self, node: Any) -> None:
-        self.node: Any = node  # let go as soon as it is not needed: the node's hooks hold this watch
+    def __init__(self, key: Identity, node: Any, is_leaf: bool) -> None:
+        # Both are let go as soon as they are not needed: the node's hooks hold this watch.
+        self.key: Identity = key
+        self.node: Any = node
         self.sequence: int = node._sequence_nr()
-        self.is_leaf: bool = node.is_leaf()
+        self.is_leaf = is_leaf
         self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
+
+    def let_go(self) -> None:
+        """Hold the node no longer."""
+        self.key = self.node = None
 
 
 class NodeGradients:
@@ -67,11 +78,12 @@ class NodeGradients:
     exception, no record of our own reading. `flush` is told when a whole backward has run.
     """
 
-    def __init__(self, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
+    def __init__(self, graph: Graph, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
+        self._graph = graph
         self._hook = hook
         self._flush = flush
         self._watches: dict[Identity, Watch] = {}
-        self._running = False
+        self.running = False
         self._final = hook(self._ended)  # kept: the framework may drop its last reference without holding the GIL
         self._begun: list[Backward] = []
 
@@ -79,103 +91,98 @@ class NodeGradients:
         """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
         their nodes, and who produced each.
         """
+        graph = self._graph
+        node_of, identity_of, index_of, plain = graph.node_of, graph.identity, graph.index_of, graph.tensor
         wanted: dict[Key, list[str]] = {}
         floor = -1
         sources: Sources = {}
         for place, tensor in tensors:
-            node = tensor._grad_node
+            node = node_of(tensor)
             if node is not None:
-                identity, index = _identity(node), tensor._output_index
+                identity, index = identity_of(node), index_of(tensor)
                 wanted.setdefault((identity, index), []).append(place)
                 watch = self._watches.get(identity)
                 if watch is not None:
                     sources[id(tensor)] = watch.producers.get(index, "code")
                     is_leaf, sequence = watch.is_leaf, watch.sequence
                 else:
-                    is_leaf = node.is_leaf()
+                    is_leaf = graph.is_leaf(node)
                     sources[id(tensor)] = "leaf" if is_leaf else "code"
                     sequence = -1 if is_leaf else node._sequence_nr()
                 if not is_leaf and sequence > floor:
                     floor = sequence
-            if type(tensor) is not Tensor and isinstance(tensor, Parameter):
-                sources[id(tensor)] = f"parameter {tensor.name}"
+            if type(tensor) is not plain and (name := graph.name_of(tensor)):
+                sources[id(tensor)] = f"parameter {name}"
         return wanted, floor, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number given so far; -1 where no argument has a gradient.
-
-        A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss,
-        changes nothing there.
-        """
-        for _, tensor in tensors:
-            if tensor._grad_node is not None:
-                view = tensor.unsqueeze(0)._grad_node
-                return int(view._sequence_nr()) if view is not None else -1
-        return -1
+        """The last sequence number given so far; -1 where no argument has a gradient."""
+        return self._graph.probe(tensors)
 
     def place(
         self,
         backward: Backward,
         call: str,
         wanted: dict[Key, list[str]],
-        outputs: Iterable[tuple[str, Tensor]],
+        outputs: Iterable[Leaf],
         floor: int,
     ) -> None:
         """Hook the nodes of a finished forward call `call`, whose arguments were `wanted`."""
+        graph = self._graph
         results: list[tuple[str, Key, Any]] = []
         for place, tensor in outputs:
-            node = tensor._grad_node
+            node = graph.node_of(tensor)
             if node is not None:
-                results.append((place, (_identity(node), tensor._output_index), node))
+                results.append((place, (graph.identity(node), graph.index_of(tensor)), node))
         roots = [(key[0], node) for _, key, node in results if key not in wanted]
-        edges, inside, backward.lowest = _walk(roots, wanted, floor)
+        edges, inside, backward.lowest = _walk(graph, roots, wanted, floor)
         returned = Counter(key for _, key, _ in results)
         for place, key, node in results:
             watch = self._watch(key[0], node)
             passing = wanted.get(key, [])
             if passing:
-                backward.lowest = -1 if node.is_leaf() else min(backward.lowest, watch.sequence)
+                backward.lowest = -1 if watch.is_leaf else min(backward.lowest, watch.sequence)
             else:
                 watch.producers.setdefault(key[1], f"call {call}.output.{place}")
             if not watch.before:
-                node.register_prehook(self._hook(self._incoming, key[0], watch))
+                node.register_prehook(self._hook(self._incoming, watch))
             shared = bool(passing) or key in inside or returned[key] > 1
             watch.before.append((backward, place, key[1], passing, shared))
             backward.expect(passing)
         for identity, node, slot, places, shared, to_leaf in edges:
             watch = self._watch(identity, node)
             if not watch.after:
-                node.register_hook(self._hook(self._contributed, identity, watch))
+                node.register_hook(self._hook(self._contributed, watch))
             watch.after.append((backward, slot, places, shared))
             backward.expect(places, to_leaf)
 
     def forget(self) -> None:
         """Let go of every node; hooks that still fire find nobody to tell."""
         for watch in self._watches.values():
-            watch.node = None
+            watch.let_go()
             watch.before.clear()
             watch.after.clear()
         self._watches.clear()
         self._begun.clear()
-        self._running = False
+        self.running = False
 
     def rest(self) -> None:
         """No backward runs any more, also none that an exception ended."""
-        self._running = False
+        self.running = False
 
     def _watch(self, key: Identity, node: Any) -> Watch:
         watch = self._watches.get(key)
         if watch is None:
-            watch = self._watches[key] = Watch(node)
+            watch = self._watches[key] = Watch(key, node, self._graph.is_leaf(node))
         return watch
 
-    def _incoming(self, key: Identity, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
-        if not self._running:
-            self._running = True
-            executor.queue_backward_final_callback(self._final)
+    def _incoming(self, watch: Watch, grad_outputs: tuple[Any, ...]) -> None:
+        if not self.running:
+            self.running = True
+            self._graph.when_backward_ends(self._final)
         self._finish_above(watch.sequence)
         if not watch.after:
-            self._let_go(key, watch)
+            self._let_go(watch)
         memo: Memo = {}
         for backward, place, index, passing, shared in reversed(watch.before):
             gradient = grad_outputs[index]
@@ -186,10 +193,10 @@ class NodeGradients:
                 backward.contribute(through, gradient, index, memo, shared=True)
             backward.arrived()
 
-    def _let_go(self, key: Identity, watch: Watch) -> None:
-        watch.node = None
-        if self._watches.get(key) is watch:
-            del self._watches[key]
+    def _let_go(self, watch: Watch) -> None:
+        if self._watches.get(watch.key) is watch:
+            del self._watches[watch.key]
+        watch.let_go()
 
     def _finish_above(self, sequence: int) -> None:
         """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.
@@ -202,8 +209,8 @@ class NodeGradients:
                 backward.finish_all()
         self._begun = [b for b in waiting if not b.done]
 
-    def _contributed(self, key: Identity, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
-        self._let_go(key, watch)
+    def _contributed(self, watch: Watch, grad_inputs: tuple[Any, ...], _: Any) -> None:
+        self._let_go(watch)
         memo: Memo = {}
         for backward, slot, places, shared in watch.after:
             for place in places:
@@ -211,7 +218,7 @@ class NodeGradients:
             backward.arrived()
 
     def _ended(self) -> None:
-        self._running = False
+        self.running = False
         self._flush()
 
 
@@ -220,13 +227,14 @@ Edge = tuple[Identity, Any, int, list[str], bool, bool]
 
 
 def _walk(
-    roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int
+    graph: Graph, roots: list[tuple[Identity, Any]], wanted: dict[Key, list[str]], floor: int
 ) -> tuple[list[Edge], set[Key], int]:
     """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
     A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
     slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
     """
+    identity_of, is_leaf = graph.identity, graph.is_leaf
     found: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
     inside: set[Key] = set()
     lowest = 2**64
@@ -242,9 +250,9 @@ def _walk(
         for slot, (below, index) in enumerate(node.next_functions):
             if below is None:
                 continue
-            under = _identity(below)
+            under = identity_of(below)
             if (under, index) in wanted:
-                found.setdefault((under, index), []).append((key, node, slot, below.is_leaf()))
+                found.setdefault((under, index), []).append((key, node, slot, is_leaf(below)))
             else:
                 inside.add((under, index))
                 todo.append((under, below))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, TypeAlias
 
-from mindspore import Tensor
+from msprobe.base.framework import maker
 
 
 class Place(str):
@@ -14,7 +14,7 @@ class Place(str):
     __slots__ = ()
 
 
-Leaf: TypeAlias = tuple[str, Tensor]
+Leaf: TypeAlias = tuple[str, Any]
 """A tensor inside a call's arguments or results, after its place: ("1.mask", tensor)."""
 
 Skeleton: TypeAlias = Any
@@ -32,17 +32,17 @@ PLAIN = (bool, int, float, str)
 _PLAIN_TYPES = frozenset((*PLAIN, type(None)))
 
 
-_KNOWN: dict[type, bool] = {Tensor: True, **dict.fromkeys(_PLAIN_TYPES, False), tuple: False, list: False, dict: False}
+_KNOWN: dict[type, bool] = {**dict.fromkeys(_PLAIN_TYPES, False), tuple: False, list: False, dict: False}
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether a value is a tensor. Asked very often, and `isinstance` is slow where the answer is no or the value a
-    parameter: the framework's classes have a say in it.
+    """Whether a value is a tensor of any framework. Asked very often, and `isinstance` is slow where the answer is no
+    or the value a parameter, for the frameworks' classes have a say in it: so each type is asked about once.
     """
     kind = type(value)
     known = _KNOWN.get(kind)
     if known is None:
-        known = _KNOWN[kind] = isinstance(value, Tensor)
+        known = _KNOWN[kind] = maker(value) is not None
     return known
 
 

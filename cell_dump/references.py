@@ -1,10 +1,10 @@
 """References to the collected functions that users made before the tool: `from mindspore.ops import relu`.
 
-Replacing `ops.relu` does not reach them. So while a collection is open each of them is replaced too, and put back
-afterwards, by the discipline of `patches.py`. Looked at are the variables of users' modules and the attributes of the
-model's cells, there also the members of lists, dicts and tuples, and what a `functools.partial` calls. The framework's
-own layers and `mindspore.ops.functional`, another name of `mindspore.ops`, count as users; the modules that the
-functions are made of do not.
+Replacing `ops.relu`, or `torch.nn.functional.relu`, does not reach them. So while a collection is open each of them is
+replaced too, and put back afterwards, by the discipline of `patches.py`. Looked at are the variables of users' modules
+and the attributes of the model's cells, there also the members of lists, dicts and tuples, and what a
+`functools.partial` calls. The framework's own layers and other names of its namespaces count as users; the modules that
+the functions are made of do not.
 
 Not seen are references inside closures, default arguments, class attributes, attributes of other objects than the
 model's cells, containers within containers, and those in a cell or container that was changed after its model's first
@@ -12,18 +12,15 @@ model's cells, containers within containers, and those in a cell or container th
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
 from weakref import ref
 
-from mindspore import nn
-
 from msprobe.base.patches import Patch, Replaced, Together
 
-_LAYERS = ("mindspore.nn.", "mindspore.mint.nn.layer.")
-_ALIASES = ("mindspore.ops.functional", "mindspore.mint.nn")
 _OTHERS = sys.stdlib_module_names | {"mindspore", "msprobe", "numpy", "scipy", "torch"}
 
 _LARGEST = 10_000
@@ -33,10 +30,25 @@ _HERE = object()
 """The key of a reference that stands in the namespace itself, not in a container there."""
 
 
+@dataclass(frozen=True)
+class Users:
+    """Whose modules are looked at, besides those that are of no library here, and what a model's modules are.
+
+    `layers` are beginnings of modules' names, `aliases` whole names. A function may be public in two namespaces; what
+    begins with `second` belongs to the second one.
+    """
+
+    modules_of: Callable[[Any], Iterable[Any]]
+    layers: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    second: str = "\0"
+
+
 class References:
     """The early references to the functions of the patches that it follows."""
 
-    def __init__(self) -> None:
+    def __init__(self, users: Users) -> None:
+        self._of = users
         self._followed: list[Patch] = []
         self._learned: dict[int, Any] = {}
         self._known: dict[int, list[_Function]] = {}
@@ -106,7 +118,7 @@ class References:
         news = [patch for patch in self._followed if self._learned.get(id(patch)) is not patch.replacement]
         for patch in news:
             self._learned[id(patch)] = patch.replacement
-            function = _Function(patch)
+            function = _Function(patch, self._of.second)
             for end in (function.original, function.replacement):
                 self._known.setdefault(id(end), []).append(function)
         if news:
@@ -124,38 +136,41 @@ class References:
             self._imported = len(sys.modules)
             for name, module in list(sys.modules.items()):
                 known = self._users.get(name)
-                if (known is None or known() is None) and isinstance(module, ModuleType) and _is_users(name):
+                if (known is None or known() is None) and isinstance(module, ModuleType) and self._is_users(name):
                     self._users[name] = ref(module)
         for name, known in self._users.items():
             module = known()
             if module is not None and (size := len(vars(module))) != self._sizes.get(name):
                 self._sizes[name] = size
-                self._look_into(module, name.startswith("mindspore.mint"))
+                self._look_into(module, name.startswith(self._of.second))
 
     def _look_into_cells(self, root: Any) -> None:
-        if isinstance(root, nn.Cell):
-            for _, cell in root.cells_and_names():
-                self._look_into(cell, type(cell).__module__.startswith("mindspore.mint"))
+        for cell in self._of.modules_of(root):
+            self._look_into(cell, type(cell).__module__.startswith(self._of.second))
 
-    def _look_into(self, holder: Any, mint: bool) -> None:
-        """Find what refers to a known function in a module or cell; `mint`: the holder belongs to that namespace."""
+    def _is_users(self, name: str) -> bool:
+        is_framework = name in self._of.aliases or name.startswith(self._of.layers)
+        return is_framework or name.partition(".")[0] not in _OTHERS
+
+    def _look_into(self, holder: Any, second: bool) -> None:
+        """Find what refers to a known function in a module or cell; `second`: the holder belongs to that namespace."""
         for name, value in list(vars(holder).items()):
             for key, member in _members(value):
-                pair = self._pair(member, str(name if key is _HERE else key), mint)
+                pair = self._pair(member, str(name if key is _HERE else key), second)
                 if pair is not None:
                     self._found[id(holder), name, key] = _Reference(ref(holder), name, key, pair)
                     self._arranged = None
 
-    def _pair(self, value: Any, name: str, mint: bool) -> "_Pair | None":
+    def _pair(self, value: Any, name: str, second: bool) -> "_Pair | None":
         functions = self._known.get(id(value))
         if functions:
-            return min(functions, key=lambda f: f.distance(name, mint))
+            return min(functions, key=lambda f: f.distance(name, second))
         replacement: Any = None
         if type(value) is partial:
-            if inner := self._pair(value.func, name, mint):
+            if inner := self._pair(value.func, name, second):
                 replacement = partial(inner.replacement, *value.args, **value.keywords)
         elif type(value) is tuple and len(value) < _LARGEST and any(id(v) in self._known for v in value):
-            replacement = tuple(p.replacement if (p := self._pair(v, name, mint)) else v for v in value)
+            replacement = tuple(p.replacement if (p := self._pair(v, name, second)) else v for v in value)
         return None if replacement is None else _Pair(value, replacement)
 
 
@@ -171,16 +186,16 @@ class _Pair:
 class _Function(_Pair):
     """A function under one of its public names: `ops.relu` and `mint.nn.functional.relu` are the same object."""
 
-    __slots__ = ("_mint", "_name")
+    __slots__ = ("_name", "_second")
 
-    def __init__(self, patch: Patch) -> None:
+    def __init__(self, patch: Patch, second: str) -> None:
         # a static method's references are to the function inside
         super().__init__(*(getattr(f, "__func__", f) for f in (patch.original, patch.replacement)))
-        self._name, self._mint = patch.name, patch.owner.__name__.startswith("mindspore.mint")
+        self._name, self._second = patch.name, patch.owner.__name__.startswith(second)
 
-    def distance(self, name: str, mint: bool) -> tuple[bool, bool]:
+    def distance(self, name: str, second: bool) -> tuple[bool, bool]:
         """How little a reference looks like one that was made by this public name; a tie goes to the first."""
-        return self._name != name, self._mint != mint
+        return self._name != name, self._second != second
 
 
 class _Reference:
@@ -256,7 +271,3 @@ def _members(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from list(enumerate(list.__iter__(value)))
     else:
         yield _HERE, value
-
-
-def _is_users(name: str) -> bool:
-    return name in _ALIASES or name.startswith(_LAYERS) or name.partition(".")[0] not in _OTHERS

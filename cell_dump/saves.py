@@ -7,38 +7,15 @@ back to it, so every bit of the training stays as it was.
 from collections.abc import Callable
 from typing import Any
 
-from mindspore import Parameter, Tensor
-
-from msprobe.at_compile import AtCompile
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import wishes_of
-from msprobe.executors import executor
 from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
-from .gradient import HAS_NODES
-from .host import settle
-from .nested import PLAIN, Skeleton, children, fill, leaves, skeleton
-from .tensor import DEPTH, Describer
-
-_TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
-"""Whether the framework tells when a whole backward has run; 2.7.0 does not."""
-
-
-def _in_graph() -> bool:
-    once(
-        "save in a graph",
-        "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
-    )
-    return True
-
-
-in_graph = AtCompile(_in_graph, eager=False)
-"""Where Python runs, a function that gives False; where the graph compiler reads the call, the constant True.
-
-So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run.
-"""
+from .describer import DEPTH, Describer
+from .framework import Framework
+from .nested import PLAIN, Skeleton, children, fill, is_tensor, leaves, skeleton
 
 
 class Saves:
@@ -47,7 +24,8 @@ class Saves:
     What goes wrong in here is said in the log, noted in the dump where there is one, and never reaches the training.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, framework: Framework) -> None:
+        self._framework = framework
         self._wishes = wishes_of(settings)
         self._step: _Step | None = None
         self._refused = False
@@ -62,11 +40,13 @@ class Saves:
         if wrong := refusal(variable, name, save_backward):
             once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; nothing is saved by this call")
             return
-        settle(leaves(variable))
+        self._framework.settle(leaves(variable))
         if self._step is None and not self._refused:
             try:
                 writer = open_writer()
-                self._step = _Step(writer, Describer(writer, saves=self._wishes.saves, digests=self._wishes.digests))
+                wishes = self._wishes
+                describer = self._framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
+                self._step = _Step(self._framework, writer, describer)
             except Exception as cause:  # a debugger never stops the training because of itself
                 self._refused = True
                 message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"
@@ -98,8 +78,8 @@ class _Awaited:
 class _Step:
     """The saved variables of one step: their numbers, and the gradients that are to come."""
 
-    def __init__(self, writer: Writer, describer: Describer) -> None:
-        self._writer, self._describer = writer, describer
+    def __init__(self, framework: Framework, writer: Writer, describer: Describer) -> None:
+        self._framework, self._writer, self._describer = framework, writer, describer
         self._numbers: dict[str, int] = {}
         self._taken: set[str] = set()
         self._awaited: list[_Awaited] = []
@@ -154,31 +134,20 @@ class _Step:
             self._finish(awaited)
             self._awaited.remove(awaited)
 
-    def _hook(self, tensor: Tensor, awaited: _Awaited, place: str) -> bool:
+    def _hook(self, tensor: Any, awaited: _Awaited, place: str) -> bool:
         """Have the gradient of a tensor told to `awaited`; False where none can come."""
 
         def told(gradient: Any) -> None:
             self._tell(awaited, place, gradient)
 
-        if HAS_NODES:
-            node = tensor._grad_node
-            if node is None:
-                return False
-            if not node.is_leaf():
-                index = tensor._output_index
-                node.register_prehook(lambda gradients: told(gradients[index]))
-                return True
-        elif not executor.requires_grad() and not isinstance(tensor, Parameter):
-            return False
-        try:
-            awaited.handles.append(tensor.register_hook(told))
-        except RuntimeError:
-            return False  # "requires grad is false"
-        return True
+        comes, handle = self._framework.hook_of(tensor, told)
+        if handle is not None:
+            awaited.handles.append(handle)
+        return comes
 
     def _tell(self, awaited: _Awaited, place: str, gradient: Any) -> None:
         if not awaited.done:
-            settle(leaves(gradient))
+            self._framework.settle(leaves(gradient))
             self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
 
     def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
@@ -187,9 +156,8 @@ class _Step:
         awaited.records[place] = self._describer.value(gradient, awaited.call, place)
         if len(awaited.records) == awaited.expected:
             self._finish(awaited)
-        if _TELLS_THE_END and not self._asked:
-            self._asked = True
-            executor.queue_backward_final_callback(self._final)
+        if not self._asked:
+            self._asked = self._framework.when_backward_ends(self._final)
 
     def _ended(self) -> None:
         """A whole backward has run: what came to a variable so far will not be completed by another one."""
@@ -223,7 +191,7 @@ def refusal(variable: Any, name: Any, save_backward: Any) -> str:
 
 
 def _refusal(value: Any, where: str, depth: int) -> str:
-    if isinstance(value, (Tensor, *PLAIN)):
+    if is_tensor(value) or isinstance(value, PLAIN):
         return ""
     if not isinstance(value, (list, tuple, dict)):
         what = "None" if value is None else f"of type {type(value).__name__}"

@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import mindspore
-
-from msprobe.base.model import own_parameters
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
@@ -20,36 +17,32 @@ from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
 from .backward import Backward
-from .cell_hooks import CellHooks
 from .collective import Exchanges
-from .device import DEVICES, DeviceDescriber, HeldWriter
+from .describer import Describer
 from .forward import Begin, Forward, outcome, results_of
-from .gradient import HAS_NODES, NodeGradients
-from .host import DRAINS, drain, settle
+from .framework import Framework, Names
 from .nested import Leaf, leaves, skeletons
 from .position import Position
-from .recompute import is_early_stop
 from .stack import Stacks
-from .tensor import Describer
-from .tensor_gradient import TensorGradients
 from .tokens import Tokens
 
 
 class Session:
     """Collects one step of one rank."""
 
-    def __init__(self, settings: Settings, wishes: Wishes, writer: Writer, scope: Scope) -> None:
+    def __init__(
+        self, framework: Framework, settings: Settings, wishes: Wishes, writer: Writer, scope: Scope, names: Names
+    ) -> None:
+        """`names` are those of parameters by their ids, where the framework's tensors do not know them themselves."""
         mode = wishes.data_mode
-        self.on = self.open = self.busy = self.closed = False
-        describers: type[Describer] = Describer
-        if mindspore.get_context("device_target") in DEVICES:
-            writer, describers = HeldWriter(writer), DeviceDescriber  # type: ignore[assignment]  # it does the same
-        self.describer = describers(writer, saves=wishes.saves, digests=wishes.digests)
+        self.on = self.open = self.busy = self.closed = self.gave_way = False
+        writer = framework.writer(writer)
+        self.describer = framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
         self.takes_backward_input = mode.backward and mode.input
         self.takes_backward_output = mode.backward and mode.output
         self._mode = mode
         self._wishes = wishes
-        self._saving = describers(writer, saves=True, digests=wishes.digests)
+        self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
         self._writer = writer
         self._scope = scope
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
@@ -59,9 +52,12 @@ class Session:
         self._api: Forward | None = None
         self._tokens: Tokens | None = None
         self._backwards: list[Backward] = []
-        self._exchanges = Exchanges(self.call_api, self._end, writer)
-        self._gradients = NodeGradients(self.hook, self._flush) if HAS_NODES else TensorGradients(self.hook)
-        self.cell_hooks = CellHooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
+        # Bound once, for these are asked at every call.
+        self._settle, self._before_hook = framework.settle, framework.before_hook
+        self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
+        self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
+        self._gradients = framework.gradients(self.hook, self._flush, names)
+        self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
     # ---- graphs that Python calls, whose cells are recorded in the same dump --------------------------------------
 
@@ -98,7 +94,7 @@ class Session:
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
         self._tokens = tokens
-        self.open, self.on = True, tokens is None
+        self.open, self.on, self.gave_way = True, tokens is None, False
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
@@ -135,11 +131,10 @@ class Session:
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
 
+        before_hook = self._before_hook
+
         def told(*given: Any) -> None:
-            if DRAINS:
-                drain()
-            else:
-                settle(leaves(given))
+            before_hook(given)
             self.guard(work, *args, *given)
 
         return told
@@ -154,6 +149,18 @@ class Session:
             self.on = self._tokens.takes_next()
         with self.position.run_of(model):
             yield
+
+    @contextmanager
+    def again_here(self, owner: Any) -> Iterator[None]:
+        """A second run of what `owner` ran first, in the thread that runs the backward: that of a device may be one of
+        its own, while ours waits.
+        """
+        before, self._thread = self._thread, threading.get_ident()
+        try:
+            with self.position.second_run(owner):
+                yield
+        finally:
+            self._thread = before
 
     # ---- forward: a call begins, runs, ends ------------------------------------------------------------------------
 
@@ -243,7 +250,7 @@ class Session:
     ) -> Forward | None:
         arguments = [*args, *kwargs.values()] if kwargs else args
         tensors = leaves(arguments)
-        settle(own_parameters(cell) if not tensors and cell is not None else tensors)
+        self._settle(self._own_parameters(cell) if not tensors and cell is not None else tensors)
         try:
             number = self.number(stem)
             above, tail = self.position.innermost, self.position.tail
@@ -289,7 +296,7 @@ class Session:
         entry = call.entry(',"missing":["output"]')
         if entry is None:
             return
-        if not is_early_stop(cause):  # by which a recomputation ends when it has what it needs
+        if not self._is_early_stop(cause):  # by which a recomputation ends when it has what it needs
             self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
         self.guard(self._writer.call, call.name, call.parent_name, call.stack, entry)
 
@@ -299,7 +306,7 @@ class Session:
         results = results_of(result)
         tensors = leaves(results)
         try:
-            settle(tensors)
+            self._settle(tensors)
         except BaseException as cause:  # the training's: in the asynchronous pipeline it comes behind the call
             self._fail(call, cause)
             raise
@@ -366,7 +373,13 @@ class Session:
             self._scope.leave(backward.name)
 
     def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
-        """Write the gradient of a cell's parameter; later ones of the same step are numbered."""
+        """Write the gradient of a cell's parameter; later ones of the same step are numbered.
+
+        Where another debugger collects by now, as in stages that share a model, only those of a backward that passes
+        our calls are ours.
+        """
+        if self.gave_way and not self._gradients.running:
+            return
         if not self._wishes.values or not self._keeps(f"{stem}.parameters_grad", False):
             return
         counter = f"{stem}.parameters_grad.{parameter}"

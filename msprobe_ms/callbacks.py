@@ -12,7 +12,7 @@ from mindspore.train import Callback
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 
 class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types

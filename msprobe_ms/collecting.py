@@ -1,22 +1,21 @@
-"""Who collects: Python's calls, the cells of graphs, or the framework its kernels; chosen by level and execution mode.
+"""Who collects a training with MindSpore: Python's calls, the cells of graphs, or the framework its kernels.
+
+Chosen by level and execution mode.
 
 In PyNative mode a graph that Python calls (`@jit`) has its cells recorded in the same dump; or, where the settings ask
 for the split, below `graph`, and the rest below `pynative`, as the other tool does.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import mindspore
 
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
+from msprobe.debugger import HomeOf
 from msprobe.graph_save.collector import GraphCollector
 from msprobe.graph_save.kernel.switch import KernelDump
-from msprobe.store.home import Home
-
-HomeOf = Callable[[str], Home]
-"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
 
 
 class Collectors:
@@ -24,7 +23,7 @@ class Collectors:
 
     def __init__(self, settings: Settings) -> None:
         self._kernels = KernelDump(settings) if settings.level == "L2" else None
-        self.python, self.graphs = Collector(settings), GraphCollector(settings)
+        self.python, self.graphs = Collector(settings, FRAMEWORK), GraphCollector(settings)
         self._all = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
         self._joins = settings.level in ("L0", "mix") and settings.jit_cells != "off"
         self._splits = settings.jit_cells == "split"
@@ -67,6 +66,10 @@ class Collectors:
             self.graphs.expect(model)
         elif first is self.python and self._joins:
             self.graphs.expect(model, by_python=True, joined=not self._splits)
+
+    def give_way(self) -> None:
+        """Another debugger has begun to collect: what passes none of our calls is its."""
+        self.python.give_way()
 
     def shut(self) -> None:
         """Stop recording; graphs first, for they may write where Python's calls are written."""

@@ -1,41 +1,78 @@
-"""PrecisionDebugger: what the user holds. It decides whether a step is collected, and opens and shuts the collector.
+"""The debugger, whatever the framework: it decides whether a step is collected, and opens and shuts the collector.
 
-A user's mistake is raised here, at construction or at `start`; after the first step nothing of ours stops the training.
+`mindspore_debugger.py` and `pytorch_debugger.py` make it the `PrecisionDebugger` of a framework. A user's mistake is
+raised here, at construction or at `start`; after the first step nothing of ours stops the training.
 """
 
 import atexit
 import platform
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial, update_wrapper
 from importlib.metadata import version
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-import mindspore
 import numpy as np
-from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import Framework, rank
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
 from msprobe.base.wishes import wishes_of
 from msprobe.cell_dump import custom
-from msprobe.cell_dump.saves import Saves, in_graph
-from msprobe.collecting import Collectors
+from msprobe.cell_dump.saves import Saves
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.write import Writer
 
+HomeOf = Callable[[str], Home]
+"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
 
-class _OnEither:
+
+class Collecting(Protocol):
+    """Who collects for one debugger. `open` and `shut` may alternate within a step."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are being recorded."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step's dump has begun and is not finished."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was given, or none is needed."""
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected."""
+
+    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
+        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+
+    def expect(self, model: Any) -> None:
+        """Be ready in a step that is not recorded."""
+
+    def give_way(self) -> None:
+        """Another debugger has begun to collect."""
+
+    def shut(self) -> None:
+        """Stop recording."""
+
+    def end_step(self) -> None:
+        """End the step's dump and start the numbers anew."""
+
+
+class on_either:
     """A method that may be called on the class too: it then means the debugger that was constructed last."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
         update_wrapper(self, method)  # type: ignore[arg-type]  # a descriptor that carries the method's name and docstring
 
-    def __get__(self, instance: "PrecisionDebugger | None", owner: "type[PrecisionDebugger]") -> Callable[..., Any]:
+    def __get__(self, instance: "Debugger | None", owner: "type[Debugger]") -> Callable[..., Any]:
         if instance is None:
             instance = owner._latest
             if instance is None:
@@ -43,7 +80,7 @@ class _OnEither:
         return self._method.__get__(instance, owner)  # type: ignore[no-any-return]  # bound by the function itself
 
 
-class PrecisionDebugger:
+class Debugger:
     """Collects a training step by step; see `docs/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
@@ -51,8 +88,14 @@ class PrecisionDebugger:
     UsageError where another debugger writes to the same dump_path.
     """
 
-    _known: ClassVar[dict[Settings, "PrecisionDebugger"]] = {}
-    _latest: ClassVar["PrecisionDebugger | None"] = None
+    _framework: ClassVar[Framework]
+    _known: ClassVar[dict[Settings, "Debugger"]]
+    _latest: ClassVar["Debugger | None"]
+    _classes: ClassVar[list["type[Debugger]"]] = []
+
+    def __init_subclass__(cls) -> None:
+        cls._known, cls._latest = {}, None
+        cls._classes.append(cls)
 
     def __new__(
         cls,
@@ -61,37 +104,37 @@ class PrecisionDebugger:
         dump_path: "str | PathLike[str] | None" = None,
         level: str | None = None,
         step: list[int | str] | None = None,
-    ) -> "PrecisionDebugger":
+    ) -> "Debugger":
         settings = load(config_path, task=task, dump_path=dump_path, level=level, step=step)
         debugger = cls._known.get(settings)
         if debugger is None:
-            for other in cls._known:
-                if other.dump_path == settings.dump_path:
+            for other in _all():
+                if other._settings.dump_path == settings.dump_path:
                     raise UsageError(
                         f"PrecisionDebugger: another debugger, with other settings, writes to {settings.dump_path}; "
                         "give this one a dump_path of its own"
                     )
             # before the debugger is known, for a kernel dump that comes too late is refused
-            collectors = Collectors(settings)
+            collectors = cls._collectors_of(settings)
             debugger = cls._known[settings] = super().__new__(cls)
             debugger._settings = settings
             debugger._collectors = collectors
             debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
-            debugger._saves = Saves(settings)
+            debugger._saves = cls._saves_of(settings)
             debugger._step = 0
             debugger._over = debugger._has_collected = False
         cls._latest = debugger
         return debugger
 
     _settings: Settings
-    _collectors: Collectors
+    _collectors: Collecting
     _saves: Saves
     _budget: Budget | None
     _step: int
     _over: bool
     _has_collected: bool
 
-    @_OnEither
+    @on_either
     def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
@@ -105,24 +148,27 @@ class PrecisionDebugger:
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
-        for other in self._known.values():
+        for other in _all():
             if other._collectors.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
-        rank = _rank() if rank_id is None else rank_id
-        if not self._takes(rank):
-            if self._settings.takes_rank(rank or 0):
+        ours = self._rank() if rank_id is None else rank_id
+        if not self._takes(ours):
+            if self._settings.takes_rank(ours or 0):
                 self._collectors.expect(model)
             return
         try:
-            self._collectors.open(model, partial(self._home, rank), token_range)
+            self._collectors.open(model, partial(self._home, ours), token_range)
         except OSError as cause:
-            where, why = self._home(rank).folder, cause.strerror or cause
+            where, why = self._home(ours).folder, cause.strerror or cause
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
             once(message, f"{message}; the training goes on without the dump of this step")
             return
+        for other in _all():
+            if other is not self:
+                other._collectors.give_way()
         self._announce()
 
     @property
@@ -135,12 +181,12 @@ class PrecisionDebugger:
         """Whether `start` was given a model."""
         return self._collectors.has_model
 
-    @_OnEither
+    @on_either
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
         self._collectors.shut()
 
-    @_OnEither
+    @on_either
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step."""
         self._end_step()
@@ -152,20 +198,16 @@ class PrecisionDebugger:
                 "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
             )
 
-    @_OnEither
+    @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
 
         Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
         tuples and dicts of them. See `docs/saving.md`.
         """
-        if in_graph():  # the graph compiler reads no further
-            return
-        rank = _rank()
-        if self._settings.level == "debug" and not self._over and self._takes(rank):
-            self._saves.save(variable, name, save_backward, lambda: self._open_saves(rank))
+        self._save(variable, name, save_backward)
 
-    @_OnEither
+    @on_either
     def set_init_step(self, step: int) -> None:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
@@ -174,7 +216,7 @@ class PrecisionDebugger:
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
         self._step = step
 
-    @_OnEither
+    @on_either
     def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
         """Collect `module.api` too, as `{api_prefix}.{api}.{n}`; the prefix is the module's name where none is given.
 
@@ -182,15 +224,38 @@ class PrecisionDebugger:
         """
         custom.register_custom_api(module, api, api_prefix)
 
-    @_OnEither
+    @on_either
     def restore_custom_api(self, module: Any, api: str) -> None:
         """Collect `module.api` no longer."""
         custom.restore_custom_api(module, api)
 
-    @_OnEither
+    @on_either
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
         self._collectors.shut()
+
+    @classmethod
+    @abstractmethod
+    def _collectors_of(cls, settings: Settings) -> Collecting:
+        """Who collects by these settings. SettingsError where nobody can."""
+
+    @classmethod
+    @abstractmethod
+    def _saves_of(cls, settings: Settings) -> Saves:
+        """Who writes what the user saves."""
+
+    @classmethod
+    @abstractmethod
+    def _version(cls) -> str:
+        """The framework's version."""
+
+    def _rank(self) -> int | None:
+        return rank(self._framework)
+
+    def _save(self, variable: Any, name: str, save_backward: bool) -> None:
+        ours = self._rank()
+        if self._settings.level == "debug" and not self._over and self._takes(ours):
+            self._saves.save(variable, name, save_backward, lambda: self._open_saves(ours))
 
     def _end_step(self) -> None:
         self._collectors.end_step()
@@ -216,11 +281,11 @@ class PrecisionDebugger:
             {
                 "task": self._settings.task,
                 "level": self._settings.level,
-                "framework": "mindspore",
+                "framework": self._framework,
                 "dump_data_dir": str(folder / TENSORS) if wishes_of(self._settings).any_file else None,
                 "run": {
-                    "tool": f"msprobe-ms {_version()}",
-                    "framework": f"mindspore {mindspore.__version__}",
+                    "tool": f"msprobe-ms {_ours()}",
+                    "framework": f"{self._framework} {self._version()}",
                     "python": platform.python_version(),
                     "numpy": np.__version__,
                     "step": self._step,
@@ -234,19 +299,20 @@ class PrecisionDebugger:
 
 
 @lru_cache(1)
-def _version() -> str:
+def _ours() -> str:
     """Of this distribution; reading its metadata takes as long as some steps of a small training."""
     return version("msprobe-ms")
 
 
-def _rank() -> int | None:
-    """The framework's rank of this process; None where no communication is initialised."""
-    return get_rank() if GlobalComm.INITED else None
+def _all() -> Iterator[Debugger]:
+    """Every debugger of this process, of whatever framework."""
+    for of_framework in Debugger._classes:
+        yield from list(of_framework._known.values())
 
 
 def _end_all() -> None:
     """At the end of the process: what a debugger still holds open is finished."""
-    for debugger in list(PrecisionDebugger._known.values()):
+    for debugger in _all():
         debugger._end_step()
 
 

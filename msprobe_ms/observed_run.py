@@ -16,12 +16,13 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
 
-DEBUGGER = "msprobe.debugger"
+DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
 
 class Enough(SystemExit):
@@ -39,7 +40,8 @@ class Observer:
 
     def wrap(self, debugger: type) -> None:
         """Put ourselves around, or in an inert run in the place of, every public method of the debugger's class."""
-        for name, method in list(vars(debugger).items()):
+        for name in dir(debugger):
+            method = getattr_static(debugger, name)
             if not name.startswith("_") and hasattr(method, "__get__") and not isinstance(method, property):
                 setattr(debugger, name, _Method(self, name, None if self._inert else method))
         if self._inert:
@@ -68,13 +70,13 @@ class Observer:
     def _meet(self, model: Any) -> None:
         given = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
         for each in given:
-            if hasattr(each, "parameters_and_names") and not any(each is known for known in self._models):
+            if _parameters_of(each) is not None and not any(each is known for known in self._models):
                 self._models.append(each)
 
     def _bits(self) -> Iterator[tuple[str, str]]:
         for i, model in enumerate(self._models):
             of = f" of model {i}" if len(self._models) > 1 else ""
-            for name, parameter in model.parameters_and_names():
+            for name, parameter in _parameters_of(model)():
                 yield f"parameter {name}{of}", _parameter(parameter)
         yield from _generators()
 
@@ -90,9 +92,18 @@ class _Method:
         return lambda *args, **kwargs: self._observer.called(self._name, method, args, kwargs)
 
 
+def _parameters_of(model: Any) -> Any:
+    """What tells the parameters of a model by name, in MindSpore and in PyTorch; None for what is no model."""
+    return getattr(model, "parameters_and_names", None) or getattr(model, "named_parameters", None)
+
+
 def _parameter(parameter: Any) -> str:
     try:
-        return _digest(parameter.asnumpy().tobytes())
+        if hasattr(parameter, "asnumpy"):
+            return _digest(parameter.asnumpy().tobytes())
+        return _digest(
+            parameter.detach().cpu().contiguous().flatten().view(sys.modules["torch"].uint8).numpy().tobytes()
+        )
     except Exception as cause:  # one that cannot be read says so, in each run alike, and the training goes on
         return f"{type(cause).__name__}: {cause}"
 
@@ -103,6 +114,8 @@ def _generators() -> Iterator[tuple[str, str]]:
         yield "the random generator of numpy", _digest(_text(numpy.random.get_state(legacy=False)))
         if mindspore := sys.modules.get("mindspore"):
             yield "the random generator of MindSpore", _digest(mindspore.get_rng_state().asnumpy().tobytes())
+        if torch := sys.modules.get("torch"):
+            yield "the random generator of PyTorch", _digest(torch.get_rng_state().numpy().tobytes())
 
 
 def _text(state: Any) -> bytes:
@@ -115,13 +128,13 @@ def _digest(content: bytes) -> str:
 
 
 class _WhenLoaded:
-    """A finder that wraps the debugger's class when its module is loaded."""
+    """A finder that wraps a debugger's class when its module is loaded."""
 
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
+    def __init__(self, observer: Observer, module: str) -> None:
+        self._observer, self._module = observer, module
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name != DEBUGGER:
+        if name != self._module:
             return None
         sys.meta_path.remove(self)
         spec = find_spec(name)
@@ -141,7 +154,7 @@ def main() -> None:
     """Run the script; its end, or its failure, is the last moment of the trace."""
     trace, manner, steps, script, *arguments = sys.argv[1:]
     observer = Observer(Path(trace), manner == "inert", int(steps))
-    sys.meta_path.insert(0, _WhenLoaded(observer))
+    sys.meta_path[:0] = [_WhenLoaded(observer, module) for module in DEBUGGERS]
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     try:

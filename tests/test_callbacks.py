@@ -15,7 +15,7 @@ from mindspore.train import Callback, Model
 
 from msprobe.base.errors import UsageError
 from msprobe.callbacks import MsprobeInitStep, MsprobeStep
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 BATCHES = 3
 X = np.random.default_rng(3).standard_normal((2 * BATCHES, 4)).astype(np.float32)

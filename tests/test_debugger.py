@@ -11,7 +11,7 @@ import pytest
 from mindspore import Tensor, nn, ops
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 X = Tensor(np.ones((2, 4), np.float32))
 

@@ -9,7 +9,7 @@ import mindspore as ms
 import pytest
 
 from msprobe.cli import main
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 _spec = importlib.util.spec_from_file_location("faults", Path(__file__).parent / "training" / "faults.py")
 faults = importlib.util.module_from_spec(_spec)

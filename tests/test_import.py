@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-FACES = ["msprobe", "msprobe.core", "msprobe.pytorch", *(["msprobe.mindspore"] if find_spec("mindspore") else [])]
+FACES = [
+    *("msprobe", "msprobe.core"),
+    *(["msprobe.mindspore"] if find_spec("mindspore") else []),
+    *(["msprobe.pytorch"] if find_spec("torch") else []),
+]
 
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
 LOOK = """
@@ -35,6 +39,11 @@ def look():
         owners = [mindspore, ops, mint, mint.nn.functional, nn, Tensor, Parameter, nn.Cell, ops.Primitive]
         seen["framework"] = [{k: id(v) for k, v in vars(o).items() if callable(v)} for o in owners]
         seen["seed"] = [mindspore.get_seed(), mindspore.get_rng_state().asnumpy().tobytes().hex()]
+    if "torch" in sys.modules:
+        import torch
+        owners = [torch, torch.nn.functional, torch.Tensor, torch.nn.Module, torch.autograd]
+        seen["torch"] = [{k: id(v) for k, v in vars(o).items() if callable(v)} for o in owners]
+        seen["torch seed"] = [torch.initial_seed(), torch.get_rng_state().numpy().tobytes().hex()]
     return json.dumps(seen, sort_keys=True)
 """
 
@@ -53,7 +62,10 @@ def python(code, folder, **environment):
 
 @pytest.mark.parametrize("face", FACES)
 def test_importing_a_face_changes_nothing_and_says_nothing(face, tmp_path):
-    first = "import mindspore" if face == "msprobe.mindspore" else "import numpy"
+    first = {
+        "msprobe.mindspore": "import mindspore",
+        "msprobe.pytorch": "import torch, torch.distributed, torch.utils.checkpoint",
+    }.get(face, "import numpy")
     mark = "-- from here on it is ours --"
     code = f"""{LOOK}
 {first}

@@ -171,5 +171,7 @@ class Patch:
             setattr(self.owner, self.name, self.original)
 
 
-def _inherited(owner: type, name: str) -> Any:
+def _inherited(owner: Any, name: str) -> Any:
+    if isinstance(owner, ModuleType):  # it makes its variables when they are asked for
+        return getattr(owner, name)
     return next(vars(base)[name] for base in owner.__mro__[1:] if name in vars(base))

@@ -1,4 +1,4 @@
-"""Make a training repeatable: seeds, deterministic operators, and no dropout.
+"""Make a training with MindSpore repeatable: seeds, deterministic operators, and no dropout.
 
 MindSpore is imported when `seed_all` is called, by its name: this room must also run without it.
 """
@@ -25,12 +25,7 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
     a function that was imported by name stay as they are. Shuffling of data sets stays on. Raises `SettingsError` for
     a value that does not fit.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
-        raise SettingsError(f"seed_all: seed is {seed!r}; choose a whole number from 0 to {LARGEST_SEED}")
-    if mode is not None and not isinstance(mode, bool):
-        raise SettingsError(f"seed_all: mode is {mode!r}; choose True, False, or None to leave determinism alone")
-    if not isinstance(rm_dropout, bool):
-        raise SettingsError(f"seed_all: rm_dropout is {rm_dropout!r}; choose True or False")
+    check(seed, mode, rm_dropout)
     mindspore = import_module("mindspore")
     os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
     random.seed(seed)
@@ -44,6 +39,16 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
         os.environ["HCCL_DETERMINISTIC"] = str(mode)
     if rm_dropout:
         remove_dropout()
+
+
+def check(seed: int, mode: bool | None, rm_dropout: bool) -> None:
+    """Refuse what cannot be meant, with `SettingsError`."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED:
+        raise SettingsError(f"seed_all: seed is {seed!r}; choose a whole number from 0 to {LARGEST_SEED}")
+    if mode is not None and not isinstance(mode, bool):
+        raise SettingsError(f"seed_all: mode is {mode!r}; choose True, False, or None to leave determinism alone")
+    if not isinstance(rm_dropout, bool):
+        raise SettingsError(f"seed_all: rm_dropout is {rm_dropout!r}; choose True or False")
 
 
 def remove_dropout() -> None:

@@ -10,15 +10,15 @@ from msprobe.base.later import later
 if TYPE_CHECKING:
     from msprobe.base.seed import seed_all
     from msprobe.callbacks import MsprobeInitStep, MsprobeStep
-    from msprobe.debugger import PrecisionDebugger
     from msprobe.graph_save.save import flush, save, save_grad, step
+    from msprobe.mindspore_debugger import PrecisionDebugger
 
 __getattr__ = later(
     __name__,
     {
         "MsprobeInitStep": "msprobe.callbacks",
         "MsprobeStep": "msprobe.callbacks",
-        "PrecisionDebugger": "msprobe.debugger",
+        "PrecisionDebugger": "msprobe.mindspore_debugger",
         "flush": "msprobe.graph_save.save",
         "save": "msprobe.graph_save.save",
         "save_grad": "msprobe.graph_save.save",

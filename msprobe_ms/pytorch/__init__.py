@@ -1,5 +1,25 @@
-"""What is done with PyTorch's dumps, also where PyTorch is not installed: `from msprobe.pytorch import compare`."""
+"""What a training with PyTorch imports: `from msprobe.pytorch import PrecisionDebugger, seed_all`.
 
-from msprobe.compare.entry import compare, compare_distributed
+The names are loaded when they are asked for: `compare` works where PyTorch is not installed.
+"""
 
-__all__ = ["compare", "compare_distributed"]
+from typing import TYPE_CHECKING
+
+from msprobe.base.later import later
+
+if TYPE_CHECKING:
+    from msprobe.base.seed_pytorch import seed_all
+    from msprobe.compare.entry import compare, compare_distributed
+    from msprobe.pytorch_debugger import PrecisionDebugger
+
+__getattr__ = later(
+    __name__,
+    {
+        "PrecisionDebugger": "msprobe.pytorch_debugger",
+        "compare": "msprobe.compare.entry",
+        "compare_distributed": "msprobe.compare.entry",
+        "seed_all": "msprobe.base.seed_pytorch",
+    },
+)
+
+__all__ = ["PrecisionDebugger", "compare", "compare_distributed", "seed_all"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import mindspore as ms
 import pytest
 
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 
 @pytest.fixture(autouse=True)

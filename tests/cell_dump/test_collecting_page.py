@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 DOCS = Path(__file__).parents[2] / "docs"
 X = Tensor(np.ones((2, 4), np.float32))

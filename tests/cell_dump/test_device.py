@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.cell_dump import device, session
+from msprobe.cell_dump.mindspore_side import device, framework
 
 X = Tensor(np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32))
 
@@ -26,7 +26,7 @@ class Net(nn.Cell):
 
 @pytest.fixture
 def on_device(monkeypatch):
-    monkeypatch.setattr(session, "DEVICES", ("CPU",))
+    monkeypatch.setattr(framework, "DEVICES", ("CPU",))
 
 
 def test_every_record_has_the_statistics_that_the_host_would_give(on_device, collecting, dumped, monkeypatch):

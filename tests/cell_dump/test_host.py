@@ -6,7 +6,7 @@ import pytest
 from mindspore import Tensor, ops
 
 from msprobe.base.statistic import widen
-from msprobe.cell_dump import host
+from msprobe.cell_dump.mindspore_side import host
 
 BASE = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 

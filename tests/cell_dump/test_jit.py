@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, jit, nn, ops
 
-from msprobe.cell_dump.gradient import HAS_NODES
+from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
 from msprobe.executors import api, tracer
 from msprobe.store.read import load_tensor, read
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.cell_dump.gradient import HAS_NODES
+from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
 from msprobe.store.read import load_tensor, read
 
 rng = np.random.default_rng(7)

@@ -21,8 +21,8 @@ import pytest
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
-from msprobe.cell_dump import collective
-from msprobe.cell_dump.collective import HANDLES
+from msprobe.cell_dump.collective import NOT_WAITED
+from msprobe.cell_dump.mindspore_side.collective import HANDLES
 
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
 LIMIT = 300
@@ -282,7 +282,7 @@ def test_a_handle_that_is_not_waited_for_before_stop_leaves_a_record_without_out
         assert set(entry) == {"input_args", "input_kwargs", "missing"}
         assert entry["missing"] == ["output"]
         assert constant(dump.array(f"{name}.input.0")) == 100 + rank
-        assert dump.file["missing"] == [{"name": name, "part": "output", "cause": collective.NOT_WAITED}]
+        assert dump.file["missing"] == [{"name": name, "part": "output", "cause": NOT_WAITED}]
 
 
 def test_the_training_gets_the_frameworks_own_handles(two):

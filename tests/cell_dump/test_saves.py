@@ -16,10 +16,12 @@ from mindspore import Parameter, Tensor, nn, ops
 from msprobe.base import log
 from msprobe.base.sections import StatisticsSettings, TensorSettings
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.gradient import HAS_NODES
-from msprobe.cell_dump.saves import Saves, in_graph
+from msprobe.cell_dump.mindspore_side.at_save import in_graph
+from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
+from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.saves import Saves
 from msprobe.cli import main
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.read import read
 from msprobe.store.write import Writer
 
@@ -32,7 +34,7 @@ class Run:
 
     def __init__(self, root, task="statistics", **section):
         made = SECTIONS[task](**section)
-        self.saves = Saves(Settings(task=task, dump_path=root, level="debug", section=made))
+        self.saves = Saves(Settings(task=task, dump_path=root, level="debug", section=made), FRAMEWORK)
         self.root, self.task, self.steps = root, task, 0
 
     def folder(self, step=0):

@@ -11,9 +11,9 @@ from mindspore import Tensor, mint, nn, ops
 from mindspore.communication import comm_func
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.cell_dump import api
 from msprobe.cell_dump.custom import register_custom_api, restore_custom_api
 from msprobe.cell_dump.golden import stems_of
+from msprobe.cell_dump.mindspore_side import api
 
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 

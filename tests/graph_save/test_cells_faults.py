@@ -13,8 +13,8 @@ from mindspore import Tensor, nn
 
 from msprobe.base import log
 from msprobe.cli import main
-from msprobe.debugger import PrecisionDebugger
 from msprobe.graph_save import planting
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 TRAINING = Path(__file__).parents[1] / "training"
 with pytest.MonkeyPatch.context() as patch:

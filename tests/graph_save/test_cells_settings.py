@@ -12,7 +12,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base import log
 from msprobe.base.errors import UsageError
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(Path(__file__).parents[1] / "training"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.debugger import PrecisionDebugger
+from msprobe.mindspore_debugger import PrecisionDebugger
 
 
 class Scaled(nn.Cell):

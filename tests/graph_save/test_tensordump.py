@@ -13,10 +13,10 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.wishes import Wishes
-from msprobe.debugger import PrecisionDebugger
 from msprobe.graph_save import dumped_calls, dumping, replay
 from msprobe.graph_save.calls import GraphCalls
 from msprobe.graph_save.collector import Alone
+from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.write import Writer
 
 

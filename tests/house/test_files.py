@@ -15,7 +15,7 @@ IS_TEXT = {".py", ".md", ".toml", ".yaml", ".json", ".txt", ".c", ".h", ".csv", 
 
 # The root too holds more than its docstring: the look for the neighbour.
 FACES = ("msprobe.core", "msprobe.mindspore", "msprobe.pytorch")
-LATER = ("msprobe.mindspore",)
+LATER = ("msprobe.mindspore", "msprobe.pytorch")
 """Faces that load a name when it is asked for, because what stands below them needs no framework."""
 
 

@@ -10,8 +10,9 @@ FLOORS = [
     ["msprobe.store"],
     ["msprobe.mapping", "msprobe.executors", "msprobe.at_compile"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.collecting"],
     ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],
+    ["msprobe.collecting"],
+    ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
     ["msprobe.callbacks"],
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
     ["msprobe.__main__"],
@@ -24,21 +25,26 @@ WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprob
 
 DOORS = {
     "mindspore": (
-        "msprobe.cell_dump",
+        "msprobe.cell_dump.mindspore_side",
         "msprobe.graph_save",
         "msprobe.executors",
         "msprobe.at_compile",
         "msprobe.collecting",
-        "msprobe.debugger",
+        "msprobe.mindspore_debugger",
         "msprobe.callbacks",
     ),
-    "torch": ("msprobe.store.pt",),
+    "torch": ("msprobe.cell_dump.pytorch_side", "msprobe.pytorch_debugger", "msprobe.store.pt"),
     "openpyxl": ("msprobe.compare.report.sheet", "msprobe.compare.merge.tables", "msprobe.compare.merge.write"),
     "distributed": ("msprobe.compare.workers.cluster",),
     "tqdm": ("msprobe.compare.workers.progress",),
-    "yaml": ("msprobe.compare.merge.choice",),
+    "yaml": (
+        "msprobe.compare.merge.choice",
+        "msprobe.mapping.api",
+        "msprobe.mapping.layers",
+        "msprobe.mapping.yaml_file",
+    ),
 }
-"""Library: the modules, with everything below them, that may import it. Loaders will read yaml."""
+"""Library: the modules, with everything below them, that may import it."""
 
 
 def room_of(name):
@@ -115,3 +121,18 @@ def test_what_is_imported_is_declared(modules):
     names |= {"yaml"} if "pyyaml" in names else set()
     imported = {i.module.split(".")[0] for m in modules for i in m.imports}
     assert imported - set(sys.stdlib_module_names) - names == {"msprobe"}
+
+
+def test_each_side_of_the_collector_knows_its_framework_only(modules):
+    """What the sides share imports neither side: a training has one framework, and the other may not be installed."""
+    sides = {
+        "msprobe.cell_dump.mindspore_side": "msprobe.cell_dump.pytorch_side",
+        "msprobe.cell_dump.pytorch_side": "msprobe.cell_dump.mindspore_side",
+    }
+    inside = [m for m in modules if below(m.name, ["msprobe.cell_dump"])]
+    assert {next((side for side in sides if below(m.name, [side])), "") for m in inside} == {"", *sides}
+    wrong = []
+    for module in inside:
+        forbidden = [other for side, other in sides.items() if below(module.name, [side])] or list(sides)
+        wrong += [told(module, i, "the other side") for i in module.imports if below(i.module, forbidden)]
+    assert not wrong, "\n".join(wrong)

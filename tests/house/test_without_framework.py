@@ -13,7 +13,7 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 loaded = 0
-for room in ("base", "store", "mapping", "compare", "graph_save.gather"):
+for room in ("base", "store", "mapping", "compare", "graph_save.gather", "graph_save.code_mapping"):
     package = importlib.import_module(f"msprobe.{room}")
     for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
         importlib.import_module(module.name)
@@ -25,6 +25,24 @@ for name in (
     importlib.import_module(f"msprobe.{name}")
 print(loaded)
 """
+
+
+SHARED = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mindspore", "torch"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Refuse())
+import msprobe.debugger, msprobe.cell_dump.collector, msprobe.cell_dump.saves, msprobe.cell_dump.gradient
+"""
+
+
+def test_what_the_collectors_of_both_frameworks_share_loads_without_either():
+    done = subprocess.run([sys.executable, "-c", SHARED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_lower_rooms_and_the_command_load_without_mindspore_and_torch():

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from msprobe.base.patches import Patches
-
-    from .session import Session
+    from msprobe.cell_dump.session import Session
 
 # By its full name: `mindspore.common.recompute` as an attribute is the function.
 _framework = import_module("mindspore.common.recompute")

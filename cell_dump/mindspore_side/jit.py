@@ -18,9 +18,9 @@ from typing import Any
 from mindspore import Parameter, Tensor, nn
 
 from msprobe.base.patches import Patches
+from msprobe.cell_dump.recorded import Current, Stems
 from msprobe.executors import api, tracer
 
-from .api import Current, Stems
 from .gradient import HAS_NODES
 
 _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")

@@ -17,8 +17,7 @@ from mindspore import utils
 from mindspore.ops import Primitive
 
 from msprobe.base.errors import UsageError
-
-from .api import Current
+from msprobe.cell_dump.recorded import Current
 
 AVAILABLE = hasattr(utils, "MsDispatchMode")
 

@@ -9,15 +9,17 @@ from typing import Any
 
 from mindspore import Parameter, Tensor
 
+from msprobe.cell_dump.backward import Backward
+from msprobe.cell_dump.describer import Sources
+from msprobe.cell_dump.nested import Leaf
 from msprobe.executors import executor
-
-from .backward import Backward
-from .nested import Leaf
-from .tensor import Sources
 
 
 class TensorGradients:
     """Places gradient hooks on the tensors of one step; the same face as `NodeGradients`."""
+
+    running = True
+    """Nothing here knows."""
 
     def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
         self._make = hook

@@ -9,11 +9,10 @@ gradient reports them as null, at the end of the whole backward.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msprobe.cell_dump.backward import Backward
+from msprobe.cell_dump.forward import Forward
+from msprobe.cell_dump.nested import leaves
 from msprobe.executors import executor
-
-from .backward import Backward
-from .forward import Forward
-from .nested import leaves
 
 
 class CellHooks:

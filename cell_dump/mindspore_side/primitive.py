@@ -10,8 +10,7 @@ from typing import Any
 from weakref import finalize, ref
 
 from msprobe.base.patches import Patches
-
-from .api import Current, Stems
+from msprobe.cell_dump.recorded import Current, Stems
 
 
 class PrimitiveCalls:

@@ -5,8 +5,8 @@ operators of Tensor that take or give tensors. Only the outermost call is record
 a user made before are reached by `references.py`.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from collections.abc import Iterator
+from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
@@ -15,9 +15,9 @@ from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
 from msprobe.base.patches import Patch, Patches
+from msprobe.cell_dump.recorded import Current, Stems, recorded
 
 from . import collective
-from .session import Session
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
     ("Functional", ops),
@@ -219,12 +219,6 @@ _METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDesc
 
 LEFT_OUT = CALLERS | NO_TENSORS | GROUPS | DEFINERS
 
-Stems = frozenset[str] | None
-"""The stems that are wanted; None where all are."""
-
-Current = Callable[[], Session | None]
-"""Gives the session that records."""
-
 
 def functions() -> Iterator[tuple[Any, str, str]]:
     """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
@@ -252,21 +246,6 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
             if owner is not Tensor:
                 planned.append(patch)
     return planned
-
-
-def recorded(
-    stem: str, current: Current, original: Callable[..., Any], *, door: str = "call_api"
-) -> Callable[..., Any]:
-    """`original`, whose outermost calls go through a session's method `door` while one listens."""
-
-    @wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None or not session.listens():
-            return original(*args, **kwargs)
-        return getattr(session, door)(stem, original, args, kwargs)
-
-    return call
 
 
 def _is_function(value: Any) -> bool:

@@ -1,0 +1,1 @@
+"""MindSpore behind the collector's interface, `msprobe.cell_dump.framework`."""

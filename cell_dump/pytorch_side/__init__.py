@@ -1,0 +1,1 @@
+"""PyTorch behind the collector's interface, `msprobe.cell_dump.framework`."""

@@ -1,0 +1,120 @@
+"""Compiled code (`torch.compile`, `torch.jit`) is left alone: our functions are taken out of its way.
+
+`torch.compile` reads the code that it is about to run, and would compile a recording function in the place of
+`torch.relu`, or compile anew what it has compiled without one. So our patches are taken away while compiled code runs:
+a compiled module is recorded as one call, and nothing inside it. The framework switches its compiler on and off by one
+function, `set_eval_frame`, very often while it compiles; the frame that has switched it on tells when it is done.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils.hooks import BackwardHook
+
+from msprobe.base.patches import Patches
+from msprobe.cell_dump.recorded import Current
+
+_SWITCH = "torch._dynamo.eval_frame"
+_OTHER_NAME = "_maybe_set_eval_frame"
+"""Another name of `set_eval_frame`, or a function that may call it."""
+
+
+class Compiler:
+    """To be joined to guards: follows the compiler's switch while a collection is open."""
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+        self._inner = Patches()
+        self._planned = False
+        self._compiled: FrameType | None = None  # the call of compiled code that our patches were taken away for
+
+    def install(self) -> None:
+        """Take the switch's place, where the compiler was loaded."""
+        if not self._planned and _SWITCH in sys.modules:
+            self._planned = True
+            self._inner.add(sys.modules[_SWITCH], "set_eval_frame", self._following)
+            if vars(sys.modules[_SWITCH]).get(_OTHER_NAME) is sys.modules[_SWITCH].set_eval_frame:
+                self._inner.add(sys.modules[_SWITCH], _OTHER_NAME, self._following)
+        self._inner.install()
+
+    def remove(self) -> None:
+        """Give it back."""
+        self._inner.remove()
+        self._compiled = None
+
+    def _following(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(original)
+        def set_eval_frame(callback: Any) -> Any:
+            if self._compiled is None and callable(callback) and self._patches.installed:
+                self._compiled = _caller()
+                self._patches.remove()
+            result = original(callback)  # from here on, or until here, the compiler reads what runs
+            if self._compiled is not None and callback is None and _caller() is self._compiled:
+                self._compiled = None
+                self._patches.install()
+            return result
+
+        return set_eval_frame
+
+
+def _caller() -> FrameType | None:
+    """Who calls the function that asks."""
+    frame = sys._getframe(2)
+    return frame.f_back if frame.f_code.co_name == _OTHER_NAME else frame
+
+
+def plan(current: Current, guards: Patches, patches: Patches) -> None:
+    """Plan to leave compiled code alone, and what the framework does by itself around a backward unrecorded."""
+    compiler = Compiler(patches)
+    guards.join(compiler)
+    guards.add(torch, "compile", partial(_first, compiler))
+    for name in ("script", "trace"):
+        guards.add(torch.jit, name, partial(_leaving, patches))
+    guards.add(torch.autograd, "_make_grads", partial(_quietly, current))
+    if hasattr(BackwardHook, "_apply_on_tensors"):  # the nodes of a module's own backward hooks
+        guards.add(BackwardHook, "_apply_on_tensors", partial(_quietly, current))
+
+
+def _first(compiler: Compiler, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The first use of it loads the compiler."""
+
+    @wraps(original)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        compiler.install()
+        return made
+
+    return compile
+
+
+def _leaving(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def leaving(*args: Any, **kwargs: Any) -> Any:
+        installed = patches.installed
+        patches.remove()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            if installed:
+                patches.install()
+
+    return leaving
+
+
+def _quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def quietly(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or not session.listens():
+            return original(*args, **kwargs)
+        session.busy = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            session.busy = False
+
+    return quietly

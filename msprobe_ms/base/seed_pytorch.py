@@ -1,0 +1,115 @@
+"""Make a training with PyTorch repeatable: seeds, deterministic operators, and no dropout.
+
+PyTorch is imported when `seed_all` is called, by its name: this room must also run without it.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .seed import check
+
+_originals: dict[tuple[str, str], Any] = {}
+"""What stood at (owner, attribute) before a dropout that does nothing took its place."""
+
+
+def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
+    """Seed Python, numpy and PyTorch, on every device; choose deterministic operators; have dropout drop nothing.
+
+    `mode` True or False switches PyTorch's deterministic operators on or off, and with them those of cuDNN and
+    `CUBLAS_WORKSPACE_CONFIG`; None leaves them alone. With `True` an operator that has no deterministic version raises.
+    `rm_dropout` acts on every dropout layer, also on one that exists; on functions that are called through their
+    module, `F.dropout` and `F.scaled_dot_product_attention`; and on recurrent layers that are created afterwards.
+    Raises `SettingsError` for a value that does not fit.
+    """
+    check(seed, mode, rm_dropout)
+    torch = import_module("torch")
+    os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
+    random.seed(seed)
+    np.random.seed(seed)  # the generator that trainings use
+    torch.manual_seed(seed)  # of every device
+    if mode is not None:
+        _determine(torch, mode)
+    if rm_dropout:
+        remove_dropout()
+
+
+def _determine(torch: Any, mode: bool) -> None:
+    if mode:  # read when the first matrix product of a GPU is prepared
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.benchmark = False  # it chooses the fastest operator, which may be another one each time
+    torch.backends.cudnn.deterministic = mode
+    torch.use_deterministic_algorithms(mode)
+
+
+def remove_dropout() -> None:
+    """Put versions that drop nothing in the place of PyTorch's dropout; once, however often it is called."""
+    for owner_name, attribute, replace in _REPLACED:
+        owner = _owner(owner_name)
+        if (owner_name, attribute) not in _originals and hasattr(owner, attribute):
+            original = getattr(owner, attribute)
+            _originals[owner_name, attribute] = original
+            setattr(owner, attribute, replace(original))
+
+
+def restore_dropout() -> None:
+    """Put PyTorch's own dropout back; recurrent layers that were created in between keep dropping nothing."""
+    for (owner_name, attribute), original in _originals.items():
+        setattr(_owner(owner_name), attribute, original)
+    _originals.clear()
+
+
+def _owner(name: str) -> Any:
+    module, _, inner = name.partition(":")
+    owner = import_module(module)
+    return getattr(owner, inner) if inner else owner
+
+
+def _not_training(original: Any) -> Any:
+    """The function as it is outside of training: it gives its input, and draws no random number."""
+
+    @wraps(original)
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        return original(input, p, False, inplace)
+
+    return dropout
+
+
+def _attending_to_all(original: Any) -> Any:
+    """The attention with `dropout_p` 0."""
+
+    @wraps(original)
+    def attention(
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kw: Any
+    ) -> Any:
+        return original(query, key, value, attn_mask, 0.0, *args, **kw)
+
+    return attention
+
+
+def _created_without(original: Callable[..., None]) -> Callable[..., None]:
+    """A recurrent layer whose `dropout` is 0."""
+
+    @wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        self.dropout = 0.0
+
+    return __init__
+
+
+_FUNCTIONAL = "torch.nn.functional"
+
+_REPLACED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    *((_FUNCTIONAL, name, _not_training) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d")),
+    *((_FUNCTIONAL, name, _not_training) for name in ("alpha_dropout", "feature_alpha_dropout")),
+    (_FUNCTIONAL, "scaled_dot_product_attention", _attending_to_all),
+    ("torch.nn:RNNBase", "__init__", _created_without),
+)
+"""Where what stands (a module, or `module:class`), under which name, and what takes its place. A layer asks the module
+of functions at every call, so that those that exist drop nothing either."""

@@ -1,0 +1,51 @@
+"""The debugger of a training with MindSpore."""
+
+from typing import Any
+
+import mindspore
+from mindspore.communication import GlobalComm, get_rank
+
+from msprobe.base.settings import Settings
+from msprobe.cell_dump.mindspore_side.at_save import in_graph
+from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
+from msprobe.cell_dump.saves import Saves
+from msprobe.collecting import Collectors
+from msprobe.debugger import Debugger, on_either
+
+
+class PrecisionDebugger(Debugger):
+    """Collects a training with MindSpore step by step; see `docs/collecting.md`.
+
+    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
+    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
+    UsageError where another debugger writes to the same dump_path.
+    """
+
+    _framework = "mindspore"
+
+    @on_either
+    def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
+
+        Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
+        tuples and dicts of them. See `docs/saving.md`.
+        """
+        if in_graph():  # the graph compiler reads no further
+            return
+        self._save(variable, name, save_backward)
+
+    @classmethod
+    def _collectors_of(cls, settings: Settings) -> Collectors:
+        return Collectors(settings)
+
+    @classmethod
+    def _saves_of(cls, settings: Settings) -> Saves:
+        return Saves(settings, FRAMEWORK)
+
+    @classmethod
+    def _version(cls) -> str:
+        return str(mindspore.__version__)
+
+    def _rank(self) -> int | None:
+        """The framework's rank of this process; None where no communication is initialised."""
+        return get_rank() if GlobalComm.INITED else None

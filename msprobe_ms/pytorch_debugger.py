@@ -1,0 +1,57 @@
+"""The debugger of a training with PyTorch."""
+
+from typing import Any
+
+import torch
+
+from msprobe.base.errors import SettingsError
+from msprobe.base.settings import Settings
+from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump.pytorch_side.framework import FRAMEWORK
+from msprobe.cell_dump.saves import Saves
+from msprobe.debugger import Debugger, HomeOf
+
+
+class PrecisionDebugger(Debugger):
+    """Collects a training with PyTorch step by step; see `docs/collecting.md`.
+
+    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
+    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
+    UsageError where another debugger writes to the same dump_path.
+    """
+
+    _framework = "pytorch"
+
+    @classmethod
+    def _collectors_of(cls, settings: Settings) -> "PythonCalls":
+        if settings.level == "L2":
+            raise SettingsError(
+                'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'
+            )
+        if settings.jit_cells != "joined":
+            raise SettingsError(
+                f'jit_cells: "{settings.jit_cells}" is about graphs of MindSpore, and this is PyTorch; leave it out'
+            )
+        return PythonCalls(settings)
+
+    @classmethod
+    def _saves_of(cls, settings: Settings) -> Saves:
+        return Saves(settings, FRAMEWORK)
+
+    @classmethod
+    def _version(cls) -> str:
+        return str(torch.__version__)
+
+
+class PythonCalls(Collector):
+    """The collector of Python's calls is the only one; its dump stands where the step's home is."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, FRAMEWORK)
+
+    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:  # type: ignore[override]  # a home later
+        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+        super().open(model, home_of(""), token_range)
+
+    def expect(self, model: Any) -> None:
+        """Nothing is compiled here that a later step would run."""
