@@ -1,0 +1,232 @@
+"""One function of MindSpore and one of PyTorch that compute the same: which argument and which result is which.
+
+Both sides are brought to one canonical place, named after PyTorch's parameter. Two records belong together when their
+places are equal.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from msprobe.base.errors import MappingError
+
+from .transform import IDENTITY, Transform
+from .translate import translated
+
+Direction = Literal["forward", "backward"]
+Path = tuple[str, ...]
+
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""Names of numpy that PyTorch's functions take for their own: torch.sum(x, axis=1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands in a call, in PyTorch's words: `part` of the record, and the path to it.
+
+    The path of an argument begins with its parameter's name, that of a result with its number.
+    """
+
+    part: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of one side, in positional order: `names` may be passed by position, `keywords` may not.
+
+    `rest` is the parameter that takes all further positions (`*operands`), empty without one. A function of which
+    nothing is known has no names: its places are what they are.
+    """
+
+    names: tuple[str, ...] = ()
+    rest: str = ""
+    keywords: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, listed: Iterable[str]) -> "Signature":
+        """From the table's list, written as in Python: `[equation, "*operands"]`, `[input, "*", dtype]`."""
+        names: list[str] = []
+        keywords: list[str] = []
+        rest, open_end = "", True
+        for name in listed:
+            if name.startswith("*"):
+                rest, open_end = name[1:], False
+            else:
+                (names if open_end else keywords).append(name)
+        return cls(tuple(names), rest, tuple(keywords))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or name in self.keywords or bool(name and name == self.rest)
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.rest or self.keywords)
+
+    def takes(self, top: str) -> bool:
+        """Whether a call may have this argument, a position or a keyword."""
+        return (bool(self.rest) or int(top) < len(self.names)) if top.isdigit() else top in self
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        return (*self.names, *((self.rest,) if self.rest else ()), *self.keywords)
+
+    def named(self, path: Path) -> Path:
+        """The path with the parameter's name for its position; of `*rest`, a list counts as its elements."""
+        if not path[0].isdigit():
+            return path
+        position = int(path[0])
+        if position < len(self.names):
+            return (self.names[position], *path[1:])
+        if self.rest:
+            return (self.rest, *(path[1:] or (str(position - len(self.names)),)))
+        return path
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """A pair of functions, `ms` and `pt` (stems of names), and how the arguments of one are those of the other.
+
+    `renamed` maps MindSpore's parameters to PyTorch's where they differ; both may be dotted (`hx.0`: element 0).
+    `attributes` does the same for what a primitive was constructed with: it is given, but not among the records.
+    `dropped` are MindSpore's parameters that PyTorch does not have, with the value at which both agree (None: any);
+    `inserted` the opposite, with the value that means the same. `values` translates values of arguments that are no
+    tensors. `transforms` bring an argument (or `output.0`) into PyTorch's layout. `output` maps the paths of results,
+    None to nothing; empty where they are equal. `ms_defaults` and `pt_defaults` hold the defaults that differ.
+    `required` is how many of MindSpore's parameters, from the first on, a call must have to be meant. `unverified` says
+    why this was not executed; empty where it was.
+    """
+
+    ms: str
+    pt: str
+    ms_signature: Signature = Signature()
+    pt_signature: Signature = Signature()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    dropped: Mapping[str, object] = field(default_factory=dict)
+    inserted: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, Mapping[object, object]] = field(default_factory=dict)
+    transforms: Mapping[str, Transform] = field(default_factory=dict)
+    output: Mapping[Path, Path | None] = field(default_factory=dict)
+    ms_defaults: Mapping[str, object] = field(default_factory=dict)
+    pt_defaults: Mapping[str, object] = field(default_factory=dict)
+    required: int = 0
+    unverified: str = ""
+
+    def ms_place(
+        self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
+    ) -> Place | None:
+        """The canonical place of a record of MindSpore's call; None where PyTorch's has deliberately nothing there.
+
+        The `output` of a backward call holds the gradients of the arguments by number, keyword arguments behind the
+        positional ones: `arguments` names those of the forward call, in order (`("0", "1", "axis")`).
+        """
+        if _is_argument(part, direction):
+            name = self.ms_signature.named(_forward_path(path, direction, arguments))
+            return None if name[0] in self.dropped else Place(part, self._renamed(name))
+        if _is_result(part, direction) and self.output:
+            return _joined(part, path, self.output)
+        return Place(part, path)
+
+    def pt_place(
+        self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
+    ) -> Place | None:
+        """The canonical place of a record of PyTorch's call; None where MindSpore's has deliberately nothing there."""
+        if _is_argument(part, direction):
+            name = self._own_name(self.pt_signature.named(_forward_path(path, direction, arguments)))
+            return None if name[0] in self._alone_in_pt else Place(part, name)
+        if _is_result(part, direction) and self.output:
+            is_taken = any(to is not None and path[: len(to)] == to for to in self.output.values())
+            return Place(part, path) if is_taken else None
+        return Place(part, path)
+
+    def ms_transform(
+        self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
+    ) -> Transform:
+        """What brings a record of MindSpore's call into PyTorch's layout; the identity where they agree."""
+        if not self.transforms:
+            return IDENTITY
+        if _is_argument(part, direction):
+            name = self.ms_signature.named(_forward_path(path, direction, arguments))
+        elif _is_result(part, direction):
+            name = ("output", *path)
+        else:
+            return IDENTITY
+        found = self.transforms.get(".".join(name), self.transforms.get(name[0], IDENTITY))
+        return found if direction == "forward" or found.is_layout else IDENTITY
+
+    def fits(self, tops: Iterable[str]) -> bool:
+        """Whether a call of MindSpore with these arguments (`"0"`, `"1"`, `"axis"`) can be meant: how one of several
+        correspondences of a name is chosen."""
+        known, given = self.ms_signature, set(tops)
+        if not known:
+            return True
+        has_enough = all(str(i) in given or name in given for i, name in enumerate(known.names[: self.required]))
+        return has_enough and all(known.takes(top) or top in self.attributes for top in given)
+
+    def fits_pt(self, tops: Iterable[str]) -> bool:
+        """Whether PyTorch's call with these arguments can be meant."""
+        known = self.pt_signature
+        return not known or all(known.takes(self._own_name((top,))[0]) for top in tops)
+
+    def translate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of PyTorch's call for those of MindSpore's; tensors are numpy arrays, or nested lists of them.
+
+        What was passed by position stays so, as far as PyTorch allows. Attributes of a primitive are passed as keyword
+        arguments. A default that differs is passed on. MappingError where an argument has no counterpart and its value
+        is not the one at which both sides agree, and where there are more arguments than parameters.
+        """
+        return translated(self, args, kwargs)
+
+    def _own_name(self, path: Path) -> Path:
+        own = NUMPY_NAMES.get(path[0], "")
+        return (own, *path[1:]) if own in self.pt_signature and path[0] not in self.pt_signature else path
+
+    @cached_property
+    def _alone_in_pt(self) -> frozenset[str]:
+        """PyTorch's parameters that no recorded argument of MindSpore's stands for."""
+        attributes = {name.split(".")[0] for name in self.attributes.values()}
+        taken = {self._renamed((name,))[0] for name in self.ms_signature.every if name not in self.dropped}
+        taken |= {to.split(".")[0] for of, to in self.renamed.items() if of not in self.dropped}
+        return (frozenset(self.pt_signature.every) | attributes | frozenset(self.inserted)) - taken
+
+    @cached_property
+    def _targets(self) -> dict[Path, Path]:
+        return {tuple(of.split(".")): tuple(to.split(".")) for of, to in self.renamed.items()}
+
+    def _renamed(self, path: Path) -> Path:
+        for length in range(len(path), 0, -1):
+            if (to := self._targets.get(path[:length])) is not None:
+                return to + path[length:]
+        return path
+
+
+def _is_argument(part: str, direction: Direction) -> bool:
+    return part == ("input" if direction == "forward" else "output")
+
+
+def _is_result(part: str, direction: Direction) -> bool:
+    return part == ("output" if direction == "forward" else "input")
+
+
+def _forward_path(path: Path, direction: Direction, arguments: Sequence[str]) -> Path:
+    """The path of the argument whose gradient a backward call has at `path`."""
+    if direction == "backward" and path[0].isdigit() and int(path[0]) < len(arguments):
+        return (arguments[int(path[0])], *path[1:])
+    return path
+
+
+def _joined(part: str, path: Path, output: Mapping[Path, Path | None]) -> Place | None:
+    for length in range(len(path), 0, -1):
+        if path[:length] in output:
+            to = output[path[:length]]
+            return None if to is None else Place(part, to + path[length:])
+    return None
+
+
+def signature_of(listed: Iterable[str], where: str) -> Signature:
+    """A signature from the table's list; MappingError where a name stands twice."""
+    names = list(listed)
+    if len(set(names)) < len(names):
+        raise MappingError(f"{where}: a parameter stands twice in {names}; remove one")
+    return Signature.of(names)

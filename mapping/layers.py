@@ -1,0 +1,170 @@
+"""Layers of MindSpore and PyTorch: which class answers to which, and what their parameters are called on each side.
+
+For a cell of a dump, whose class is known: `counterpart_classes("LayerNorm")` is ("LayerNorm",), and
+`parameter_name("LayerNorm", "gamma")` is ("weight", ""). For a parameter of a checkpoint, where only the whole name is
+known: `parameter_candidates("layers.0.norm.gamma")`, best first. Transforms are texts of `transform.py`, given where
+the shape is given: some layers of one name lay out their weights in two ways. The facts: tables/nn_layers.yaml.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # ships without types
+
+TABLES = Path(__file__).parent / "tables"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of MindSpore and its counterpart; tables/nn_layers.yaml says what each field means.
+
+    `ms` is the public name (`mint.nn.Embedding`), `ms_class` the class name in dumps (`EmbeddingExt`).
+    """
+
+    ms: str
+    ms_class: str
+    pt: tuple[str, ...]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    transforms: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    children: Mapping[str, str] = field(default_factory=dict)
+    inner: tuple[str, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    complements: tuple[str, ...] = ()
+    values: Mapping[str, Mapping[object, object]] = field(default_factory=dict)
+    requires: Mapping[str, object] = field(default_factory=dict)
+    inserted: Mapping[str, object] = field(default_factory=dict)
+    defaults: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    note: str = ""
+    unverified: str = ""
+
+    def parameter(self, name: str, shape: Sequence[int] = ()) -> tuple[str, str]:
+        """PyTorch's name of an own parameter and the transform of its layout; a name not listed is the same."""
+        return self.parameters.get(name, name), self.transforms.get(name, {}).get(len(shape), "")
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor arguments of the counterpart that mean the same as those `given` to MindSpore's layer."""
+        told = {**self.defaults.get("ms", {}), **given}
+        return dict(self.inserted) | {
+            self.attributes.get(name, name): self._value(name, value)
+            for name, value in told.items()
+            if name not in self.requires
+        }
+
+    def _value(self, name: str, value: Any) -> Any:
+        if name in self.complements:
+            return 1 - value
+        words = self.values.get(name, {})
+        return words[value] if words and value in words else value
+
+
+@cache
+def layers() -> tuple[Layer, ...]:
+    """Every layer of the table."""
+    return tuple(_layer(ms, entry) for ms, entry in _table()["layers"].items())
+
+
+def reason_without(ms_class: str) -> str:
+    """Why torch.nn has nothing for a class of MindSpore; empty where it has, and for classes of the user."""
+    return str(_table()["without"].get(f"nn.{ms_class}", ""))
+
+
+def layers_of(ms_class: str) -> tuple[Layer, ...]:
+    """The layers with this class name in dumps: one of mindspore.nn and one of mindspore.mint.nn may share it."""
+    return _by_class().get(ms_class, ())
+
+
+def counterpart_classes(ms_class: str) -> tuple[str, ...]:
+    """The classes of torch.nn that answer to a class of MindSpore, best first; none for a class of the user."""
+    return _unique(pt for layer in layers_of(ms_class) for pt in layer.pt)
+
+
+def parameter_name(ms_class: str, name: str, shape: Sequence[int] = ()) -> tuple[str, str]:
+    """PyTorch's name of a parameter that a cell of this class owns, and the transform of its layout ("" for none).
+
+    A parameter that the table does not name is called the same on both sides, also in classes of the user. `shape` is
+    MindSpore's; without it there is no transform.
+    """
+    for layer in layers_of(ms_class):
+        if name in layer.parameters or name in layer.transforms:
+            return layer.parameter(name, shape)
+    return name, ""
+
+
+def child_name(ms_class: str, name: str) -> str:
+    """PyTorch's name of an inner layer of a cell of this class."""
+    return next((layer.children[name] for layer in layers_of(ms_class) if name in layer.children), name)
+
+
+def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[str, str], ...]:
+    """What a whole parameter name, `layers.0.norm.gamma`, may be in PyTorch, each with its transform, best first.
+
+    The class of the owner is not known here, so every layer with such a parameter speaks. Parameters as they are laid
+    out come before transformed ones, then renamed parameters before the name as it is, then inner layers of the same
+    name before renamed ones. Take the first whose name the other side has, with the same shape after the transform.
+    """
+    found: list[tuple[str, str]] = []
+    parts = tuple(name.split("."))
+    for length in range(len(parts), 0, -1):
+        owner, own = parts[: len(parts) - length], ".".join(parts[len(parts) - length :])
+        for layer in _speakers().get(own, ()):
+            pt_name, transform = layer.parameter(own, shape)
+            found += [(".".join((*path, pt_name)), transform) for path in _paths(owner)]
+    found += [(".".join((*path, parts[-1])), "") for path in _paths(parts[:-1])]
+    return _unique(sorted(found, key=lambda candidate: candidate[1] != ""))
+
+
+def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """A path of inner layers as it is, then with the names that PyTorch gives to inner layers."""
+    renamed = tuple(_children().get(part, part) for part in parts)
+    return (parts,) if renamed == parts else (parts, renamed)
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    # The loader in C is ten times as fast; both read the same.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    held: dict[str, dict[str, Any]] = yaml.load((TABLES / "nn_layers.yaml").read_text(encoding="utf-8"), loader)
+    return held
+
+
+@cache
+def _by_class() -> dict[str, tuple[Layer, ...]]:
+    found: dict[str, tuple[Layer, ...]] = {}
+    for layer in layers():
+        found[layer.ms_class] = (*found.get(layer.ms_class, ()), layer)
+    return found
+
+
+@cache
+def _speakers() -> dict[str, tuple[Layer, ...]]:
+    """Name of a parameter: the layers that have something to say of it."""
+    found: dict[str, tuple[Layer, ...]] = {}
+    for layer in layers():
+        for name in _unique((*layer.parameters, *layer.transforms)):
+            found[name] = (*found.get(name, ()), layer)
+    return found
+
+
+@cache
+def _children() -> dict[str, str]:
+    return {ms: pt for layer in layers() for ms, pt in layer.children.items()}
+
+
+def _layer(ms: str, entry: Mapping[str, Any]) -> Layer:
+    given = dict(entry)
+    pt = given.pop("pt")
+    return Layer(
+        ms,
+        given.pop("class", ms.rpartition(".")[2]),
+        (pt,) if isinstance(pt, str) else tuple(pt),
+        inner=tuple(given.pop("inner", ())),
+        complements=tuple(given.pop("complements", ())),
+        **given,
+    )
+
+
+def _unique(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,265 @@
+"""Layout transforms: how the other framework lays out the same tensor, written as a small text.
+
+```
+transform  step {" | " step}            transpose(1, 0) | reshape(4, -1)
+step       name ["(" [number {"," number}] ")"]
+```
+
+| step | array | note |
+|---|---|---|
+| `transpose(a, b, ...)` | axes in this order; without numbers reversed | |
+| `reshape(n, ...)` | sizes, one of them may be -1 | |
+| `flatten(start, stop)` | axes `start` to `stop` become one; 0 and -1 where not given | |
+| `squeeze(axis)` `unsqueeze(axis)` | takes away, or adds, an axis of size 1 | |
+| `flip(axis, ...)` | elements in reverse order | |
+| `slice(axis, start, stop)` | a part of an axis, as Python slices; `none` for an open end | no inverse |
+| `split(axis, index, count)` | part `index` of `count` equal parts | no inverse |
+| `concat(axis)` | joins a list of arrays into one | no inverse |
+| `complement` | 1 - x | of a number too |
+| `negate` | -x | of a number too |
+| `reverse` | a list in reverse order | of a list of numbers |
+
+Only these words are known; nothing of a text is ever evaluated. A tensor's dtype stays as it is.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import MappingError
+
+Shape = tuple[int, ...]
+Numbers = tuple[int | None, ...]
+
+_STEP = re.compile(r"(\w+)(?:\(([^()]*)\))?")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One word of the language with its numbers."""
+
+    name: str
+    numbers: Numbers
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(str(n).lower() for n in self.numbers)})" if self.numbers else self.name
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Steps that are taken one after the other; without any it is the identity."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        return " | ".join(map(str, self.steps))
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    @property
+    def is_layout(self) -> bool:
+        """Whether it only moves elements: then a gradient is laid out the same way."""
+        return all(step.name not in _VALUES for step in self.steps)
+
+    def __call__(self, value: Any) -> Any:
+        """The value in the other layout: an array, a list of arrays for `concat`, or a number where that has a meaning.
+
+        Raises MappingError where the value has not the axes or sizes that a step wants.
+        """
+        for step in self.steps:
+            try:
+                value = _APPLY[step.name](value, *step.numbers)
+            except (
+                ValueError,
+                TypeError,
+                IndexError,
+                AttributeError,
+            ) as err:  # how numpy says that something does not fit
+                raise MappingError(
+                    f"transform {str(self)!r}: {step} cannot be done to {_told(value)} ({err}); correct the transform"
+                ) from err
+        return value
+
+    def shape(self, shape: Any) -> Shape:
+        """The shape of the result, from the shape (for `concat` the list of shapes) of what comes in.
+
+        No memory of that size is touched. Raises MappingError as a call does.
+        """
+        value: Any = [_hollow(s) for s in shape] if shape and not isinstance(shape[0], int) else _hollow(shape)
+        for step in self.steps:
+            if step.name == "concat":
+                value = _hollow(_concat_shape(value, step))
+            elif step.name not in _VALUES:
+                value = Transform((step,))(value)
+        return tuple(int(n) for n in value.shape)
+
+    def inverse(self, shape: Shape) -> "Transform | None":
+        """What brings the result for a tensor of this shape back; None where a step loses elements or joins tensors."""
+        back: list[Step] = []
+        for step in self.steps:
+            undo = _UNDO.get(step.name)
+            if undo is None:
+                return None
+            back.insert(0, undo(shape, step.numbers))
+            shape = Transform((step,)).shape(shape)
+        return Transform(tuple(back))
+
+
+IDENTITY = Transform()
+_VALUES = ("complement", "negate", "reverse")
+"""Words that change values and move nothing."""
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Transform:
+    """Read a transform; MappingError where a word is not known or has the wrong count of numbers."""
+    return Transform(tuple(_step(part.strip(), text) for part in text.split("|"))) if text.strip() else IDENTITY
+
+
+def apply(text: str, value: Any) -> Any:
+    """`parse(text)(value)`: an array in the other layout."""
+    return parse(text)(value)
+
+
+def apply_shape(text: str, shape: Any) -> Shape:
+    """`parse(text).shape(shape)`: a shape in the other layout."""
+    return parse(text).shape(shape)
+
+
+def _step(part: str, text: str) -> Step:
+    found = _STEP.fullmatch(part)
+    if found is None or found[1] not in _APPLY:
+        raise MappingError(f"transform {text!r}: {part!r} is no step; known: {', '.join(sorted(_APPLY))}")
+    name, inner = found[1], (found[2] or "").strip()
+    try:
+        numbers = tuple(None if n.strip() in ("none", "None") else int(n) for n in inner.split(",")) if inner else ()
+    except ValueError:
+        raise MappingError(
+            f"transform {text!r}: {inner!r} are no whole numbers; write for example {name}(1, 0)"
+        ) from None
+    least, most = _COUNTS[name]
+    if not least <= len(numbers) <= most or (None in numbers and name != "slice"):
+        wanted = str(least) if least == most else f"at least {least}"
+        raise MappingError(
+            f"transform {text!r}: {name} takes {wanted} numbers, not {len(numbers)}; see the top of transform.py"
+        )
+    return Step(name, numbers)
+
+
+def _flatten(array: Any, start: int = 0, stop: int = -1) -> Any:
+    first, last = start % max(array.ndim, 1), stop % max(array.ndim, 1)
+    if last < first:
+        raise ValueError(f"axis {stop} stands before axis {start}")
+    return np.reshape(array, (*array.shape[:first], math.prod(array.shape[first : last + 1]), *array.shape[last + 1 :]))
+
+
+def _slice(array: Any, axis: int, start: int | None, stop: int | None) -> Any:
+    part: list[Any] = [slice(None)] * array.ndim
+    part[axis] = slice(start, stop)
+    return array[tuple(part)]
+
+
+def _split(array: Any, axis: int, index: int, count: int) -> Any:
+    size, rest = divmod(array.shape[axis], count)
+    if rest or not 0 <= index < count:
+        raise ValueError(f"axis {axis} of size {array.shape[axis]} has no part {index} of {count} equal ones")
+    return _slice(array, axis, index * size, (index + 1) * size)
+
+
+def _concat(arrays: Any, axis: int) -> Any:
+    return np.concatenate(list(arrays), axis)
+
+
+def _complement(value: Any) -> Any:
+    is_mask = isinstance(value, np.ndarray) and value.dtype.kind == "b"
+    return np.logical_not(value) if is_mask else 1 - value
+
+
+def _negate(value: Any) -> Any:
+    return -value
+
+
+def _reverse(value: Any) -> Any:
+    return type(value)(reversed(value))
+
+
+_APPLY: dict[str, Callable[..., Any]] = {
+    "transpose": lambda array, *axes: np.transpose(array, axes or None),
+    "reshape": lambda array, *sizes: np.reshape(array, sizes),
+    "flatten": _flatten,
+    "squeeze": np.squeeze,
+    "unsqueeze": np.expand_dims,
+    "flip": lambda array, *axes: np.flip(array, axes),
+    "slice": _slice,
+    "split": _split,
+    "concat": _concat,
+    "complement": _complement,
+    "negate": _negate,
+    "reverse": _reverse,
+}
+
+_MANY = 32  # numpy's own limit of axes
+_COUNTS = {
+    "transpose": (0, _MANY),
+    "reshape": (1, _MANY),
+    "flatten": (0, 2),
+    "squeeze": (1, 1),
+    "unsqueeze": (1, 1),
+    "flip": (1, _MANY),
+    "slice": (3, 3),
+    "split": (3, 3),
+    "concat": (1, 1),
+    "complement": (0, 0),
+    "negate": (0, 0),
+    "reverse": (0, 0),
+}
+"""How many numbers a step takes."""
+
+
+def _undo_transpose(shape: Shape, axes: Sequence[Any]) -> Step:
+    order = [axis % len(shape) for axis in axes]
+    return Step("transpose", tuple(order.index(axis) for axis in range(len(order))))
+
+
+def _undo_reshape(shape: Shape, _: Sequence[Any]) -> Step:
+    return Step("reshape", shape)
+
+
+_UNDO: dict[str, Callable[[Shape, Any], Step]] = {
+    "transpose": _undo_transpose,
+    "reshape": _undo_reshape,
+    "flatten": _undo_reshape,
+    "squeeze": lambda _, axis: Step("unsqueeze", axis),
+    "unsqueeze": lambda _, axis: Step("squeeze", axis),
+    "flip": lambda _, axes: Step("flip", axes),
+    "complement": lambda *_: Step("complement", ()),
+    "negate": lambda *_: Step("negate", ()),
+}
+
+
+def _hollow(shape: Sequence[int]) -> Any:
+    """An array of this shape over a single byte."""
+    if math.prod(shape) < 0 or any(n < 0 for n in shape):
+        raise MappingError(f"shape {tuple(shape)}: a size is negative; no tensor has it")
+    return np.broadcast_to(np.zeros((), np.int8), tuple(shape))
+
+
+def _concat_shape(arrays: Any, step: Step) -> Shape:
+    """As numpy would join them, worked out on a row through each: the joined axis is as long as all together."""
+    [axis] = step.numbers
+    rows = [_slice(a, axis, 0, 0) if isinstance(axis, int) and -a.ndim <= axis < a.ndim else a for a in arrays]
+    joined = list(Transform((step,))(rows).shape)
+    joined[axis or 0] = sum(a.shape[axis or 0] for a in arrays)
+    return tuple(joined)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"a tensor of shape {value.shape}"
+    return f"a {type(value).__name__}"
