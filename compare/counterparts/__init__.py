@@ -1,0 +1,1 @@
+"""Which call of one framework's dump is which call of the other's, found without names."""

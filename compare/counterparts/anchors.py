@@ -1,0 +1,131 @@
+"""Pairs that stand whatever the order: parameters that only these two hold, values that only these two have."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+
+import numpy as np
+
+from .features import Fingerprint, fingerprint
+from .kinship import STRANGERS
+from .score import WITHIN, Evidence, agreement
+from .side import Side
+
+
+def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Calls of modules that alone hold a parameter on their side, and hold the same one.
+
+    A module that runs several times has its runs paired in order, where both sides have as many. Where the parameters
+    of one module point to several, none is believed.
+    """
+    mine, theirs = _holders(evidence.target, left), _holders(evidence.golden, right)
+    votes: defaultdict[str, set[str]] = defaultdict(set)
+    for key in mine.keys() & theirs.keys():
+        for a, b in _only(evidence, mine[key], theirs[key]):
+            votes[a].add(b)
+    back: defaultdict[str, set[str]] = defaultdict(set)
+    for a, found in votes.items():
+        for b in found:
+            back[b].add(a)
+    runs_left, runs_right = _runs(evidence.target, left), _runs(evidence.golden, right)
+    pairs = []
+    for a, found in votes.items():
+        b = next(iter(found))
+        if len(found) == 1 and len(back[b]) == 1 and len(runs_left[a]) == len(runs_right[b]):
+            pairs += list(zip(runs_left[a], runs_right[b], strict=True))
+    return pairs
+
+
+def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Calls that alone on their side are given a tensor which no call produced: a weight, where modules are not seen.
+
+    They need not be kin: a matmul and a linear that are given one weight are no pair, and still the same place of
+    the program.
+    """
+    mine, theirs = _given(evidence, left, True), _given(evidence, right, False)
+    pairs: list[tuple[int, int]] = []
+    taken: set[int] = set()
+    both = mine.keys() & theirs.keys()
+    for key in sorted(both, key=lambda key: (-math.prod(key[0]), mine[key][0])):  # weights before biases and tokens
+        a, b = mine[key], theirs[key]
+        if len(a) == len(b) == 1 and a[0] not in taken and ~b[0] not in taken:
+            taken |= {a[0], ~b[0]}
+            pairs.append((a[0], b[0]))
+    return pairs
+
+
+def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Kin calls whose results and inputs agree in value with those of one call of the other side alone."""
+    mine, theirs = evidence.features
+    right = [b for b in right if theirs.telling[b]]
+    by_size: defaultdict[int, list[int]] = defaultdict(list)
+    for b in right:
+        by_size[int(theirs.out_size[b])].append(b)
+    norms: dict[int, list[float]] = {}
+    for size, calls in by_size.items():
+        calls.sort(key=lambda b: _number(theirs.out[b, 3]))
+        norms[size] = [_number(theirs.out[b, 3]) for b in calls]
+    found: dict[int, list[int]] = {}
+    for a in left:
+        size = int(mine.out_size[a])
+        if not mine.telling[a] or size not in by_size:
+            continue
+        norm = _number(mine.out[a, 3])
+        low, high = bisect_left(norms[size], norm * (1 - WITHIN)), bisect_right(norms[size], norm * (1 + WITHIN))
+        near = [b for b in by_size[size][low:high] if evidence.kinship(a, b) > STRANGERS]
+        if not near or len(near) > 64:
+            continue
+        out, ins = agreement(mine, theirs, a, np.array(near, np.int64))
+        shapes = theirs.out_shape[near] == mine.out_shape[a]
+        found[a] = [b for b, good in zip(near, out & (ins > 0) & shapes, strict=True) if good]
+    claims: defaultdict[int, int] = defaultdict(int)
+    for candidates in found.values():
+        for b in candidates:
+            claims[b] += 1
+    return [(a, c[0]) for a, c in found.items() if len(c) == 1 and claims[c[0]] == 1]
+
+
+def _number(value: float) -> float:
+    return float(value) if value == value else 0.0
+
+
+def _holders(side: Side, calls: Iterable[int]) -> dict[Fingerprint, list[int]]:
+    """Fingerprint of a parameter: the first runs of the modules that hold it."""
+    found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
+    seen: set[str] = set()
+    for at in calls:
+        stem = side.names[at].stem
+        if stem not in seen:
+            seen.add(stem)
+            for key in dict.fromkeys(filter(None, map(fingerprint, side.tensors(at).parameters))):
+                found[key].append(at)
+    return found
+
+
+def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[str, str]]:
+    """The modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
+    found = []
+    for a in mine:
+        kin = [b for b in theirs if evidence.kinship(a, b) > STRANGERS]
+        if len(kin) == 1 and len([c for c in mine if evidence.kinship(c, kin[0]) > STRANGERS]) == 1:
+            found.append((evidence.target.names[a].stem, evidence.golden.names[kin[0]].stem))
+    return found
+
+
+def _runs(side: Side, calls: Iterable[int]) -> dict[str, list[int]]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for at in calls:
+        found[side.names[at].stem].append(at)
+    return found
+
+
+def _given(evidence: Evidence, calls: list[int], is_target: bool) -> dict[Fingerprint, list[int]]:
+    side = evidence.target if is_target else evidence.golden
+    flow = evidence.flows[0 if is_target else 1]
+    found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
+    for at in calls:
+        for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False):
+            if is_constant and (key := fingerprint(tensor)) is not None:
+                found[key].append(at)
+    return found

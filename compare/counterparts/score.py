@@ -1,0 +1,230 @@
+"""How much speaks for a pair of calls, in points; the weights stand here and nowhere else.
+
+| evidence | points |
+|---|---|
+| the operation or class corresponds (kinship.py) | 2, 1.5 by the word alone, 0 for classes of the user |
+| shape of the result: equal; the same lengths in another order | 2; 1 |
+| as many axes, where the inputs differ too, or of a module | -1 |
+| else: of a module the same number of elements; another number; of a function | 0.5; -4; -30 |
+| shapes of the inputs: equal; else | 1; -0.7 |
+| shapes of a module's parameters: equal; others; more of them in a kin layer; none on one side | 1.5; -3; 0; -1 |
+| result, inputs agree in value, each (two inputs at most) | 1.5 |
+| a result that does not agree although everything that goes in does | -0.5 |
+| numbers among the arguments are equal | 0.4 |
+| a tensor input comes from calls that are a pair, each; from calls that are pairs of others | 2; -2 |
+| parameters, of a function weights that it is given, have the same fingerprints; have others | 3; -1 |
+| the name's last part is equal | 0.3 |
+
+With a planted bug no value behind it agrees, and the rest still carries a pair.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .features import INPUTS, Features, close
+from .flow import ALTERNATIVES, Flow
+from .kinship import KIN, STRANGERS, classes, may_add_bias, operations
+from .side import NONE, Side
+
+WITHIN = 1e-3
+"""Part of a tensor's size by which equal steps of two frameworks may differ; rounding stays far below it."""
+
+FLOW_AT_MOST = 200 * 200
+"""Segments beyond this many cells are aligned without asking where tensors come from; the next round is finer."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass
+class Evidence:
+    """Both sides with everything that a score asks for, and the pairs so far.
+
+    `golden_of` and `target_of` have NONE where a call has no partner yet.
+    """
+
+    target: Side
+    golden: Side
+    flows: tuple[Flow, Flow]
+    features: tuple[Features, Features]
+    golden_of: list[int] = field(init=False)
+    target_of: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.golden_of = [NONE] * len(self.target)
+        self.target_of = [NONE] * len(self.golden)
+        self.frameworks = (self.target.framework, self.golden.framework)
+        self._kinship: dict[tuple[bool, int, int], float] = {}
+
+    def join(self, target: int, golden: int) -> None:
+        """Make a pair of two calls that have none."""
+        self.golden_of[target], self.target_of[golden] = golden, target
+
+    def mirrored(self) -> "Evidence":
+        """The same as seen from the golden side."""
+        seen = Evidence(self.golden, self.target, self.flows[::-1], self.features[::-1])
+        seen.golden_of, seen.target_of = self.target_of, self.golden_of
+        return seen
+
+    def kinship(self, target: int, golden: int) -> float:
+        """Points for operation or class."""
+        mine, theirs = self.features[0], self.features[1]
+        a, b = int(mine.operation[target]), int(theirs.operation[golden])
+        is_module = self.target.names[target].kind == "cell"
+        if (self.target.names[target].kind == "cell") != (self.golden.names[golden].kind == "cell"):
+            return STRANGERS
+        key = (is_module, a, b)
+        if key not in self._kinship:
+            one, other = mine.operations[a], theirs.operations[b]
+            judge = classes if is_module else operations
+            self._kinship[key] = judge(one.called, other.called, self.frameworks)
+            if not is_module and one.given != other.given and may_add_bias(one.called, other.called):
+                self._kinship[key] = STRANGERS
+        return self._kinship[key]
+
+    def labels(self, at: int, is_target: bool) -> list[list[int]]:
+        """For each tensor input the golden calls that stand for those which it may come from, outermost modules."""
+        flow, pair_of = (self.flows[0], self.golden_of) if is_target else (self.flows[1], self.target_of)
+        found = []
+        for chains in flow.made.get(at, ())[:INPUTS]:
+            paired = [[call for call in chain if pair_of[call] != NONE] for chain in chains]
+            found.append([pair_of[chain[-1]] if is_target else chain[-1] for chain in paired if chain])
+        return found
+
+
+class Scorer:
+    """Scores the calls of one segment of the target against one of the golden side."""
+
+    def __init__(self, evidence: Evidence, left: list[int], right: list[int]) -> None:
+        self._evidence = evidence
+        self._left, self._right = left, right
+        self._mine, self._theirs = evidence.features
+        self._at: Ints = np.array(right, np.int64)
+        self._kin_rows: dict[int, Floats] = {}
+        self._is_module = bool(left) and evidence.target.names[left[0]].kind == "cell"
+        self._flow = len(left) * len(right) <= FLOW_AT_MOST
+        if self._flow:
+            self._left_labels = _labels(evidence, left, True)
+            self._right_labels = _labels(evidence, right, False)
+        self._last_right = np.array([_last(evidence.golden, at) for at in right], object)
+
+    def __call__(self, i: int, low: int, high: int) -> Floats:
+        at = self._left[i]
+        there = self._at[low:high]
+        mine, theirs = self._mine, self._theirs
+        score: Floats = self._kin(at)[low:high].copy()
+        score += _shape(mine, theirs, at, there, self._is_module)
+        score += np.where(theirs.in_shapes[there] == mine.in_shapes[at], 1.0, -0.7)
+        if mine.own_shapes[at]:
+            own = theirs.own_shapes[there]
+            score += np.where(own == mine.own_shapes[at], 1.5, np.where(own == 0, -1.0, self._own_apart(at, there)))
+        prints = theirs.own_values[there]
+        known = (prints != 0) & (mine.own_values[at] != 0)
+        score += np.where(known, np.where(prints == mine.own_values[at], 3.0, -1.0), 0.0)
+        out, ins = agreement(mine, theirs, at, there)
+        score += 1.5 * out + 1.5 * np.minimum(ins, 2) - 0.5 * ((ins > 0) & ~out)
+        score += 0.4 * (theirs.arguments[there] == mine.arguments[at])
+        score[theirs.again[there] != mine.again[at]] = STRANGERS
+        score += 0.3 * (self._last_right[low:high] == _last(self._evidence.target, at))
+        if self._flow:
+            score += _from(self._left_labels[i], self._right_labels[low:high])
+        return score
+
+    def _kin(self, at: int) -> Floats:
+        operation = int(self._mine.operation[at])
+        if operation not in self._kin_rows:
+            self._kin_rows[operation] = np.array([self._evidence.kinship(at, b) for b in self._right])
+        return self._kin_rows[operation]
+
+    def _own_apart(self, at: int, there: Ints) -> Any:
+        """Layers that are kin may hold more parameters: running statistics are parameters on one side only."""
+        kin = np.array([self._evidence.kinship(at, int(b)) for b in there])
+        return np.where((kin >= KIN) & (self._theirs.own_count[there] != self._mine.own_count[at]), 0.0, -3.0)
+
+
+def supported(evidence: Evidence, target: int, golden: int, *, by_flow: bool = True) -> bool:
+    """Whether more than order and looks speaks for a pair: values, parameters, or where its tensors come from."""
+    mine, theirs = evidence.features
+    if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
+        return True
+    out, ins = agreement(mine, theirs, target, np.array([golden], np.int64))
+    if mine.telling[target] and bool(out[0]) and int(ins[0]) > 0:
+        return True
+    return by_flow and fed_alike(evidence, target, golden)
+
+
+def fed_alike(evidence: Evidence, target: int, golden: int) -> bool:
+    """Whether a tensor input comes from calls that are a pair, and none from calls that are pairs of others."""
+    labels = _labels(evidence, [target], True), _labels(evidence, [golden], False)
+    return bool(_from(labels[0][0], labels[1])[0] >= 1.5)
+
+
+def contradicted(evidence: Evidence, target: int, golden: int) -> bool:
+    """Whether more tensors of a pair come from calls that are pairs of others than from calls that are a pair."""
+    mine, theirs = evidence.labels(target, True), evidence.labels(golden, False)
+    told = [(set(a), set(b)) for a, b in zip(mine, theirs, strict=False) if a and b]
+    if all(a & b for a, b in told):
+        return False
+    labels = _labels(evidence, [target], True), _labels(evidence, [golden], False)
+    return bool(_from(labels[0][0], labels[1])[0] < 0)
+
+
+def _labels(evidence: Evidence, calls: list[int], is_target: bool) -> Ints:
+    found: Ints = np.full((len(calls), INPUTS, ALTERNATIVES), NONE, np.int64)
+    for i, at in enumerate(calls):
+        for k, labels in enumerate(evidence.labels(at, is_target)):
+            found[i, k, : len(labels)] = labels
+    return found
+
+
+def _from(mine: Ints, theirs: Ints) -> Floats:
+    """Points for inputs that come from pairs; operands may stand the other way round."""
+    straight = _points(mine, theirs)
+    crossed = _points(mine[[1, 0, 2]], theirs) - 0.3
+    return np.maximum(straight, crossed)
+
+
+def _points(mine: Ints, theirs: Ints) -> Floats:
+    """`mine` has the labels of the inputs of one call, `theirs` those of several."""
+    known = (mine != NONE).any(-1) & (theirs != NONE).any(-1)
+    equal = ((mine[:, :, None] == theirs[:, :, None, :]) & (mine != NONE)[:, :, None]).any((-1, -2))
+    return np.asarray(2.0 * equal.sum(-1) - 2.0 * (known & ~equal).sum(-1), float)
+
+
+def _shape(mine: Features, theirs: Features, at: int, there: Ints, is_module: bool) -> Floats:
+    equal = theirs.out_shape[there] == mine.out_shape[at]
+    turned = theirs.out_layout[there] == mine.out_layout[at]
+    size = theirs.out_size[there] == mine.out_size[at]
+    received = (theirs.ranks[there] == mine.ranks[at]) & (theirs.in_shapes[there] != mine.in_shapes[at])
+    begun = (theirs.ranks[there] == mine.ranks[at]) & (is_module | received)
+    other_size, same_size = (-4.0, 0.5) if is_module else (-30.0, -30.0)
+    unequal = np.where(begun, -1.0, np.where(size, same_size, other_size))
+    return np.where(equal, 2.0, np.where(turned, 1.0, unequal))
+
+
+def agreement(mine: Features, theirs: Features, at: int, there: Ints) -> tuple[Any, Any]:
+    """Whether results agree in value, and how many inputs do."""
+    out = close(mine.out[at], theirs.out[there], WITHIN) | _same(mine.digests[at, 0], theirs.digests[there, 0])
+    straight = np.zeros(len(there), int)
+    crossed = np.zeros(len(there), int)
+    for k in range(2):
+        straight += _input(mine, theirs, at, there, k, k)
+        crossed += _input(mine, theirs, at, there, k, 1 - k)
+    return out, np.maximum(straight, crossed)
+
+
+def _input(mine: Features, theirs: Features, at: int, there: Ints, k: int, other: int) -> Any:
+    values = close(mine.ins[at, k], theirs.ins[there, other], WITHIN)
+    return values | _same(mine.digests[at, 1 + k], theirs.digests[there, 1 + other])
+
+
+def _same(mine: Any, theirs: Ints) -> Any:
+    return (theirs == mine) & (mine != 0)
+
+
+def _last(side: Side, at: int) -> str:
+    name = side.names[at]
+    return name.path.rpartition(".")[2] if name.kind == "cell" else ""

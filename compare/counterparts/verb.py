@@ -1,0 +1,88 @@
+"""Suggest which call of one framework's dump is which of the other's, as mapping files.
+
+    msprobe mapping suggest TARGET GOLDEN -o mapping.yaml
+
+TARGET and GOLDEN are dumps of one network in two frameworks: a dump.json, the folder of a rank, or of a step with one
+rank. Written beside each other are mapping.api.yaml, mapping.cell.yaml, mapping.layer.yaml and mapping.data.yaml, which
+`msprobe compare` takes with -am, -cm, -lm and -dm; those that have nothing to say are left out. What could be several
+things stands in them as comments. Exit code: 0 something was found, 1 nothing was, 2 the command was wrong.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder, replacing
+
+if TYPE_CHECKING:
+    from .counterpart import Counterparts
+
+_SHOWN = 10
+_SURE = 0.8
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("action", choices=("suggest",), help="what to do")
+    parser.add_argument("target", metavar="TARGET", help="the dump under suspicion")
+    parser.add_argument("golden", metavar="GOLDEN", help="the dump that is trusted")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="mapping.yaml", help="the files' common name, default: mapping.yaml"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Find, write, and say what is to be looked at."""
+    from msprobe.store.read import read  # here: the help of the command is there before numpy is
+
+    from .find import find_counterparts
+    from .suggest import KINDS, OPTIONS, suggest
+
+    target, golden = read(args.target), read(args.golden)
+    found = find_counterparts(target, golden)
+    print(_counts(target.columns.names, golden.columns.names, found))
+    if not found.calls:
+        print("No pair was found: check that both dumps are of one network, one step and one level.")
+        return 1
+    suggestion = suggest(target, golden, found)
+    options = []
+    for kind in KINDS:
+        if suggestion.texts[kind]:
+            path = _beside(Path(args.output), kind)
+            _write(path, suggestion.texts[kind])
+            print(f"{path}: {suggestion.rules[kind]} rules")
+            options.append(f"{OPTIONS[kind]} {path}")
+    for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
+        named = " or ".join(golden.columns.names[c] for c in candidates)
+        print(f"open: {target.columns.names[at]} could be {named}")
+    if len(found.ambiguous) > _SHOWN:
+        print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
+    command = f"msprobe compare -tp {args.target} -gp {args.golden} {options[-1]}"
+    print(f"Look the files over, edit them, and compare: {command}")
+    return 0
+
+
+def _counts(mine: list[str], theirs: list[str], found: "Counterparts") -> str:
+    pairs, unsure = len(found.calls), sum(pair.confidence < _SURE for pair in found.calls)
+    goldens = len({pair.golden for pair in found.calls})
+    return (
+        f"{pairs} of {len(mine)} calls are paired, with {goldens} of {len(theirs)}; {unsure} of the pairs have a "
+        f"confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
+    )
+
+
+def _beside(output: Path, kind: str) -> Path:
+    """`mapping.cell.yaml` for `mapping.yaml`."""
+    suffix = output.suffix if output.suffix in (".yaml", ".yml") else ".yaml"
+    stem = output.name.removesuffix(output.suffix) if output.suffix in (".yaml", ".yml") else output.name
+    return output.with_name(f"{stem}.{kind}{suffix}")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        make_folder(path.parent)
+        with replacing(path) as file:
+            file.write(text.encode("utf-8", errors="backslashreplace"))
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be written ({err.strerror}); choose another place with -o") from err
