@@ -1,12 +1,15 @@
-"""One tensor in one file of `torch.save`, read without trusting it.
+"""A file of `torch.save`, read without trusting it: one tensor, or a tree of dictionaries that holds tensors.
 
 Such a file is a zip archive with a pickle in it, and a pickle can name any function to be called. So torch opens it,
 with `weights_only=True`, which lets it call what makes tensors and nothing else, and only what then turns out to be one
-tensor is taken. What the archive claims of sizes is checked before torch sees it.
+tensor is taken. What the archive claims of sizes is checked before torch sees it. In a tree whatever else the pickle
+names becomes an object of no behaviour that holds what was stored for it, so that no other package is needed.
 """
 
 import os
 import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,6 +42,83 @@ def load_pt(path: Path) -> Array:
                 "with numpy.save"
             ) from err
     return _array(path, torch, found, size)
+
+
+@dataclass(frozen=True, slots=True)
+class PtTensor:
+    """A tensor of a tree, still in its file. `dtype` as torch says it (`torch.bfloat16`)."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    _path: Path
+    _size: int
+    _tensor: Any
+
+    def array(self) -> Array:
+        """The elements, as `load_pt` gives them; DumpError where numpy has no such tensor."""
+        return _array(self._path, _torch(self._path), self._tensor, self._size)
+
+
+Tree = Mapping[str, Any]
+"""Texts to trees, PtTensors, numbers and texts; None for anything else."""
+
+_DEEPEST = 30
+
+
+class StandIn:
+    """An object of a class that the pickle names: it keeps what was stored for it, and can do nothing."""
+
+    def __new__(cls, *_: object, **__: object) -> "StandIn":
+        return object.__new__(cls)
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def __setstate__(self, state: object) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            if isinstance(part, dict):
+                vars(self).update({key: value for key, value in part.items() if isinstance(key, str)})
+
+
+def _dictionary(*_: object) -> dict[object, object]:
+    """What a `defaultdict` becomes: torch fills dictionaries only."""
+    return {}
+
+
+_STAND_INS = {"collections.defaultdict": _dictionary}
+
+
+def load_tree(path: Path) -> Tree:
+    """The dictionaries in a file of `torch.save`, whose tensors are mapped, and read when they are asked for.
+
+    Objects of foreign classes (`argparse.Namespace`) become dictionaries of their attributes. DumpError where the file
+    is missing, damaged, no archive, holds no dictionary, or where torch is not installed or too old.
+    """
+    with open_tensor(path) as file:
+        size = _examine(path, file)
+    torch = _torch(path)
+    try:
+        # Names, not classes: none of them is ever imported.
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(str(path))
+        with torch.serialization.safe_globals([(_STAND_INS.get(name, StandIn), name) for name in names]):
+            found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
+    except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "no checkpoint"
+        raise DumpError(
+            f"{path}: is not opened by torch ({_reason(err)}); save the state_dict() alone with torch.save"
+        ) from err
+    made = _plain(torch, found, path, size, 0)
+    if not isinstance(made, dict):
+        raise DumpError(f"{path}: holds a {type(found).__name__}, no dictionary; save the state_dict() with torch.save")
+    return made
+
+
+def _plain(torch: Any, value: Any, path: Path, size: int, depth: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return PtTensor(str(value.dtype), tuple(value.shape), path, size, value.detach())
+    if isinstance(value, StandIn):
+        value = vars(value)
+    if isinstance(value, dict) and depth < _DEEPEST:
+        return {str(key): _plain(torch, inner, path, size, depth + 1) for key, inner in value.items()}
+    return value if isinstance(value, (bool, int, float, str)) else None
 
 
 def examine_pt(path: Path) -> None:
@@ -106,6 +186,12 @@ def _array(path: Path, torch: Any, found: Any, size: int) -> Array:
     except (TypeError, RuntimeError) as err:
         raise DumpError(f"{path}: numpy has no {tensor.dtype} ({_first_line(err)}); store it as another dtype") from err
     return array
+
+
+def _reason(err: Exception) -> str:
+    """What torch says that it met, without its advice to open the file all the same."""
+    _, found, rest = str(err).partition("WeightsUnpickler error:")
+    return " ".join(rest.split("Check the documentation")[0].split()) if found else _first_line(err)
 
 
 def _first_line(err: BaseException) -> str:

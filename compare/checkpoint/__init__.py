@@ -1,0 +1,1 @@
+"""Two checkpoints in, a verdict for each parameter out."""

@@ -1,0 +1,243 @@
+"""Which parameter of one checkpoint is which of the other."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+
+from msprobe.base.errors import MappingError
+from msprobe.mapping.data_file import DataRule
+from msprobe.mapping.layers import parameter_candidates
+from msprobe.mapping.transform import IDENTITY, Transform, parse
+
+from .parameter import Checkpoint, Parameter
+from .recognise import FoundBy, Place, recognise
+
+_OPTIMIZER = re.compile(
+    r"(?:moments?|moment[12]|adam_[mv]|accum(?:ulation)?|stat|exp_avg(?:_sq)?|mean_square|mean_gradient)\.(?P<of>.+)"
+)
+_TRAINING = re.compile(
+    r"(?:.+\.)?(?:beta[12]_power|learning_rate|global_step|epoch_num|step_num|batch_num|loss_scale|scale_sense"
+    r"|current_iterator_step|last_overflow_iterator_step|momentum|weight_decay)"
+)
+"""What MindSpore keeps among the parameters of a training, and PyTorch beside them."""
+
+_COUNTER = "num_batches_tracked"  # of PyTorch's BatchNorm; mindspore.nn has none
+_OF_MINDSPORE = re.compile(r"(?:.*\.)?(?:gamma|beta|embedding_table|moving_mean|moving_variance)")
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPair:
+    """A target and a golden parameter, one of which may be missing.
+
+    `of_target` brings the target into the golden's layout, `of_golden` the golden into the target's; one of the two
+    does nothing. `found_by` says what told of the pair where it was not the names, or the user.
+    """
+
+    target: Parameter | None
+    golden: Parameter | None
+    of_target: Transform = IDENTITY
+    of_golden: Transform = IDENTITY
+    found_by: FoundBy = ""
+
+    @property
+    def name(self) -> str:
+        """The target's name; the golden's where there is no target."""
+        one = self.target or self.golden
+        assert one is not None  # a pair has a side
+        return one.name
+
+
+@dataclass
+class Matched:
+    """The pairs of two checkpoints in the target's order, behind them what stands on the golden side only. `left_out`
+    are names of one framework that the other has no place for."""
+
+    pairs: list[ParameterPair] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One way to pair a target: with the golden of this name, if the layouts are brought together so."""
+
+    golden: str
+    of_target: Transform = IDENTITY
+    of_golden: Transform = IDENTITY
+
+
+def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] | None = None) -> Matched:
+    """Pair by what the user says, then by name, then as the layers of the two frameworks answer to each other, and what
+    is left by its values.
+
+    A name counts without what stands before every name of its side (`backbone.`) where more pairs are found so. A rule
+    is for one parameter, or for all below a path. MappingError where a rule names what neither side has.
+    """
+    pairs = _by_rules(target, golden, rules or {})
+    taken = {pair.golden.name for pair in pairs.values() if pair.golden}
+    rest = {name: one for name, one in target.parameters.items() if name not in pairs}
+    free = {name: one for name, one in golden.parameters.items() if name not in taken}
+    native = _native(target, golden)
+    options = _options(rest, free, native)
+    for is_wanted in (_has_shape_and_name, _has_shape, _has_name):
+        for name, one in rest.items():
+            if name in pairs:
+                continue
+            for option in options.get(name, ()):
+                if option.golden in free and is_wanted(one, free[option.golden], option):
+                    pairs[name] = ParameterPair(one, free.pop(option.golden), option.of_target, option.of_golden)
+                    break
+    left = {
+        name: one
+        for name, one in rest.items()
+        if name not in pairs and not _is_left_out(name, target, native, "target")
+    }
+    free_left = {name: one for name, one in free.items() if not _is_left_out(name, golden, native, "golden")}
+    if left and free_left:
+        known = recognise(left, free_left, _places(left, native == "target"), _places(free_left, native == "golden"))
+        for one_pair in known:
+            pairs[one_pair.target] = ParameterPair(
+                left[one_pair.target],
+                free.pop(one_pair.golden),
+                one_pair.of_target.transform,
+                one_pair.of_golden.transform,
+                one_pair.found_by,
+            )
+    found = Matched()
+    for name, one in target.parameters.items():
+        if name in pairs:
+            found.pairs.append(pairs[name])
+        elif _is_left_out(name, target, native, "target"):
+            found.left_out.append(name)
+        else:
+            found.pairs.append(ParameterPair(one, None))
+    for name, one in free.items():
+        if _is_left_out(name, golden, native, "golden"):
+            found.left_out.append(name)
+        else:
+            found.pairs.append(ParameterPair(None, one))
+    return found
+
+
+def _by_rules(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule]) -> dict[str, ParameterPair]:
+    pairs: dict[str, ParameterPair] = {}
+    for ours, rule in rules.items():
+        named = [name for name in target.parameters if name == ours or name.startswith(f"{ours}.")]
+        there = [name for name in named if rule.to + name[len(ours) :] in golden.parameters]
+        if not there:
+            side, lacking = (target, ours) if not named else (golden, rule.to)
+            raise MappingError(f"{side.where}: has no parameter {lacking}, which the data mapping names; correct it")
+        for name in sorted(there, key=lambda name: name != ours):
+            if name == ours or name not in rules:
+                one, other = target.parameters[name], golden.parameters[rule.to + name[len(ours) :]]
+                pairs[name] = _laid_out(one, other, parse(rule.transform))
+    return pairs
+
+
+def _laid_out(one: Parameter, other: Parameter, transform: Transform) -> ParameterPair:
+    """The transform of the target; of the golden where only that makes the shapes one (a part of a fused weight)."""
+    if transform and _shape(transform, one) != other.shape and _shape(transform, other) == one.shape:
+        return ParameterPair(one, other, of_golden=transform)
+    return ParameterPair(one, other, of_target=transform)
+
+
+def _native(target: Checkpoint, golden: Checkpoint) -> str:
+    """Which side is MindSpore's and the other is not, `target` or `golden`; empty where both are of one framework."""
+    if target.framework and target.framework == golden.framework:
+        return ""
+    for side, checkpoint, other in (("target", target, golden), ("golden", golden, target)):
+        if checkpoint.framework == "mindspore" or (not checkpoint.framework and other.framework == "pytorch"):
+            return side
+    told = [
+        side
+        for side, checkpoint in (("target", target), ("golden", golden))
+        if any(_OF_MINDSPORE.fullmatch(name) for name in checkpoint.parameters)
+    ]
+    return told[0] if len(told) == 1 else ""
+
+
+def _options(
+    target: Mapping[str, Parameter], golden: Mapping[str, Parameter], native: str
+) -> dict[str, tuple[_Option, ...]]:
+    """The goldens that each target may be paired with, best first, under the cut of prefixes that pairs most."""
+    best: dict[str, tuple[_Option, ...]] = {}
+    for cut, cut_golden in product(_prefixes(target), _prefixes(golden)):
+        whole = {name.removeprefix(cut_golden): name for name in golden}
+        reverse = _reversed(whole, golden) if native == "golden" else {}
+        made: dict[str, tuple[_Option, ...]] = {}
+        for name, one in target.items():
+            bare = name.removeprefix(cut)
+            options = [_Option(whole[bare])] if bare in whole else []
+            if native == "target":
+                known = parameter_candidates(bare, one.shape)
+                options += [_Option(whole[pt], parse(how)) for pt, how in known if pt in whole]
+            options += reverse.get(bare, ())
+            if options:
+                made[name] = tuple(dict.fromkeys(options))
+        if len(made) > len(best):
+            best = made
+    return best
+
+
+def _reversed(whole: Mapping[str, str], golden: Mapping[str, Parameter]) -> dict[str, list[_Option]]:
+    """PyTorch's names of the golden's parameters, which are MindSpore's."""
+    found: dict[str, list[_Option]] = {}
+    for bare, name in whole.items():
+        for pt, how in parameter_candidates(bare, golden[name].shape):
+            found.setdefault(pt, []).append(_Option(name, of_golden=parse(how)))
+    return found
+
+
+def _prefixes(names: Iterable[str]) -> list[str]:
+    """What may be cut off before names: nothing, and the parts that all of them begin with."""
+    common: list[str] | None = None
+    for name in names:
+        if _OPTIMIZER.fullmatch(name) or _TRAINING.fullmatch(name):
+            continue
+        parts = name.split(".")[:-1]
+        same = 0
+        while common is not None and same < min(len(common), len(parts)) and common[same] == parts[same]:
+            same += 1
+        common = parts if common is None else common[:same]
+    common = common or []
+    return ["", *(".".join(common[:count]) + "." for count in range(1, len(common) + 1))]
+
+
+def _has_shape_and_name(one: Parameter, other: Parameter, option: _Option) -> bool:
+    return not option.of_target and not option.of_golden and one.shape == other.shape
+
+
+def _has_shape(one: Parameter, other: Parameter, option: _Option) -> bool:
+    return _shape(option.of_target, one) == _shape(option.of_golden, other)
+
+
+def _has_name(one: Parameter, other: Parameter, option: _Option) -> bool:
+    """Of the right name, however laid out: the shapes that differ are what is to be told."""
+    return not option.of_target and not option.of_golden
+
+
+def _shape(transform: Transform, one: Parameter) -> tuple[int, ...] | None:
+    """The shape in the other layout; None where the parameter does not have the axes for that."""
+    try:
+        return transform.shape(one.shape) if transform else one.shape
+    except MappingError:
+        return None
+
+
+def _places(parameters: Mapping[str, Parameter], is_mindspore: bool) -> dict[str, tuple[Place, ...]]:
+    """Where each parameter may stand in PyTorch's terms, best first."""
+    found = {}
+    for name, one in parameters.items():
+        known = parameter_candidates(name, one.shape) if is_mindspore else ()
+        found[name] = tuple(dict.fromkeys((*(Place(pt, parse(how)) for pt, how in known), Place(name))))
+    return found
+
+
+def _is_left_out(name: str, own: Checkpoint, native: str, side: str) -> bool:
+    """Whether the other side is of a framework that keeps nothing of this name among its parameters."""
+    if not native:
+        return False
+    if native != side:
+        return name.rpartition(".")[2] == _COUNTER
+    state = _OPTIMIZER.fullmatch(name)
+    return bool(_TRAINING.fullmatch(name)) or (state is not None and state["of"] in own.parameters)

@@ -1,0 +1,235 @@
+"""Checkpoints of Megatron-LM and MindSpeed: the model's parts of all ranks put together under one naming.
+
+```
+{dir}/latest_checkpointed_iteration.txt                                   an iteration, or `release`
+{dir}/iter_{iteration:07}/mp_rank_{tp:02}[_{pp:03}][_{ep:03}]/model_optim_rng.pt
+```
+
+The second number is there if there is more than one pipeline stage, the third if experts are shared out. How many
+there are is told by `args`, an object of the program that wrote them, of which the attributes alone are read.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.base.log import logger
+from msprobe.store.pt import Tree, load_tree
+
+from .parameter import Array, Checkpoint, Parameter
+from .torch_file import parameters
+
+LATEST = "latest_checkpointed_iteration.txt"
+_FILES = ("model_optim_rng.pt", "model_rng.pt")
+_RANK = re.compile(r"mp_rank_(\d{2})(?:_(\d{3}))?(?:_(\d{3}))?")
+_LAYER = re.compile(r"(\blayers\.)(\d+)(?=\.)")
+_EXPERT = re.compile(r"(\blocal_experts\.|\bexperts\.linear_fc[12]\.(?:weight|bias))(\d+)(?=\.|$)")
+
+_RENAMED = (
+    ("self_attention.linear_qkv.layer_norm_", "input_layernorm."),
+    ("language_model.", ""),
+    ("encoder", "decoder"),
+    (".input_norm.", ".input_layernorm."),
+    ("query_key_value", "linear_qkv"),
+    (".dense.", ".linear_proj."),
+    ("post_attention_norm", "pre_mlp_layernorm"),
+    ("dense_h_to_4h", "linear_fc1"),
+    ("dense_4h_to_h", "linear_fc2"),
+    ("mlp.local_experts", "mlp.experts.local_experts"),
+    ("final_norm", "final_layernorm"),
+    ("word_embeddings_for_head", "output_layer"),
+)
+"""The names of older versions and of the other implementations of one layer, in this order."""
+
+_ROWS = ("linear_qkv", "linear_fc1", "word_embeddings.weight", "output_layer.weight")
+_COLUMNS = ("linear_fc2.weight", "linear_proj.weight")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """One rank's file: its place among tensor, pipeline and expert parallel ranks."""
+
+    path: Path
+    tree: Tree
+    tp: int
+    pp: int
+    ep: int
+
+
+@dataclass
+class _Parts:
+    """One parameter of the whole model: what each tensor parallel rank holds of it, and other copies of that."""
+
+    shards: dict[int, Parameter] = field(default_factory=dict)
+    copies: list[tuple[int, Parameter]] = field(default_factory=list)
+
+    def add(self, tp: int, found: Parameter) -> None:
+        """Enter what a rank holds."""
+        if self.shards.setdefault(tp, found) is not found:
+            self.copies.append((tp, found))
+
+
+def iteration_of(folder: Path) -> Path | None:
+    """The folder of the ranks in a Megatron layout, the newest where `folder` holds several; None for anything else.
+
+    DumpError where the iteration that the layout names is not there.
+    """
+    if any(_RANK.fullmatch(path.name) for path in folder.glob("mp_rank_*")):
+        return folder
+    latest = folder / LATEST
+    if not latest.is_file():
+        return None
+    told = latest.read_text(encoding="utf-8", errors="replace").strip()[:64]
+    chosen = folder / (f"iter_{int(told):07d}" if told.isdecimal() else "release")
+    if not (told.isdecimal() or told == "release") or not chosen.is_dir():
+        raise DumpError(f"{latest}: names {told!r}, which is not there; give the folder of an iteration, iter_0000100")
+    if not any(_RANK.fullmatch(path.name) for path in chosen.glob("mp_rank_*")):
+        raise DumpError(
+            f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "
+            "convert them to the format torch"
+        )
+    return chosen
+
+
+def read_megatron(folder: Path) -> Checkpoint:
+    """The whole model of the ranks' folders below `folder`; DumpError where a rank cannot be read or is not there."""
+    ranks = _ranks(folder)
+    if not ranks:
+        raise DumpError(f"{folder}: its ranks hold none of {', '.join(_FILES)}; give a checkpoint in the torch format")
+    stages = max(rank.pp for rank in ranks) + 1
+    experts = max(rank.ep for rank in ranks) + 1
+    shards = max(rank.tp for rank in ranks) + 1
+    if lacking := _lacking(ranks, shards, stages, experts):
+        raise DumpError(f"{folder}: lacks the rank {lacking}; copy all ranks of the checkpoint")
+    states = {id(rank): _states(rank) for rank in ranks}
+    per_stage = _per_stage(ranks, states)
+    per_rank = _experts_per_rank(ranks, states, experts)
+    whole: dict[str, _Parts] = {}
+    for rank in ranks:
+        for virtual, state in enumerate(states[id(rank)]):
+            offset = (stages * virtual + rank.pp) * per_stage
+            for name, found in state.items():
+                name = _raised(_EXPERT, _raised(_LAYER, name, offset), rank.ep * per_rank)
+                whole.setdefault(name, _Parts()).add(rank.tp, found)
+    return Checkpoint(str(folder), "pytorch", {name: _merged(name, parts) for name, parts in whole.items()})
+
+
+def _raised(number: "re.Pattern[str]", name: str, by: int) -> str:
+    """A name with the number that its rank counts from 0 as the whole model counts it."""
+    return number.sub(lambda m: f"{m[1]}{int(m[2]) + by}", name, count=1)
+
+
+def _ranks(folder: Path) -> list[_Rank]:
+    found = []
+    for path in sorted(folder.iterdir()):
+        place = _RANK.fullmatch(path.name)
+        file = next((path / name for name in _FILES if (path / name).is_file()), None)
+        if place is None or file is None:
+            continue
+        tree = load_tree(file)
+        sizes = {key: _size(tree, key) for key in ("pipeline_model_parallel_size", "expert_model_parallel_size")}
+        rest = [int(number) for number in place.groups()[1:] if number is not None]
+        if len(rest) == 1 and sizes["pipeline_model_parallel_size"] == 1 < (sizes["expert_model_parallel_size"] or 0):
+            rest.insert(0, 0)  # one stage only: the number is the expert parallel rank's
+        pp, ep = (*rest, 0, 0)[:2]
+        found.append(_Rank(file, tree, int(place[1]), pp, ep))
+    return found
+
+
+def _size(tree: Tree, key: str) -> int | None:
+    """A size that `args` tells."""
+    args = tree.get("args")
+    value = args.get(key) if isinstance(args, Mapping) else None
+    return value if type(value) is int else None
+
+
+def _lacking(ranks: list[_Rank], shards: int, stages: int, experts: int) -> str:
+    there = {(rank.tp, rank.pp, rank.ep) for rank in ranks}
+    told = max((_size(rank.tree, "tensor_model_parallel_size") or 0 for rank in ranks), default=0)
+    told_stages = max((_size(rank.tree, "pipeline_model_parallel_size") or 0 for rank in ranks), default=0)
+    for tp in range(max(shards, told)):
+        for pp in range(max(stages, told_stages)):
+            for ep in range(experts):
+                if (tp, pp, ep) not in there:
+                    return f"tp {tp}, pp {pp}, ep {ep}"
+    return ""
+
+
+def _states(rank: _Rank) -> list[dict[str, Parameter]]:
+    """The model's parameters on one rank by normal names: one state, or one for each virtual pipeline stage."""
+    keys = ["model"] if "model" in rank.tree else []
+    while f"model{len(keys)}" in rank.tree and "model" not in rank.tree:
+        keys.append(f"model{len(keys)}")
+    states = [parameters(rank.tree[key]) for key in keys if isinstance(rank.tree[key], Mapping)]
+    if not states:
+        raise DumpError(f"{rank.path}: has no entry `model` or `model0`; give a checkpoint of Megatron-LM or MindSpeed")
+    return [{normal(name): found for name, found in state.items()} for state in states]
+
+
+def normal(name: str) -> str:
+    """A parameter's name as Megatron core has it."""
+    for old, new in _RENAMED:
+        name = name.replace(old, new)
+    return name
+
+
+def _per_stage(ranks: list[_Rank], states: Mapping[int, list[dict[str, Parameter]]]) -> int:
+    """How many layers a stage has: as many as the first."""
+    first = (states[id(rank)][0] for rank in ranks if rank.pp == 0)
+    return _most(_LAYER, first)
+
+
+def _experts_per_rank(ranks: list[_Rank], states: Mapping[int, list[dict[str, Parameter]]], count: int) -> int:
+    told = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
+    return told // count or _most(_EXPERT, (state for rank in ranks for state in states[id(rank)]))
+
+
+def _most(number: "re.Pattern[str]", states: Iterator[dict[str, Parameter]]) -> int:
+    return max((int(m[2]) + 1 for state in states for name in state if (m := number.search(name))), default=0)
+
+
+def _merged(name: str, parts: _Parts) -> Parameter:
+    """One parameter of what the tensor parallel ranks hold of it."""
+    shards = [parts.shards[tp] for tp in sorted(parts.shards)]
+    first = shards[0]
+    axis = _axis(name)
+    if axis is None or len(shards) == 1 or len(first.shape) <= axis:
+        copies = [*shards[1:], *(copy for _, copy in parts.copies)]
+        return Parameter(name, first.dtype, first.shape, lambda: _checked(name, first, copies))
+    shape = list(first.shape)
+    shape[axis] = sum(shard.shape[axis] if len(shard.shape) > axis else 0 for shard in shards)
+
+    def load() -> Array:
+        for tp, copy in parts.copies:
+            _checked(name, parts.shards[tp], [copy])
+        try:
+            return np.concatenate([shard.load() for shard in shards], axis)
+        except ValueError as err:
+            raise DumpError(
+                f"{name}: the parts of its ranks do not fit together ({err}); copy all ranks again"
+            ) from err
+
+    return Parameter(name, first.dtype, tuple(shape), load)
+
+
+def _axis(name: str) -> int | None:
+    """Along which axis tensor parallel ranks share a parameter out; None where each has the whole."""
+    if any(part in name for part in _ROWS):
+        return 0
+    return 1 if any(part in name for part in _COLUMNS) else None
+
+
+def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
+    """The first of what should be copies of one parameter; it is said where they are none."""
+    array = first.load()
+    for copy in copies:
+        other: Any = copy.load()
+        if array.shape != other.shape or not np.allclose(array, other, equal_nan=True):
+            logger.warning("%s: differs among ranks that should hold the same; the first is compared", name)
+            break
+    return array

@@ -1,0 +1,249 @@
+"""Parameters whose names do not tell which they are: known by their values, and then by the layer that they are in.
+
+A model that was ported under names of its own (`blocks.0.norm1.gamma`, `h.0.ln_1.weight`) mostly has equal weights,
+and each of them says which layer is which. What differs in such a layer, or in the same layer of another block, is then
+found by its place. Nothing is paired by likeness: values are equal to the bit, and on each side once only.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from msprobe.base.errors import DumpError, MappingError
+from msprobe.mapping.transform import IDENTITY, Transform, parse
+
+from .parameter import Array, Parameter
+
+FoundBy = Literal["", "equal values", "its layer", "what is left"]
+
+_TRANSPOSED = parse("transpose(1, 0)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A name that a parameter may have in PyTorch, and the transform into PyTorch's layout."""
+
+    name: str
+    transform: Transform = IDENTITY
+
+    @property
+    def owner(self) -> str:
+        """The layer's path."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def own(self) -> str:
+        """The parameter's name in its layer."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """Two names of one parameter, where each stands in PyTorch's terms, and what told."""
+
+    target: str
+    golden: str
+    of_target: Place
+    of_golden: Place
+    found_by: FoundBy
+
+
+@dataclass
+class _Side:
+    """The parameters of one side that have no partner yet, and where each may stand, best first."""
+
+    free: dict[str, Parameter]
+    places: Mapping[str, tuple[Place, ...]]
+
+    def of_owner(self, owner: str, own: str) -> Iterator[tuple[str, Place]]:
+        for name in self.free:
+            for place in self.places[name]:
+                if (place.owner, place.own) == (owner, own):
+                    yield name, place
+
+
+@dataclass
+class _Layers:
+    """Which layer of the target is which of the golden, as the pairs so far tell.
+
+    Of a path `blocks.1.norm1` the `blocks.1` is a block and `.norm1` the rest. A rest that was seen in one block is
+    known in the others, as soon as it is known which block is which: numbers may be shifted by a block that lacks.
+    """
+
+    whole: "_OneToOne[str]" = field(default_factory=lambda: _OneToOne())
+    blocks: "_OneToOne[str]" = field(default_factory=lambda: _OneToOne())
+    rests: "_OneToOne[tuple[str, str]]" = field(default_factory=lambda: _OneToOne())
+
+    def learn(self, target: str, golden: str) -> None:
+        """Enter a pair of layers."""
+        self.whole.learn(target, golden)
+        for (block, rest), (golden_block, golden_rest) in zip(_cuts(target), _cuts(golden), strict=False):
+            self.blocks.learn(block, golden_block)
+            self.rests.learn((_pattern(block), rest), (_pattern(golden_block), golden_rest))
+
+    def of(self, owner: str) -> str | None:
+        """The golden's layer; None where nothing tells, or what tells contradicts itself."""
+        if owner in self.whole:
+            return self.whole.of(owner)
+        for block, rest in _cuts(owner):
+            golden_block, golden_rest = self.blocks.of(block), self.rests.of((_pattern(block), rest))
+            if golden_block is not None and golden_rest is not None and golden_rest[0] == _pattern(golden_block):
+                return golden_block + golden_rest[1]
+        return None
+
+
+def _cuts(owner: str) -> Iterator[tuple[str, str]]:
+    """A path cut behind each of its numbers, the last first."""
+    parts = owner.split(".")
+    for at in range(len(parts), 0, -1):
+        if parts[at - 1].isdecimal():
+            yield ".".join(parts[:at]), "".join(f".{part}" for part in parts[at:])
+
+
+def _pattern(block: str) -> str:
+    return ".".join("#" if part.isdecimal() else part for part in block.split("."))
+
+
+Key = TypeVar("Key")
+
+
+class _OneToOne(Generic[Key]):
+    """What belongs to what; nothing is said of those that were seen with several, on either side."""
+
+    def __init__(self) -> None:
+        self._there: dict[Key, set[Key]] = {}
+        self._back: dict[Key, set[Key]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._there
+
+    def learn(self, target: Key, golden: Key) -> None:
+        self._there.setdefault(target, set()).add(golden)
+        self._back.setdefault(golden, set()).add(target)
+
+    def of(self, target: Key) -> Key | None:
+        found = self._there.get(target, set())
+        if len(found) != 1:
+            return None
+        (golden,) = found
+        return golden if len(self._back[golden]) == 1 else None
+
+
+def recognise(
+    target: Mapping[str, Parameter],
+    golden: Mapping[str, Parameter],
+    places: Mapping[str, tuple[Place, ...]],
+    golden_places: Mapping[str, tuple[Place, ...]],
+) -> list[Recognised]:
+    """Pairs among the parameters that names left over; each side's elements are read once."""
+    sides = _Side(dict(target), places), _Side(dict(golden), golden_places)
+    layers = _Layers()
+    found: list[Recognised] = []
+
+    def take(pair: Recognised) -> None:
+        found.append(pair)
+        del sides[0].free[pair.target], sides[1].free[pair.golden]
+
+    for pair in list(_by_values(*sides)):
+        take(pair)
+        if pair.of_target.own == pair.of_golden.own:
+            layers.learn(pair.of_target.owner, pair.of_golden.owner)
+    for name in list(sides[0].free):
+        if partner := _by_layer(name, *sides, layers):
+            take(partner)
+    for pair in list(_what_is_left(*sides)) if found else ():
+        take(pair)
+    return found
+
+
+def _by_values(target: _Side, golden: _Side) -> Iterator[Recognised]:
+    shapes = [Counter(tuple(sorted(one.shape)) for one in side.free.values()) for side in (target, golden)]
+    common = {_without_ones(shape) for shape in shapes[0]} & {_without_ones(shape) for shape in shapes[1]}
+    known, golden_known = (_digests(side, common) for side in (target, golden))
+    done: set[str] = set()
+    for digest, names in known.items():
+        partners = golden_known.get(digest, {})
+        if len(names) != 1 or len(partners) != 1:
+            continue
+        (name, ours), (partner, theirs) = *names.items(), *partners.items()
+        if name in done or partner in done:
+            continue
+        done |= {name, partner}
+        yield _pair(name, partner, ours, theirs, "equal values")
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(length for length in shape if length != 1)
+
+
+def _digests(side: _Side, common: set[tuple[int, ...]]) -> dict[bytes, dict[str, tuple[Place, ...]]]:
+    """Digest of the elements as PyTorch lays them out -> name -> the places at which they are laid out so.
+
+    A matrix is known by its transpose too, which a port may have forgotten or wanted.
+    """
+    found: dict[bytes, dict[str, tuple[Place, ...]]] = {}
+    for name, one in side.free.items():
+        if one.size < 2 or _without_ones(tuple(sorted(one.shape))) not in common:
+            continue
+        try:
+            array = one.load()
+        except DumpError:
+            continue  # who judges it says what is wrong with it
+        if array.dtype.kind not in "fc" or (array == array.flat[0]).all():
+            continue  # ones and zeros are in many layers
+        for place in side.places[name]:
+            try:
+                laid = place.transform(array)
+            except MappingError:
+                continue
+            for version in (laid, _TRANSPOSED(laid)) if laid.ndim == 2 else (laid,):
+                at = found.setdefault(_digest(version), {})
+                at[name] = (*at.get(name, ()), place)
+    return found
+
+
+def _digest(array: Array) -> bytes:
+    made = blake2b(repr(array.shape).encode(), digest_size=16)
+    made.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
+    return made.digest()
+
+
+def _pair(name: str, partner: str, ours: Iterable[Place], theirs: Iterable[Place], found_by: FoundBy) -> Recognised:
+    """With the first two places that agree on the parameter's own name; with the first of each where none do."""
+    ours, theirs = list(ours), list(theirs)
+    agreed = ((a, b) for a in ours for b in theirs if a.own == b.own)
+    of_target, of_golden = next(agreed, (ours[0], theirs[0]))
+    return Recognised(name, partner, of_target, of_golden, found_by)
+
+
+def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recognised | None:
+    for place in target.places[name]:
+        owner = layers.of(place.owner)
+        if owner is None:
+            continue
+        for partner, at in golden.of_owner(owner, place.own):
+            return Recognised(name, partner, place, at, "its layer")
+    return None
+
+
+def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognised]:
+    """All that is left, if on both sides there is one of each kind, and of the same kinds."""
+    kinds = [_kinds(side) for side in (target, golden)]
+    if kinds[0].keys() != kinds[1].keys() or any(len(names) > 1 for side in kinds for names in side.values()):
+        return
+    for kind, (name,) in kinds[0].items():
+        (partner,) = kinds[1][kind]
+        yield _pair(name, partner, target.places[name], golden.places[partner], "what is left")
+
+
+def _kinds(side: _Side) -> dict[tuple[str, tuple[int, ...]], list[str]]:
+    """Own name and shape, as PyTorch has them, of all that is left."""
+    found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+    for name, one in side.free.items():
+        first = side.places[name][0]
+        found.setdefault((first.own, one.shape), []).append(name)
+    return found

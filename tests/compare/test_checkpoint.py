@@ -1,0 +1,314 @@
+"""Checkpoints without any framework: the formats byte by byte, the numbers worked out by hand, and broken files."""
+
+import json
+import math
+import struct
+
+import numpy as np
+import pytest
+
+from msprobe.base.errors import DumpError
+from msprobe.cli import main
+from msprobe.compare.checkpoint.ckpt import read_ckpt
+from msprobe.compare.checkpoint.find import read_side
+from msprobe.compare.checkpoint.safetensors import read_safetensors
+
+CODES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "bool": "BOOL"}
+
+
+def varint(number):
+    made = b""
+    while number > 127:
+        made += bytes((number & 127 | 128,))
+        number >>= 7
+    return made + bytes((number,))
+
+
+def field(number, content):
+    """A field of protobuf: bytes, or an integer."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def value(name, dims, dtype, content, *, packed=False):
+    axes = field(1, b"".join(map(varint, dims))) if packed else b"".join(field(1, n) for n in dims)
+    return field(1, field(1, name.encode()) + field(2, axes + field(2, dtype.encode()) + field(3, content)))
+
+
+def safetensors(path, arrays, metadata=None):
+    header, data = {"__metadata__": metadata} if metadata else {}, b""
+    for name, array in arrays.items():
+        held = np.asarray(array).tobytes()
+        offsets = [len(data), len(data) + len(held)]
+        header[name] = {"dtype": CODES[np.asarray(array).dtype.name], "shape": np.shape(array), "data_offsets": offsets}
+        data += held
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+@pytest.fixture
+def compare(tmp_path, capsys):
+    """Compare two sets of arrays; gives the exit code, the entries, and what was printed."""
+
+    def run(target, golden, *args):
+        paths = [
+            side if hasattr(side, "exists") else safetensors(tmp_path / f"{name}.safetensors", side)
+            for name, side in (("target", target), ("golden", golden))
+        ]
+        output = tmp_path / "answer.json"
+        output.unlink(missing_ok=True)
+        code = main(["config_check", "-c", *map(str, paths), "-o", str(output), *map(str, args)])
+        said = capsys.readouterr()
+        text = output.read_text() if output.exists() else "{}"
+        assert "NaN" not in text.replace('"NaN or infinity', "")
+        assert "Infinity" not in text
+        return code, json.loads(text), said.out + said.err
+
+    return run
+
+
+def test_a_file_of_mindspore_is_read(request):
+    found = read_ckpt(request.config.rootpath / "tests" / "samples" / "checkpoint" / "net.ckpt")
+    assert {name: (one.dtype, one.shape) for name, one in found.parameters.items()} == {
+        "0.weight": ("Float32", (2, 3)),
+        "0.bias": ("Float32", (2,)),
+        "1.gamma": ("Float32", (2,)),
+        "1.beta": ("Float32", (2,)),
+        "epoch_num": ("Int64", ()),
+        "half": ("BFloat16", (2,)),
+    }
+    arrays = {name: one.load().tolist() for name, one in found.parameters.items()}
+    assert arrays["0.weight"] == [[0, 0.25, 0.5], [0.75, 1, 1.25]]
+    assert arrays["0.bias"] == [0.5, -1]
+    assert (arrays["1.gamma"], arrays["1.beta"], arrays["epoch_num"]) == ([1, 1], [0, 0], 3)
+    assert arrays["half"] == [1.5, -2]
+
+
+def test_the_grammar_of_ckpt_byte_by_byte(tmp_path):
+    path = tmp_path / "a.ckpt"
+    old_scalar = value("old", [0], "Float32", struct.pack("<f", 2.5))
+    packed = value("packed", [1, 200], "UInt8", bytes(range(200)), packed=True)
+    pieces = [value("cut", [3], "Int16", struct.pack("<h", n)) for n in (1, -2, 300)]
+    again = value("again", [1], "Int8", b"\1"), value("again", [1], "Int8", b"\2")
+    unknown = field(1, field(9, 7) + field(1, b"more") + field(2, field(1, 1) + field(2, b"Bool") + field(3, b"\1")))
+    path.write_bytes(b"".join([old_scalar, packed, *pieces, again[0], old_scalar, again[1], unknown]))
+    found = read_ckpt(path).parameters
+    assert found["old"].load() == np.float32(2.5)
+    assert found["packed"].load().tolist() == [list(range(200))]
+    assert found["cut"].load().tolist() == [1, -2, 300]
+    assert found["again"].load().tolist() == [2], "the last of two that stand apart"
+    assert found["more"].load().tolist() == [True]
+
+
+def test_a_ckpt_that_was_cut_anywhere_is_refused_or_still_whole(tmp_path):
+    whole = value("a", [2], "Float32", b"12345678") + value("b", [2], "Float32", b"12345678")
+    second = len(value("a", [2], "Float32", b"12345678"))
+    for length in range(1, len(whole)):
+        (tmp_path / "a.ckpt").write_bytes(whole[:length])
+        if length == second:
+            assert list(read_ckpt(tmp_path / "a.ckpt").parameters) == ["a"]
+            continue
+        with pytest.raises(DumpError, match="is no whole checkpoint of MindSpore"):
+            read_ckpt(tmp_path / "a.ckpt")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (value("a", [3], "Float32", b"1234"), "holds 4 bytes where its shape"),
+        (value("a", [1 << 62], "Float32", b"1234"), "holds 4 bytes where its shape"),
+        (value("a", [0, 1 << 62], "Float32", b""), "numpy makes no array"),
+        (value("a", [4], "Int4", b"12"), "which numpy does not have"),
+        (field(1, field(1, b"a") + field(3, field(1, b""))), "is a MapParameter"),
+    ],
+)
+def test_one_broken_parameter_of_a_ckpt_is_told_when_it_is_read(content, said, tmp_path):
+    (tmp_path / "a.ckpt").write_bytes(content)
+    with pytest.raises(DumpError, match=said):
+        read_ckpt(tmp_path / "a.ckpt").parameters["a"].load()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80" * 20,
+        field(1, field(2, b"")),
+        field(2, 3),
+        field(1, field(1, b"\xff\xfe") + field(2, b"")),
+        field(1, field(1, b"a") + field(2, field(1, 1 << 63))),
+        field(1, field(1, b"a" * 70000)),
+        b"\x0b",
+    ],
+)
+def test_what_is_no_ckpt_is_refused(content, tmp_path):
+    (tmp_path / "a.ckpt").write_bytes(content)
+    with pytest.raises(DumpError, match="is no whole checkpoint of MindSpore"):
+        read_ckpt(tmp_path / "a.ckpt")
+
+
+def test_safetensors_say_who_wrote_them(tmp_path):
+    arrays = {"a": np.float32([[1, 2]]), "b": np.array(True), "c": np.float64([])}
+    for code, framework in (("pt", "pytorch"), ("ms", "mindspore"), ("np", "")):
+        found = read_safetensors(safetensors(tmp_path / "a.safetensors", arrays, {"format": code}))
+        assert found.framework == framework
+        assert {name: one.load().tolist() for name, one in found.parameters.items()} == {
+            "a": [[1, 2]],
+            "b": True,
+            "c": [],
+        }
+    bits = (np.float32([1.5, -2]).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    text = b'{"h":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}   '
+    (tmp_path / "b.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bits)
+    assert read_safetensors(tmp_path / "b.safetensors").parameters["h"].load().tolist() == [1.5, -2]
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (b"", "is no whole safetensors file"),
+        (b"[1, 2]", "no JSON object"),
+        (b"{broken", "no JSON"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}}', "other bytes of a than there are"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,800]}}', "other bytes of a than there are"),
+        (b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}', "entry of a is broken"),
+        (b'{"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}}', "entry of a is broken"),
+        (b'{"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}}', "entry of a is broken"),
+        (b'{"a":{"dtype":"F32","data_offsets":[0,8]}}', "entry of a is broken"),
+        (b'{"a":7}', "entry of a is broken"),
+        (b"[" * 100_000, "no JSON"),
+    ],
+)
+def test_what_is_no_safetensors_is_refused(header, said, tmp_path):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    with pytest.raises(DumpError, match=said):
+        read_safetensors(path)
+    path.write_bytes(struct.pack("<Q", 1 << 60) + header)
+    with pytest.raises(DumpError, match="is no whole safetensors file"):
+        read_safetensors(path)
+
+
+def test_the_numbers_of_the_four_keys(compare):
+    """By hand: |(0, 0.2)| = 0.2; (1 + 4.4) / (sqrt 5 sqrt 5.84) = 0.999315."""
+    target = {"w": np.float64([1, 2]), "zero": np.zeros(2), "one": np.zeros(2), "shape": np.ones((2, 3))}
+    golden = {"w": np.float64([1, 2.2]), "zero": np.zeros(2), "one": np.ones(2), "shape": np.ones((2, 2))}
+    code, entries, _ = compare(target, golden)
+    assert code == 1
+    assert entries["w"]["l2"] == pytest.approx(0.2)
+    assert entries["w"]["cos"] == pytest.approx(5.4 / math.sqrt(5 * 5.84))
+    assert round(entries["w"]["cos"], 6) == 0.999315
+    assert (entries["w"]["numel"], entries["w"]["shape"]) == (2, [2])
+    assert (entries["zero"]["l2"], entries["zero"]["cos"], entries["zero"]["verdict"]) == (0, 1, "pass")
+    assert entries["one"]["l2"] == pytest.approx(math.sqrt(2))
+    assert entries["one"]["cos"] is None
+    assert entries["shape"]["l2"] is entries["shape"]["cos"] is None
+    assert (entries["shape"]["numel"], entries["shape"]["shape"]) == ([6, 4], [[2, 3], [2, 2]])
+    assert entries["shape"]["verdict"] == "error"
+    assert "Shapes differ: [2, 3], golden [2, 2]" in entries["shape"]["reason"]
+
+
+def test_nan_and_infinity_are_judged_and_are_no_numbers_of_the_answer(compare):
+    target = {"one": np.float32([1, np.nan]), "both": np.float32([1, np.nan]), "far": np.float64([1e308] * 4)}
+    golden = {"one": np.float32([1, 2]), "both": np.float32([1, np.nan]), "far": np.float64([-1e308] * 4)}
+    code, entries, _ = compare(target, golden)
+    assert code == 1
+    assert (entries["one"]["l2"], entries["one"]["cos"], entries["one"]["verdict"]) == (None, None, "error")
+    assert "NaN or infinity differs in 1 of 2 elements" in entries["one"]["reason"]
+    assert (entries["both"]["l2"], entries["both"]["cos"], entries["both"]["verdict"]) == (0, 1, "pass")
+    assert entries["far"]["l2"] is None, "4e308 is beyond float64"
+    assert entries["far"]["verdict"] == "error"
+
+
+def test_dtypes_of_one_family_are_held_to_the_coarser_standard_and_others_differ(compare):
+    target = {"half": np.float32([1.0001, 2]), "kind": np.float32([1, 2])}
+    golden = {"half": np.float16([1, 2]), "kind": np.int64([1, 2])}
+    code, entries, _ = compare(target, golden)
+    assert code == 1
+    assert (entries["half"]["verdict"], entries["half"]["dtype"]) == ("pass", ["float32", "float16"])
+    assert (entries["kind"]["verdict"], entries["kind"]["l2"]) == ("error", 0)
+    assert "Dtypes differ: float32, golden int64" in entries["kind"]["reason"]
+
+
+def test_the_worst_come_first_and_no_more_than_asked_for(compare):
+    names = [f"w{n}" for n in range(6)]
+    target = {name: np.float32([1 + n / 100]) for n, name in enumerate(names)}
+    code, _, said = compare(target, dict.fromkeys(names, np.float32([1])), "--top", 2)
+    lines = said.splitlines()
+    assert code == 1
+    assert "6 parameters on both sides: 1 pass, 0 warning, 5 error, 0 unjudged" in lines[0]
+    assert [line.split(":")[1].strip() for line in lines[1:3]] == ["w5", "w4"]
+    assert lines[3] == "and 3 more that do not pass"
+
+
+def test_a_side_that_only_has_more_is_no_pass(compare):
+    code, entries, said = compare({"a": np.float32([1])}, {"a": np.float32([1]), "b": np.float32([1])})
+    assert code == 1
+    assert entries["b"]["shape"] == [None, [1]]
+    assert "on the golden side only 1 (b)" in said
+
+
+def test_a_rule_may_give_a_golden_to_another_target_and_none_is_lost(compare, tmp_path):
+    (tmp_path / "map.yaml").write_text("a: b\n")
+    code, entries, _ = compare(
+        {"a": np.float32([1])}, {"a": np.float32([2]), "b": np.float32([1])}, "-dm", tmp_path / "map.yaml"
+    )
+    assert code == 1
+    assert entries["a"]["golden"] == "b"
+    assert entries["a (golden)"]["verdict"] == "unjudged"
+
+
+def test_what_the_command_refuses(compare, tmp_path, capsys):
+    a = safetensors(tmp_path / "a.safetensors", {"a": np.float32([1])})
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "two").mkdir()
+    for name in "xy":
+        safetensors(tmp_path / "two" / f"{name}.safetensors", {"a": np.float32([1])})
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / "map.yaml").write_text("nothing: a\n")
+    for target, golden, args, said in (
+        (tmp_path / "none.ckpt", a, (), "there is no such file or folder"),
+        (tmp_path / "bench.zip", a, (), "comparing configurations is not in this version"),
+        (tmp_path / "empty", a, (), "holds no checkpoint"),
+        (tmp_path / "two", a, (), "holds several checkpoints (x.safetensors, y.safetensors)"),
+        (tmp_path / "notes.txt", a, (), "is none of .ckpt, .safetensors"),
+        (a, a, ("-dm", tmp_path / "map.yaml"), "has no parameter nothing, which the data mapping names"),
+        (a, a, ("--top", "-1"), "--top must not be negative"),
+    ):
+        code, entries, text = compare(target, golden, *args)
+        assert (code, entries) == (2, {}), text
+        assert said in text
+    assert main(["config_check"]) == 2
+    assert "--compare A B is needed" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["-f", "mindspore", "config_check", "-d", "train.sh"])
+    assert "configurations is not in this version: give two checkpoints" in capsys.readouterr().err
+
+
+def test_an_answer_that_is_there_is_never_replaced(tmp_path, capsys):
+    a = safetensors(tmp_path / "a.safetensors", {"a": np.float32([1])})
+    (tmp_path / "answer.json").write_text("mine")
+    assert main(["config_check", "-c", str(a), str(a), "-o", str(tmp_path / "answer.json")]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "answer.json").read_text() == "mine"
+
+
+def test_folders_of_ranks_are_compared_rank_by_rank(compare, tmp_path):
+    for run in "ab":
+        for rank in (0, 10):
+            folder = tmp_path / run / f"rank_{rank}"
+            folder.mkdir(parents=True)
+            safetensors(folder / "net.safetensors", {"w": np.float32([rank + (run == "b" and rank)])})
+    code, entries, _ = compare(tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert {name: entry["verdict"] for name, entry in entries.items()} == {"rank_0/w": "pass", "rank_10/w": "error"}
+    assert read_side(tmp_path / "a" / "rank_10").ranks[""].parameters["w"].load() == 10
+
+
+def test_parts_with_the_map_of_mindspore_are_one_checkpoint(tmp_path):
+    safetensors(tmp_path / "part0.safetensors", {"a": np.float32([1])})
+    safetensors(tmp_path / "part1.safetensors", {"b": np.float32([2])})
+    weights = {"a": "part0.safetensors", "b": "part1.safetensors"}
+    (tmp_path / "param_name_map.json").write_text(json.dumps({"weight_map": weights, "metadata": {"total_size": 8}}))
+    assert {name: one.load() for name, one in read_side(tmp_path).ranks[""].parameters.items()} == {"a": 1, "b": 2}
