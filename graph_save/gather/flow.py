@@ -55,6 +55,7 @@ class Flow:
     trace: Trace
     _users: dict[int, list[Node]] = field(default_factory=dict)
     _twins: dict[str, Node] = field(default_factory=dict)
+    _forwards: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for node in self.trace.nodes.values():
@@ -63,6 +64,8 @@ class Flow:
                     self._users.setdefault(id(arg), []).append(node)
             if node.recompute and not node.is_duplicate:
                 self._twins.setdefault(node.recompute, node)
+            if node.unique_id and node.frames:
+                self._forwards.setdefault(node.unique_id, node)
 
     def arguments(self, name: str) -> tuple[Argument, ...]:
         """The arguments of a kernel by slot; none where the graph does not know it, or not what feeds what."""
@@ -99,7 +102,7 @@ class Flow:
         return node is not None and node.is_duplicate
 
     def lines(self, name: str) -> Lines:
-        """The lines of a kernel; else of what it repeats, of what feeds it, or of what it feeds, nearest first."""
+        """The lines of a kernel; else of its forward, of what it repeats, of what feeds it or of what it feeds."""
         node = self.trace.nodes.get(name)
         if node is None:
             return Lines()
@@ -107,6 +110,7 @@ class Flow:
         users = self._users
         for found in (
             node if node.frames else None,
+            self._forwards.get(node.forward_id),
             twin if twin is not None and twin.frames else None,
             _nearest(node, lambda n: (arg for arg in n.args if isinstance(arg, Node))),
             _nearest(node, lambda n: users.get(id(n), ())),

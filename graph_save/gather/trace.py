@@ -28,6 +28,7 @@ _BRACKETS = re.compile(r"[()\[\]{}]")
 _SEPARATORS = re.compile(r"[()\[\]{},]")
 _MOST_LINES = 10_000  # of one node
 _RECOMPUTE = re.compile(r"recompute_sub_graph: U64\((\d+)\), recompute_id: I64\((\d+)\)")
+_UNIQUE = re.compile(r'\b(forward_)?unique_id: "(\d+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,10 @@ class Parameter:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first."""
+    """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first.
+
+    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text tells none.
+    """
 
     op: str
     args: "list[Node | Parameter | str]"
@@ -50,6 +54,8 @@ class Node:
     frames: list[str] = field(default_factory=list)
     recompute: str = ""
     is_duplicate: bool = False
+    unique_id: str = ""
+    forward_id: str = ""
 
 
 @dataclass
@@ -162,11 +168,14 @@ def _node(line: str, m: "re.Match[str]", nodes: dict[str, Node], parameters: dic
         else:
             known.append(arg)
     twin = _RECOMPUTE.search(line, rest)
+    ids = {m[1] or "": m[2] for m in _UNIQUE.finditer(line, rest)}
     return Node(
         m[2].removeprefix("PrimFunc_"),
         known,
         recompute=twin[0] if twin else "",
         is_duplicate="duplicated: Bool(1)" in line[rest:],
+        unique_id=ids.get("", ""),
+        forward_id=ids.get("forward_", ""),
     )
 
 

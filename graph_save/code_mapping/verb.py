@@ -1,0 +1,60 @@
+"""Write the lines of source beside the values of a kernel dump.
+
+  msprobe code_mapping --ir FILE --dump_data FILE|DIR [--output DIR] [--in-place]
+
+FILE is the text of the graph that was dumped, behind its last pass: graph_build_0_*.ir (anf_after_graph_build_*.ir of
+older versions) in the folder of MS_DEV_SAVE_GRAPHS_PATH, or graphs/ms_output_trace_code_graph_0.ir, which a kernel dump
+holds itself. The dump may be a folder of npy files or of statistic.csv, any folder above, or one file.
+
+The answer is OUT/code_mapping_{time}.csv. Exit code 0: every kernel is in the graph. 1: some are not; the line on
+standard output names them. 2: the command was wrong, or nothing could be read.
+"""
+
+import argparse
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from msprobe.base.visible import visible
+
+_SHOWN = 3  # names in a line
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--ir", metavar="FILE", required=True, help="the text of the graph that was dumped")
+    parser.add_argument("--dump_data", metavar="PATH", required=True, help="the kernel dump, a folder of it, or a file")
+    parser.add_argument("--output", metavar="DIR", default="./", help="where the table goes; default: here")
+    parser.add_argument(
+        "--in-place",
+        action="store_true",
+        help="append the columns to the statistic.csv files themselves, as msprobe 8.1 does",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Map, and say how many values have lines."""
+    from .lines import Graph  # here: the help of the command is there before the readers are
+    from .table import map_dump
+
+    name = f"code_mapping_{datetime.now():%Y%m%d%H%M%S}.csv"
+    found = map_dump(Graph(Path(args.ir)), Path(args.dump_data), Path(args.output) / name, in_place=args.in_place)
+    where = ", ".join(map(str, found.files[:_SHOWN])) + _more(len(found.files))
+    told = [f"{where}: {found.mapped} of {found.values} values have lines"]
+    if found.parameters:
+        told.append(f"{found.parameters} are of parameters, which no line makes")
+    if found.without_line:
+        told.append(f"the graph has no line for {_few(found.without_line)}")
+    if found.unknown:
+        told.append(f"the graph does not know {_few(found.unknown)}; give the text of the graph that was dumped")
+    print(visible("; ".join(told)))
+    return 1 if found.unknown else 0
+
+
+def _few(names: Iterable[str]) -> str:
+    every = list(names)
+    return ", ".join(every[:_SHOWN]) + _more(len(every))
+
+
+def _more(count: int) -> str:
+    return f" and {count - _SHOWN} more" if count > _SHOWN else ""
