@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, cast
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
+from msprobe.mapping.user import OPTIONS, user_mapping
 
-from .request import FORMATS, NOT_BUILT, Format, Request, Sides, sides_of
+from .request import FORMATS, Format, Request, Sides, sides_of
 
 if TYPE_CHECKING:
     from .jobs.outcome import Outcome
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
 _FLAGS = ("diff_analyze", "highlight", "is_print_compare_log")
-_KEYWORDS = ("format", "scheduler", "suffix", "workers", *_FLAGS, *NOT_BUILT)
+_KEYWORDS = ("format", "scheduler", "suffix", "workers", *_FLAGS, *OPTIONS)
 
 
 def compare(
@@ -36,7 +37,9 @@ def compare(
 
     The keys of 8.1 (`npu_json_path`, `bench_json_path`, `stack_json_path`) mean the same. `stack_mode` shows the column
     of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls whatever their number. Of the
-    other keywords `suffix` goes into the table's name; `format` (xlsx, csv, json), `highlight`, `diff_analyze`,
+    other keywords `suffix` goes into the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and
+    `data_mapping` are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format`
+    (xlsx, csv, json), `highlight`, `diff_analyze`,
     `is_print_compare_log`, `workers` and `scheduler` are the options of the command.
 
     Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
@@ -138,6 +141,7 @@ def _request(
         steps=sides.steps,
         read_as=sides.read_as,
         names=sides.names,
+        mapping=user_mapping({name: given.get(name) for name in OPTIONS}, f"{call}: "),
         workers=given.get("workers"),
         scheduler=given.get("scheduler") or "",
         suffix=given.get("suffix", ""),
@@ -145,12 +149,9 @@ def _request(
 
 
 def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keywords as they are; UsageError for one that is not known, not built, or of the wrong kind."""
-    for name, value in more.items():
-        if name in NOT_BUILT:
-            if value not in (None, False, ""):
-                raise UsageError(f"{call}: {name}: {NOT_BUILT[name]}")
-        elif name not in _KEYWORDS:
+    """The keywords as they are; UsageError for one that is not known, or of the wrong kind."""
+    for name in more:
+        if name not in _KEYWORDS:
             near = get_close_matches(name, _KEYWORDS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KEYWORDS))}"
             raise UsageError(f"{call}: there is no keyword {name}; {hint}")

@@ -9,19 +9,11 @@ from typing import Any, Literal
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
+from msprobe.mapping.user import NONE, UserMapping
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
-
-_HERE = "this version matches by name and order: leave it out"
-NOT_BUILT = {
-    "api_mapping": f"mapping of API names is not in this version; {_HERE}",
-    "cell_mapping": f"mapping of cell names is not in this version; {_HERE}",
-    "data_mapping": f"mapping of records is not in this version; {_HERE}",
-    "layer_mapping": f"mapping of layers is not in this version; {_HERE}",
-}
-"""What msprobe 8.1 and 26 take and this version does not, as an option or a keyword, and what to do instead."""
 
 _KNOWN = (
     "npu_path",
@@ -42,9 +34,9 @@ class Request:
     `stack_file` is a stack.json that lies elsewhere. `with_stack` shows the column of call stacks; None shows it where
     the target has stacks. `ranks` and `steps` choose among those that the sides hold; None takes all. `read_as` takes
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
-    target's, for npy files that are called otherwise there. `workers` is how many processes share several jobs, None
-    for one per core; `scheduler` is the address of a Dask cluster that does so instead. `suffix` goes into the
-    table's name.
+    target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
+    many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
+    instead. `suffix` goes into the table's name.
     """
 
     target: Path
@@ -64,6 +56,7 @@ class Request:
     steps: tuple[int, ...] | None = None
     read_as: ReadAs = ""
     names: tuple[tuple[str, str], ...] = ()
+    mapping: UserMapping = NONE
     workers: int | None = None
     scheduler: str = ""
     resume: bool = True

@@ -8,35 +8,50 @@ from .judge.judged import Comparison, Mode
 from .judge.one_by_one import OneByOne
 from .judge.verdict import GRADES
 from .match.dumps import match
+from .match.frameworks import are_of_two_frameworks
+from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
 
 
-def compare(target: Dump, golden: Dump, *, fuzzy: bool = False, effort: Effort | None = None) -> Comparison:
+def compare(
+    target: Dump,
+    golden: Dump,
+    *,
+    fuzzy: bool = False,
+    effort: Effort | None = None,
+    given: Given = NOTHING,
+) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
-    `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured.
+    `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
+    is what the user's mapping says of the two.
     """
-    pairs = match(target, golden, fuzzy=fuzzy)
+    pairs = match(target, golden, fuzzy=fuzzy, given=given)
     mode = mode_of(target, golden)
-    judge_one = OneByOne(target, golden, mode)
+    judge_one = OneByOne(target, golden, mode, pairs)
+    two_frameworks = judge_one.are_two_frameworks
     sheet = judge_columns(
         pairs,
-        by_digest=mode == "digest",
-        by_statistics=mode != "tensor",
+        by_digest=mode == "digest" and not two_frameworks,
+        by_statistics=mode != "tensor" and not two_frameworks,
         across=judge_one.across,
         same_rounding=judge_one.same_rounding,
     )
+    for row in (*pairs.notes.views, *pairs.notes.meant):
+        sheet.settled[row], sheet.which[row] = False, -1
     reasons: dict[int, str] = {}
-    elements = Elements(pairs, judge_one.across)
+    elements = Elements(pairs, judge_one.across, two_frameworks)
     for row in (~sheet.settled).nonzero()[0].tolist():
         pair = pairs.pair(row)
-        found = judge_one(pair, pairs.name(int(pairs.call_of[row])))
+        found = judge_one(pair, pairs.name(int(pairs.call_of[row])), row)
         if found is None:
             elements.add(row, pair)
             continue
         verdict, sheet.equal[row] = found
         sheet.grades[row] = GRADES.index(verdict.grade)
+        if two_frameworks and verdict.reason:
+            reasons[row] = verdict.reason
     measures: dict[int, Measures] = {}
     described: dict[int, tuple[Statistics, Statistics]] = {}
     for row, verdict, equal, outcome in elements.judged(effort or Effort()):
@@ -47,7 +62,7 @@ def compare(target: Dump, golden: Dump, *, fuzzy: bool = False, effort: Effort |
             described[row] = outcome.statistics
         if verdict.reason or not verdict:
             reasons[row] = verdict.reason
-    return Comparison(
+    comparison = Comparison(
         pairs,
         mode,
         sheet.grades,
@@ -60,6 +75,11 @@ def compare(target: Dump, golden: Dump, *, fuzzy: bool = False, effort: Effort |
         described,
         elements.unreadable,
     )
+    if are_of_two_frameworks(target, golden):
+        from .locate.rounding import weigh  # here: within one framework nothing is weighed
+
+        return weigh(comparison)
+    return comparison
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.mapping.user import OPTIONS, user_mapping
 
-from .request import FORMATS, NOT_BUILT, Request, Sides, numbers, read_compare_json
+from .request import FORMATS, Request, Sides, numbers, read_compare_json
 
 _NO_CONSISTENCY = "the check of training against inference is not in this version: leave the flag out"
 _NOT_BUILT = {
-    "-am --api_mapping": NOT_BUILT["api_mapping"],
-    "-cm --cell_mapping": NOT_BUILT["cell_mapping"],
-    "-dm --data_mapping": NOT_BUILT["data_mapping"],
-    "-lm --layer_mapping": NOT_BUILT["layer_mapping"],
     "--consistent_check": _NO_CONSISTENCY,
     "--backend": _NO_CONSISTENCY,
 }
@@ -53,6 +50,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="also pair what is left over, in order, by name or operation",
     )
+    names = parser.add_argument_group("which name is which, where that is not found by itself")
+    file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
+    names.add_argument(
+        "-am", "--api_mapping", **file, help="functions and their arguments; without FILE the built-in table"
+    )
+    names.add_argument("-cm", "--cell_mapping", **file, help="cells; without FILE those of equal path and class")
+    names.add_argument(
+        "-lm", "--layer_mapping", **file, help="layers by the class around them; without FILE equal ones"
+    )
+    names.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows")
     how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
     how.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that does the work, as in tcp://host:8786")
     how.add_argument("--no-resume", action="store_true", help="begin anew where an interrupted comparison could go on")
@@ -113,6 +120,9 @@ def request_of(args: argparse.Namespace) -> Request:
     if args.workers is not None and args.scheduler:
         raise UsageError("--workers and --scheduler contradict each other: a cluster has its own workers; give one")
     sides = _sides(args)
+    mapping = user_mapping({option: getattr(args, option) for option in OPTIONS}, "--")
+    if sides.read_as and mapping:
+        raise UsageError("mapping files speak of calls; kernel dumps and npy files have none: leave them out")
     ranks, steps = (numbers(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
     for option, key, here, there in (
         ("--rank", "rank_id", ranks, sides.ranks),
@@ -140,6 +150,7 @@ def request_of(args: argparse.Namespace) -> Request:
         steps=sides.steps if steps is None else steps,
         read_as=sides.read_as,
         names=sides.names,
+        mapping=mapping,
         workers=args.workers,
         scheduler=args.scheduler or "",
         resume=not args.no_resume,

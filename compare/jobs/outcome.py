@@ -9,9 +9,11 @@ from pathlib import Path
 from msprobe.base.collector import without_collector
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
+from msprobe.base.log import logger
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.locate.find import Finding, locate
+from msprobe.compare.match.given import Named, given_by
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.story import RankStory
 from msprobe.compare.ranks.summarise import summarise
@@ -22,9 +24,10 @@ from msprobe.store.record import Dump
 
 from .many import Job
 from .read_both import read_both
-from .write_down import write_down
+from .write_down import data_mapping_file, write_data_mapping, write_down
 
 _KEPT = 10  # findings that travel; the table has all of them
+_SAID = 10  # rules without a match that are said one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,19 @@ def compare_alone(task: Task) -> Outcome:
     with _writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
-    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort)
+    given = given_by(request.mapping, target, golden)
+    label = f"{job.label}: " if job.label else ""
+    for sentence in given.unused[:_SAID]:
+        logger.warning("%s%s", label, sentence)
+    if len(given.unused) > _SAID:
+        logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
+    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given)
     located = locate(comparison)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, workers=workers)
+        if request.mapping.layers is not None:
+            write_data_mapping(data_mapping_file(task.table), Named(given, target, golden).pairs)
     place = job.place
     return Outcome(
         job.label,

@@ -1,9 +1,11 @@
 """A comparison is written down: the table in the form that was asked for, and what belongs beside it."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import tee
 from pathlib import Path
 
+from msprobe.base.files import replacing
 from msprobe.base.log import logger
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
@@ -33,7 +35,7 @@ def write_down(
     with_stack = request.with_stack
     if with_stack is None:
         with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
-    shown = columns(comparison.mode, with_stack)
+    shown = columns(comparison.mode, with_stack, bool(comparison.pairs.notes.guesses))
     table = rows(comparison, located, with_stack)
     colours: Iterator[str | None] | None = None
     if highlight and request.format == "xlsx":
@@ -63,6 +65,20 @@ def write_down(
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     if request.diff_analyze and of_calls:
         write_calls(calls_file(path), comparison, located)
+
+
+def data_mapping_file(table: Path) -> Path:
+    """The rows that the layer mapping pairs: `data_mapping_rank0_{time}.yaml` of `compare_result_rank0_{time}.csv`."""
+    return table.with_name(f"{table.stem.replace('compare_result', 'data_mapping', 1)}.yaml")
+
+
+def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
+    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
+    none."""
+    with replacing(path) as file:
+        for ours, theirs in rows.items():
+            # A JSON text is a yaml text whatever a dump calls its rows.
+            file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
 
 
 def advisor(table: Path) -> Path:

@@ -3,15 +3,18 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
-from msprobe.compare.match.pairs import Pair, Pairs
+from msprobe.compare.match.pairs import Pair, Pairs, View
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
 from msprobe.store.read import tensor_path
 from msprobe.store.record import Record
 
+from .across import errors_by_elements, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN
+from .layout import looked_at
 from .standard import standard_of
 from .verdict import Verdict, judge_measures, judge_structure, unjudged
 
@@ -22,6 +25,7 @@ class Elements:
 
     pairs: Pairs
     across: bool
+    are_two_frameworks: bool = False
     unreadable: int = 0
     _rows: list[int] = field(default_factory=list)
     _files: list[Files] = field(default_factory=list)
@@ -30,11 +34,16 @@ class Elements:
     _outside: dict[int, str] = field(default_factory=dict)
     _first_failure: str = ""
 
+    @cached_property
+    def _custom(self) -> bool:
+        return widths_are_custom(self.pairs)
+
     def add(self, row: int, pair: Pair) -> None:
         """Enter a pair of tensors with files on both sides."""
         target, golden = pair.target, pair.golden
         assert target is not None
         assert golden is not None
+        view = self.pairs.notes.views.get(row, View())
         try:
             files = Files(
                 str(tensor_path(self.pairs.target, target)),
@@ -42,6 +51,7 @@ class Elements:
                 golden.dtype,
                 (not self.pairs.target.tensors, not self.pairs.golden.tensors),
                 target.statistics is None or golden.statistics is None,
+                (view.target, view.golden),
             )
         except DumpError as err:
             self._outside[row] = str(err)
@@ -49,7 +59,7 @@ class Elements:
         self._rows.append(row)
         self._files.append(files)
         self._sizes.append(_size(golden))
-        self._looks.append(judge_structure(target, golden, self.across))
+        self._looks.append(judge_structure(*looked_at(target, golden, view), self.across))
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
         """Row, verdict, equality and outcome of every pair that was entered."""
@@ -57,7 +67,7 @@ class Elements:
             yield row, self._unread(failure), UNKNOWN, Outcome(failure=failure)
         outcomes = measure_all(self._files, self._sizes, effort)
         for row, files, look, outcome in zip(self._rows, self._files, self._looks, outcomes, strict=True):
-            yield row, *self._judge(files, look, outcome), outcome
+            yield row, *self._judge(row, files, look, outcome), outcome
         if self.unreadable:
             several = "tensors" if self.unreadable > 1 else "tensor"
             logger.warning("%d %s without a verdict: not readable: %s", self.unreadable, several, self._first_failure)
@@ -67,7 +77,7 @@ class Elements:
         self._first_failure = self._first_failure or failure
         return unjudged(f"Not readable: {failure.rstrip('.')}.")
 
-    def _judge(self, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
+    def _judge(self, row: int, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
         """The verdict by two files; `look` is what shape and dtype already decided."""
         if outcome.failure:
             return self._unread(outcome.failure), UNKNOWN
@@ -77,6 +87,12 @@ class Elements:
             return Verdict("error", f"Shapes of the files differ: {target}, golden {golden}."), DIFFERENT
         if look is not None:
             return look, DIFFERENT
+        if self.are_two_frameworks:
+            pair = self.pairs.pair(row)
+            assert pair.target is not None
+            assert pair.golden is not None
+            if (errors := errors_by_elements(measures, pair.target, pair.golden, self._custom)) is not None:
+                return judge_errors(errors), EQUAL if measures.excess == 0 and not measures.beyond else DIFFERENT
         verdict = judge_measures(measures, standard_of(files.dtype), outcome.shapes[0])
         # Across frameworks one value may be stored in two widths; equal numbers are equal there.
         is_equal = measures.equal or (self.across and measures.excess == 0 and not measures.beyond)

@@ -90,7 +90,8 @@ class Comparison:
     `grades` (indices into `verdict.GRADES`) and `equal` have one entry per pair of records, `reasons` an entry where a
     verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is
     -1 elsewhere). `explain` gives every other verdict that is no plain pass. `described` has the statistics of tensors
-    whose dump does not tell them.
+    whose dump does not tell them. `explained` says, by place, why a call rightly has no counterpart in the other
+    framework.
     """
 
     pairs: Pairs
@@ -100,10 +101,11 @@ class Comparison:
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
     reasons: Mapping[int, str]
-    explain: Callable[[Pair, str], Verdict]
+    explain: Callable[[Pair, str, int], Verdict]
     measures: Mapping[int, Measures]
     described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
     unreadable: int = 0
+    explained: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def target(self) -> Dump:
@@ -126,8 +128,14 @@ class Comparison:
         """Whether at least one pair was judged, all judged pairs pass, and nothing was unreadable or left unmatched."""
         if not self.counts["pass"] or self.counts["warning"] or self.counts["error"] or self.unreadable:
             return False
-        sides = (self.pairs.target_calls, self.pairs.golden_calls, self.pairs.target_rows, self.pairs.golden_rows)
-        return all(bool((side >= 0).all()) for side in sides)
+        pairs = self.pairs
+        calls = (pairs.target_calls < 0) | (pairs.golden_calls < 0)
+        calls[list(self.explained)] = False
+        rows = (pairs.target_rows < 0) | (pairs.golden_rows < 0)
+        rows[list(pairs.notes.alone)] = False
+        if self.explained:
+            rows &= ~np.isin(pairs.call_of, list(self.explained))
+        return not (calls.any() or rows.any())
 
     @cached_property
     def calls(self) -> "JudgedCalls":
@@ -168,7 +176,9 @@ class Comparison:
                 standard = standard_of(golden.looks[golden.look[g]][1])
                 found.append(say_statistic(excess, NAMES[which], ours[which][t], theirs[which][g], standard))
             else:
-                found.append(self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row]))).reason)
+                found.append(
+                    self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row])), row).reason
+                )
         return found
 
     def judged(self, row: int) -> Judged:

@@ -1,16 +1,21 @@
 """The verdict of one pair of records: what the columns of `columns.py` cannot say, and every reason."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
-from msprobe.compare.match.pairs import Pair
+from msprobe.compare.match.frameworks import round_differently
+from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs
+from msprobe.compare.match.shared import SUM
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Record, Statistics
 
+from .across import errors_by_statistics, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN, Mode
+from .layout import keeps_elements, looked_at
 from .op_family import has_any, unjudged_reason
 from .standard import standard_of
 from .verdict import (
@@ -21,6 +26,7 @@ from .verdict import (
     judge_statistics,
     judge_structure,
     judge_value,
+    judge_value_across,
     unjudged,
 )
 
@@ -34,39 +40,71 @@ Kind = tuple[str, bool]
 class OneByOne:
     """Judges pairs of one comparison."""
 
-    def __init__(self, target: Dump, golden: Dump, mode: Mode) -> None:
+    def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
         self._target, self._golden, self._mode = target, golden, mode
+        self._notes = NO_NOTES if pairs is None else pairs.notes
+        self.are_two_frameworks = round_differently(target, golden)
+        self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
         self.across = target.framework != golden.framework
         # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit says nothing.
         self.same_rounding = target.format_version == golden.format_version and not self.across
         self.has_families = has_any(target.columns.names)
 
-    def __call__(self, pair: Pair, call: str) -> Found | None:
-        """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured."""
+    def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
+        """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
+
+        `row` is the pair's place in the comparison, by which notes are looked up.
+        """
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
+            if (alone := self._notes.alone.get(row)) is not None:
+                return (
+                    (Verdict("error", alone.reason), DIFFERENT) if alone.is_wrong else (unjudged(alone.reason), UNKNOWN)
+                )
             return self._without_partner(pair), UNKNOWN
         if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
             return unjudged(reason), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
-            verdict = judge_value(target, golden)
+            verdict = self._by_value(target, golden, row)
             return verdict, EQUAL if verdict else DIFFERENT
+        view = self._notes.views.get(row)
+        if view == SUM:
+            return unjudged(
+                "Parameters are fused on one side: there this is the sum of what its parts hand back."
+            ), UNKNOWN
+        if view is not None:
+            target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self.across)) is not None:
             if self._mode == "tensor" and target.shape == golden.shape and target.file and golden.file:
                 return None
             return verdict, DIFFERENT
         if self._mode == "tensor":
             return self._without_elements(target, golden)
-        if self._mode == "digest" and target.digest and golden.digest:
+        is_whole = view is None or keeps_elements(view)
+        if self._mode == "digest" and target.digest and golden.digest and view is None:
             verdict = judge_digests(target, golden)
-            return verdict, EQUAL if verdict else DIFFERENT
+            if verdict or not self.are_two_frameworks:
+                return verdict, EQUAL if verdict else DIFFERENT
+        if not is_whole:
+            return unjudged("One is a part of the other, of which statistics alone do not tell."), UNKNOWN
         return self._by_statistics(target, golden)
 
-    def explain(self, pair: Pair, call: str) -> Verdict:
+    def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
+        if not self.are_two_frameworks:
+            return judge_value(target, golden)
+        if row in self._notes.meant:
+            value = self._notes.meant[row]
+            if self._target.framework == "mindspore":
+                target = replace(target, value=value)
+            else:
+                golden = replace(golden, value=value)
+        return judge_value_across(target, golden)
+
+    def explain(self, pair: Pair, call: str, row: int = -1) -> Verdict:
         """The verdict of a pair that needs no measuring."""
-        found = self(pair, call)
+        found = self(pair, call, row)
         return found[0] if found else PASS
 
     @cached_property
@@ -89,6 +127,8 @@ class OneByOne:
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
         t, g = _told(target), _told(golden)
+        if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
+            return unjudged("Digests differ, which says nothing of how far two frameworks are apart."), UNKNOWN
         size = math.prod(target.shape or ())
         if t is None or g is None:
             if size == 0 and target.shape is not None:
@@ -97,6 +137,8 @@ class OneByOne:
             return unjudged(f"No statistics on the {side} side."), UNKNOWN
         if t == g:
             return PASS, EQUAL
+        if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:
+            return judge_errors(errors), DIFFERENT
         standard = standard_of(golden.dtype)
         excess, which = excess_of(t, g, size, standard, self.same_rounding)
         verdict = judge_statistics(excess, which, target, golden, standard)

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from msprobe.compare.match.alone import equal_values
 from msprobe.compare.measure.measures import Measures
 from msprobe.store.record import Record
 
-from .standard import Standard, canonical, family
+from .standard import STANDARDS, Standard, canonical, family
 
 Grade = Literal["pass", "warning", "error", "unjudged"]
 
@@ -27,6 +28,8 @@ class Verdict:
 
 
 PASS = Verdict("pass")
+
+_DTYPES = {*STANDARDS, *(f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)), "bool"}
 
 
 def unjudged(reason: str) -> Verdict:
@@ -51,6 +54,36 @@ def same_value(target: Record, golden: Record) -> bool:
         return True
     is_dtype = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
     return is_dtype and canonical(str(a)) == canonical(str(b))
+
+
+def judge_value_across(target: Record, golden: Record) -> Verdict:
+    """Two values of two frameworks, of which at most one is a tensor.
+
+    Numbers are equal by value, lists and tuples by their elements; a dtype, None, or a number that the other side keeps
+    in a tensor of one element, are what they are called on the other side.
+    """
+    if target.kind == golden.kind == "value" and equal_values(target.value, golden.value):
+        return PASS
+    single = next((r for r in (target, golden) if r.kind == "tensor"), None)
+    other = golden if single is target else target
+    if single is not None and other.kind == "value" and _is_in(other.value, single):
+        return PASS
+    if target.kind == golden.kind and _same_word(target.value, golden.value):
+        return PASS
+    return judge_value(target, golden)
+
+
+def _is_in(value: object, tensor: Record) -> bool:
+    """Whether a number is what a tensor of one element holds."""
+    s = tensor.statistics
+    if s is None or s.max is None or s.max != s.min or not isinstance(value, int | float):
+        return False
+    return math.prod(tensor.shape or ()) == 1 and math.isclose(float(s.max), float(value), rel_tol=1e-6)
+
+
+def _same_word(a: object, b: object) -> bool:
+    """Whether two texts name one dtype: `Float32`, `mindspore.float32`, `torch.float32`."""
+    return isinstance(a, str) and isinstance(b, str) and canonical(a) == canonical(b) in _DTYPES
 
 
 def judge_structure(target: Record, golden: Record, across: bool) -> Verdict | None:

@@ -1,6 +1,7 @@
 """When do two values agree? To the bit while everything before did; within the standard after that.
 
-So a clean upstream makes the rule exact: a first difference is found however small it is.
+So a clean upstream makes the rule exact: a first difference is found however small it is. Across frameworks nothing is
+ever equal to the bit, so there it is the verdict from the start.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with
 from msprobe.compare.judge.one_by_one import Kind, collected, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
+from msprobe.compare.match.frameworks import round_differently
 
 from .events import Event, missing_of
 
@@ -58,7 +60,7 @@ def walk(comparison: Comparison, events: Sequence[Event]) -> list[Seen]:
 class _Rule:
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
-        self._exact = True
+        self._exact = not round_differently(comparison.target, comparison.golden)
         self._starts = comparison.pairs.starts.tolist()
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
@@ -67,6 +69,8 @@ class _Rule:
         )
         sides = np.minimum(comparison.pairs.target_rows, comparison.pairs.golden_rows)
         exact[sides < 0] = _ONE_SIDED
+        for row, alone in comparison.pairs.notes.alone.items():
+            exact[row] = _DIFFERS if alone.is_wrong else _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}

@@ -8,6 +8,7 @@ from typing import Literal
 from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import path_of
+from msprobe.compare.match.frameworks import are_of_two_frameworks
 from msprobe.store.columns import PARTS
 
 from .agree import Seen
@@ -48,6 +49,7 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._level = comparison.target.level
+        self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._given: tuple[int, dict[tuple[object, object], str]] = (-1, {})  # an event, and `_fingerprints` of it
         self._sources = {"target": Sources(comparison.target), "golden": Sources(comparison.golden)}
 
@@ -171,6 +173,8 @@ class Causes:
             finding = self._origin.get(at, latest)
             if self._holds(s.result_rows, side, source):
                 # Nothing begins it where only the sum over all users differs: some user was not recorded.
+                return Cause("received", finding=finding) if finding >= 0 else Cause("code", UNRECORDED)
+            if not s.event.is_matched and self._are_two_frameworks:
                 return Cause("received", finding=finding) if finding >= 0 else Cause("code", UNRECORDED)
             if not s.event.is_matched or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))

@@ -15,6 +15,7 @@ from msprobe.base.frames import user_line
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.one_by_one import Kind, collected
 from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
 from msprobe.compare.match.pairs import Ints, Pairs
 from msprobe.store.record import Dump
 
@@ -23,6 +24,7 @@ from .agree import Seen, walk
 from .cause import Cause, Causes
 from .events import Event, cell_path, events
 from .source import fingerprint
+from .written import Layers
 
 Role = Literal["begins", "received", ""]
 
@@ -57,6 +59,8 @@ class Located:
 
 def locate(comparison: Comparison) -> Located:
     """Find every beginning of a difference between two dumps."""
+    if round_differently(comparison.target, comparison.golden) and comparison.is_clean:
+        return Located()
     if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
         return Located()
     return _Walk(comparison).located()
@@ -73,7 +77,9 @@ class _Walk:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
+        self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._events = events(comparison)
+        self._layers = Layers(comparison, self._events if self._are_two_frameworks else ())
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
@@ -108,11 +114,15 @@ class _Walk:
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
-        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings:
+        is_told = event.is_matched or event.place not in self._comparison.explained
+        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and is_told:
             self._unjudged[event.name] = None
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
+        if self._speaks_for_a_layer(event):
+            self._mark((j.row for j in evidence), "received")
+            return
         inside = self._places.get(event.key)
         gap = "" if inside is not None else self._uncollected.of(seen)
         if inside is not None or (gap and self._findings):
@@ -168,6 +178,10 @@ class _Walk:
             self._add(event, "argument differs", words.argument(judged), [judged])
 
     def _visit_one_sided(self, event: Event) -> None:
+        if event.place in self._comparison.explained:
+            return
+        if self._are_two_frameworks and self._tells_nothing(event):
+            return
         if event.kind == "parameters_grad" or self._uncollected.explains(event):
             if not self._findings:
                 self._unjudged[event.name] = None
@@ -185,6 +199,32 @@ class _Walk:
             self._mark(event.rows, "received")
         self._lonely[event.at] = finding
         self._origin[event.at] = finding
+
+    def _tells_nothing(self, event: Event) -> bool:
+        """Whether, across frameworks, other calls tell more: the layer around it, what takes a constant that it hands
+        on, or the calls inside a cell that only one side has."""
+        if event.kind == "cell" and event.key in self._enclosing:
+            return True
+        return self._layers.around(event) or self._takes_constants(event)
+
+    @cached_property
+    def _enclosing(self) -> set[str]:
+        """The cells inside which anything was recorded."""
+        return {key for event in self._events for key in event.keys}
+
+    def _takes_constants(self, event: Event) -> bool:
+        """Whether no tensor that a call was given comes from a call, in a dump that tells such things: then what takes
+        its result can be compared, and the call cannot."""
+        dump = self._comparison.target if event.side == "target" else self._comparison.golden
+        given = [j.pair.record for j in event.own if j.pair.record.kind == "tensor" and j.pair.record.part == "input"]
+        return dump.format_version > 0 and bool(given) and not any(r.source.startswith("call ") for r in given)
+
+    def _speaks_for_a_layer(self, event: Event) -> bool:
+        """Whether, across frameworks, a layer around a call tells more: of what the call was given nothing was
+        compared."""
+        if not (self._are_two_frameworks and event.kind == "api" and self._layers.around(event)):
+            return False
+        return not any(j.pair.target and j.pair.golden for j in event.own)
 
     def _different_call_words(self, event: Event) -> str:
         others: dict[str, None] = {}

@@ -39,6 +39,8 @@ def argument(judged: Judged) -> str:
     """An argument differs that no recorded call made."""
     pair = judged.pair
     if pair.target is None or pair.golden is None:
+        if judged.grade == "error":
+            return f"{path_of(pair.record)}: {_sentence(judged)}"
         return f"{path_of(pair.record)} is given on the {'target' if pair.target else 'golden'} side only"
     if pair.target.kind == pair.golden.kind == "tensor":
         return f"{_evidence([judged])}; no recorded call produced it"

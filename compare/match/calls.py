@@ -14,7 +14,7 @@ to be equal.
 6. With `fuzzy`, what is then still left, in order, whatever its shapes.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,18 +47,28 @@ class Match:
     by: MatchedBy
 
 
-def match_calls(target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool = False) -> list[Match]:
+NOTHING_GIVEN: Mapping[int, int] = {}
+
+
+def match_calls(
+    target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
+) -> list[Match]:
     """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
 
-    What several candidates could be stays without a partner, except where they cannot be told apart at all.
+    What several candidates could be stays without a partner, except where they cannot be told apart at all. `given`
+    are the user's pairs, golden call by target call.
     """
     left, right = list(target), list(golden)
     has_parents = any(c.parent for c in left) and any(c.parent for c in right)
-    if _is_same_program(left, right, has_parents):
+    if not given and _is_same_program(left, right, has_parents):
         return [Match(i, i, "name") for i in range(len(left))]
     names_of: dict[str, Name] = {}
     pairing = Pairing(Side(left, names_of, has_parents), Side(right, names_of, has_parents))
-    pairing.join(_equal_ends(left, right, has_parents))
+    _take(pairing, given)
+    taken = set(given.values())
+    pairing.join([(i, j) for i, j in _equal_ends(left, right, has_parents) if i not in given and j not in taken])
+    if given:
+        pairing.rechain()
     if pairing.is_open():
         _mark_recomputed(pairing.target, pairing.golden)
         pairing.fill_by_name()
@@ -73,11 +83,26 @@ def match_calls(target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool =
         before = [*pairing.golden_of]
         _pair_gradients(pairing)
         guessed |= {i for i, j in enumerate(pairing.golden_of) if j >= 0 > before[i]}
+    _take(pairing, given)
     return [
-        Match(i, j, "fuzzy" if i in guessed else _label(pairing, i, j))
+        Match(i, j, "mapping" if i in given else "fuzzy" if i in guessed else _label(pairing, i, j))
         for i, j in enumerate(pairing.golden_of)
         if j >= 0
     ]
+
+
+def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
+    """Make the user's pairs, and learn from them what cells are called."""
+    for i, j in given.items():
+        if pairing.golden_of[i] == j:
+            continue
+        pairing.part(i)
+        if pairing.target_of[j] >= 0:
+            pairing.part(pairing.target_of[j])
+        pairing.join_anywhere(i, j)
+        mine, theirs = pairing.target.name(i), pairing.golden.name(j)
+        if mine.kind == theirs.kind == "cell" and mine.stem != theirs.stem:
+            pairing.target.learn(mine, theirs)
 
 
 def _is_same_program(left: Sequence[Call], right: Sequence[Call], with_parents: bool) -> bool:

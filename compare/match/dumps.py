@@ -16,19 +16,27 @@ from msprobe.store.columns import Columns
 from msprobe.store.record import Dump
 
 from .calls import Match, MatchedBy, match_calls
+from .frameworks import are_of_two_frameworks, joined, match_frameworks, with_rows
+from .given import NOTHING, Given
 from .keys import identity
 from .pairs import Ints, Pairs
 
 
-def match(target: Dump, golden: Dump, *, fuzzy: bool = False) -> Pairs:
-    """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong."""
-    if _is_one_program(target, golden):
-        calls = np.arange(len(target.calls))
+def match(target: Dump, golden: Dump, *, fuzzy: bool = False, given: Given = NOTHING) -> Pairs:
+    """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
+
+    `given` is what the user's mapping says of the two.
+    """
+    if are_of_two_frameworks(target, golden):
+        return match_frameworks(target, golden, given)
+    if not given and _is_one_program(target, golden):
+        every = np.arange(len(target.calls))
         rows = np.arange(len(target.columns.part))
         starts = np.frombuffer(target.columns.starts, np.int64)
-        return Pairs(target, golden, calls, calls, ["name"] * len(calls), starts, rows, rows)
-    found = match_calls(target.calls, golden.calls, fuzzy=fuzzy)
-    return _joined(target, golden, _in_order(found, len(target.calls), len(golden.calls)))
+        return Pairs(target, golden, every, every, ["name"] * len(every), starts, rows, rows)
+    found = match_calls(target.calls, golden.calls, fuzzy=fuzzy, given=given.calls)
+    calls = _in_order(found, len(target.calls), len(golden.calls))
+    return joined(target, golden, calls, given) if given.rules else with_rows(_joined(target, golden, calls), given)
 
 
 def _is_one_program(target: Dump, golden: Dump) -> bool:

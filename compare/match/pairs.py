@@ -4,8 +4,9 @@ A comparison of a million records would drown in objects, so a pair is two row n
 where somebody looks at them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
 
@@ -57,9 +58,61 @@ class CallPair:
         return self.call.name
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """How two records of different layout are brought to one: transforms in the words of `msprobe.mapping.transform`.
+
+    An empty text leaves the tensor as it is. `is_part`: one record is a part of the other, with which it was fused.
+    """
+
+    target: str = ""
+    golden: str = ""
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where it says
+    that the two sides were given different things."""
+
+    reason: str
+    is_wrong: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """How sure an automatic pair of calls is, at most 1, and why it was made; 0 where a call has candidates only."""
+
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What only two dumps of different frameworks, or a mapping of the user, need to say of their pairs.
+
+    By row: `views` of records of another layout, `alone` of those that rightly have no partner, and in `meant` values
+    of MindSpore in PyTorch's words, where those differ. By place: `guesses` of pairs that were found by themselves, and
+    `without` of calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose
+    calls are no pair.
+    """
+
+    views: Mapping[int, View] = field(default_factory=dict)
+    alone: Mapping[int, Alone] = field(default_factory=dict)
+    meant: Mapping[int, object] = field(default_factory=dict)
+    guesses: Mapping[int, Guess] = field(default_factory=dict)
+    without: Mapping[int, str] = field(default_factory=dict)
+    is_crossed: bool = False
+
+
+NO_NOTES = Notes()
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs(Sequence[CallPair]):
     """Every call of both dumps once, and every record of both once, in the target's execution order.
+
+    Only where parameters are fused on one side a call, or a record, stands in several pairs.
 
     | column | one entry per | holds |
     |---|---|---|
@@ -77,6 +130,7 @@ class Pairs(Sequence[CallPair]):
     starts: Ints
     target_rows: Ints
     golden_rows: Ints
+    notes: Notes = field(default_factory=Notes)
 
     def __len__(self) -> int:
         return len(self.target_calls)
@@ -95,7 +149,7 @@ class Pairs(Sequence[CallPair]):
         golden, golden_records = _side(self.golden, int(self.golden_calls[at]))
         rows = slice(self.starts[at], self.starts[at + 1])
         pairs = tuple(
-            Pair(target_records.get(t), golden_records.get(g))
+            Pair(_found(self.target, target_records, t), _found(self.golden, golden_records, g))
             for t, g in zip(self.target_rows[rows].tolist(), self.golden_rows[rows].tolist(), strict=True)
         )
         return CallPair(target, golden, self.by[at], pairs)
@@ -110,13 +164,13 @@ class Pairs(Sequence[CallPair]):
 
     def target_record(self, row: int) -> Record | None:
         """The target's record of a pair."""
-        at = self.target_rows[row]
-        return None if at < 0 else self.target.columns.record(int(at), int(self.target_calls[self.call_of[row]]))
+        at = int(self.target_rows[row])
+        return None if at < 0 else self.target.columns.record(at, call_of_row(self.target, at))
 
     def golden_record(self, row: int) -> Record | None:
         """The golden's record of a pair."""
-        at = self.golden_rows[row]
-        return None if at < 0 else self.golden.columns.record(int(at), int(self.golden_calls[self.call_of[row]]))
+        at = int(self.golden_rows[row])
+        return None if at < 0 else self.golden.columns.record(at, call_of_row(self.golden, at))
 
     def pair(self, row: int) -> Pair:
         """One pair of records."""
@@ -131,6 +185,17 @@ class Pairs(Sequence[CallPair]):
         """The name of a pair of calls, as `CallPair.name`, without making it."""
         call = int(self.target_calls[at])
         return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[int(self.golden_calls[at])]
+
+
+def call_of_row(dump: Dump, row: int) -> int:
+    """The call that a row of `Dump.columns` belongs to; a user may pair records of calls that are no pair."""
+    return bisect_right(dump.columns.starts, row) - 1
+
+
+def _found(dump: Dump, records: Mapping[int, Record], row: int) -> Record | None:
+    if row < 0:
+        return None
+    return records[row] if row in records else dump.columns.record(row, call_of_row(dump, row))
 
 
 def _side(dump: Dump, call: int) -> tuple[Call | None, dict[int, Record]]:

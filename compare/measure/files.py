@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from msprobe.base.errors import DumpError
+from msprobe.base.errors import DumpError, MappingError
 from msprobe.compare.judge.standard import standard_of
 from msprobe.compare.workers.resume import Resume, fingerprint
 from msprobe.compare.workers.run import Lost, run
@@ -40,7 +40,9 @@ class Files:
     """Two files to be measured, and the golden's dtype as its dump names it.
 
     `as_dumped` says of each whether the framework wrote it, whose headers are not always numpy's; `describe` whether
-    the statistics of both are wanted too, because a dump does not tell them.
+    the statistics of both are wanted too, because a dump does not tell them. `views` are transforms
+    (`msprobe.mapping.transform`) that bring each into the other's layout; the statistics are of the tensors as they
+    lie.
     """
 
     target: str
@@ -48,6 +50,7 @@ class Files:
     dtype: str
     as_dumped: tuple[bool, bool] = (False, False)
     describe: bool = False
+    views: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,22 @@ def measure_files(files: Files) -> Outcome:
         target, golden = map(_open, (files.target, files.golden), files.as_dumped)
         shapes = target.shape, golden.shape
         described = (side_statistics(target), side_statistics(golden)) if files.describe else None
+        target, golden = (_viewed(side, view) for side, view in zip((target, golden), files.views, strict=True))
         if target.shape != golden.shape:
             return Outcome(None, "", shapes, described)
         return Outcome(measure(target, golden, standard_of(files.dtype), files.dtype), "", shapes, described)
-    except DumpError as err:
+    except (DumpError, MappingError) as err:
         return Outcome(failure=str(err))
+
+
+def _viewed(tensor: Any, view: str) -> Any:
+    """A tensor in the other's layout, for which it is read whole."""
+    if not view:
+        return tensor
+    from msprobe.mapping.transform import parse
+    from msprobe.store.npy import NpyFile
+
+    return parse(view)(tensor.part(0, tensor.size).reshape(tensor.shape) if isinstance(tensor, NpyFile) else tensor)
 
 
 def _open(name: str, as_dumped: bool) -> Any:

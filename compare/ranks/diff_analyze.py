@@ -43,7 +43,7 @@ def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
     A call is the same where none of its results is in error. A call of the golden alone whose name the target has too
     stands there as `golden {name}`.
     """
-    titles = [column.title for column in columns(comparison.mode, with_stack=False)]
+    titles = [column.title for column in columns(comparison.mode, False, bool(comparison.pairs.notes.guesses))]
     call_of = comparison.pairs.call_of.tolist()
     is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_given).tolist()
     met: set[str] = set()

@@ -82,15 +82,25 @@ _OURS = (
     Column("Begins", "`begins` where a difference begins, `received` where it was handed on, else empty", 10),
     Column(
         "Matched by",
-        "`name`, `renumbered` (numbers had shifted), `structure` (another name at the same place), `fuzzy`; empty "
-        "without a partner",
+        "`name`, `renumbered` (numbers had shifted), `structure` (another name at the same place), "
+        "`mapping` (the user says so), `fuzzy`; empty without a partner",
         11,
     ),
 )
 
+GUESSES = (
+    Column("Match Confidence", "how sure a pair is that was found by itself, above 0 and at most 1", 10),
+    Column("Match Reason", "what speaks for the pair; without a partner, what the call could be", 40),
+)
+"""Only across frameworks, behind all others."""
 
-def columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:
-    """The columns of one comparison: those of msprobe 8.1, then ours."""
+
+def columns(mode: Mode, with_stack: bool, with_guesses: bool = False) -> tuple[Column, ...]:
+    """The columns of one comparison: those of msprobe 8.1, then ours; those of guesses where pairs were guessed."""
+    return (*_columns(mode, with_stack), *(GUESSES if with_guesses else ()))
+
+
+def _columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:
     stack = (_STACK,) if with_stack else ()
     if mode == "tensor":
         return (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)

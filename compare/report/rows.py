@@ -51,7 +51,7 @@ class _Rows:
         places = self._pairs.call_of[start:stop]
         ours, theirs = t.tolist(), g.tolist()
         our_names = self._target.names(ours, self._pairs.target_calls[places].tolist())
-        their_names = self._golden.names(theirs, self._pairs.golden_calls[places].tolist())
+        their_names = self._golden.names(theirs, self._golden_calls(g, places).tolist())
         columns: list[Sequence[Cell]] = [our_names, their_names]
         columns += [self._target.dtypes(ours), self._golden.dtypes(theirs)]
         columns += [self._target.shapes(ours), self._golden.shapes(theirs)]
@@ -76,7 +76,20 @@ class _Rows:
         columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
         columns.append([self._roles.get(row, "") for row in range(start, stop)])
         columns.append([self._pairs.by[place] for place in places.tolist()])
+        if guesses := self._pairs.notes.guesses:
+            made = [guesses.get(place) for place in places.tolist()]
+            columns.append(
+                ["" if guess is None or not guess.confidence else round(guess.confidence, 3) for guess in made]
+            )
+            columns.append(["" if guess is None else guard(guess.reason) for guess in made])
         return zip(*columns, strict=True)
+
+    def _golden_calls(self, rows: Ints, places: Ints) -> Ints:
+        """The golden's call of each row; the user may pair records of calls that are no pair."""
+        if not self._pairs.notes.is_crossed:
+            return self._pairs.golden_calls[places]
+        starts = np.frombuffer(self._comparison.golden.columns.starts, np.int64)
+        return np.searchsorted(starts, rows, side="right") - 1
 
     def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
         """The statistics of both sides: of the dumps, or measured where those do not tell them."""

@@ -69,7 +69,7 @@ def test_an_answer_for_every_pair(dumps, seed):
         assert sorted(there) == sorted(r.name for c in getattr(comparison, side).calls for r in c.records)
     assert [c.calls.target.name for c in comparison.calls if c.calls.target] == [c.name for c in target.calls]
 
-    width = len(columns(comparison.mode, True))
+    width = len(columns(comparison.mode, True, bool(comparison.pairs.notes.guesses)))
     assert all(len(row) == width for row in rows(comparison, located, True))
 
     last = list(lines(comparison, located, 3))[-1]

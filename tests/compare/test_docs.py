@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.compare.judge.standard import STANDARDS
-from msprobe.compare.report.columns import as_markdown, columns
+from msprobe.compare.judge.standard import ACROSS, STANDARDS
+from msprobe.compare.report.columns import GUESSES, as_markdown, columns
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -20,6 +20,20 @@ def test_both_pages_hold_every_threshold(page):
     text = (DOCS / page).read_text("utf-8")
     for dtype, standard in STANDARDS.items():
         assert f"| {dtype} | {standard.relative:g} | {standard.absolute:g} |" in text
+
+
+def test_the_page_holds_the_columns_of_guesses():
+    assert as_markdown(GUESSES) in (DOCS / "compare-table.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+def test_both_pages_hold_what_two_frameworks_are_allowed(page):
+    rows = [line.split("|") for line in (DOCS / page).read_text("utf-8").splitlines() if line.count("|") == 4]
+    for dtype, allowed in ACROSS.items():
+        said = [row for row in rows if dtype in row[1].replace("、", ",").replace(" ", "").split(",")]
+        assert [f"{allowed.tolerance:.3g}", f"{allowed.kernel:.3g}"] in [
+            [cell.strip() for cell in r[2:4]] for r in said
+        ]
 
 
 @pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])

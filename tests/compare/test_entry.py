@@ -212,10 +212,11 @@ def test_folders_of_npy_files_are_compared_with_their_names_mapped(tmp_path):
         ({"workers": 2, "scheduler": "tcp://host:1"}, "workers and scheduler contradict each other"),
         ({"stack_modes": True}, "there is no keyword stack_modes"),
         ({"formt": "csv"}, "there is no keyword formt; did you mean format?"),
-        ({"data_mapping": {"a": "b"}}, "compare: data_mapping: mapping of records is not in this version"),
-        ({"api_mapping": True}, "compare: api_mapping: mapping of API names is not in this version"),
-        ({"cell_mapping": "m.yaml"}, "compare: cell_mapping: mapping of cell names is not in this version"),
-        ({"layer_mapping": "m.yaml"}, "compare: layer_mapping: mapping of layers is not in this version"),
+        ({"data_mapping": {"a": 1}}, "compare: data_mapping: a: 1 is no row's name"),
+        ({"data_mapping": True}, "compare: data_mapping: give the path of a yaml file"),
+        ({"api_mapping": 3}, "compare: api_mapping: must be the path of a yaml file"),
+        ({"cell_mapping": "m.yaml"}, "m.yaml: the mapping of cells cannot be read"),
+        ({"layer_mapping": ["m.yaml"]}, "compare: layer_mapping: must be the path of a yaml file"),
     ],
 )
 def test_a_parameter_that_cannot_be_meant_is_named(more, says, dumps, tmp_path):

@@ -61,7 +61,7 @@ PAIRS = st.integers(1, 6).flatmap(lambda n: st.tuples(*(st.tuples(records(at), r
 
 
 @settings(max_examples=400, deadline=None)
-@given(PAIRS, st.booleans(), st.sampled_from([("mindspore", 0), ("mindspore", 1), ("pytorch", 0)]))
+@given(PAIRS, st.booleans(), st.sampled_from([("mindspore", 0), ("mindspore", 1), ("", 0)]))
 def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by):
     target = dump(t for t, _ in pairs)
     golden = target if is_same else dump((g for _, g in pairs), *made_by)

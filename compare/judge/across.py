@@ -1,0 +1,198 @@
+"""Verdicts across frameworks: errors as shares of a tensor's scale, because no two kernels round alike.
+
+Of a pair of tensors four errors are taken, each a difference and what it is held against:
+
+| error | difference | scale |
+|---|---|---|
+| spread | root mean square of t - g; by statistics, of the norms, norm / sqrt(n) | root mean square of g |
+| mean | of the means | root mean square of g |
+| greatest, least | by elements, the greatest difference; by statistics, those of max and min | greatest absolute g |
+
+Scales count up to `UNMASKED`, or as far as the statistic itself reaches. A difference is no greater error than its
+share of a greater scale of the values that it was computed from: what cancels out (the gradient of a bias before a
+softmax) is all rounding.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.measure.measures import Measures
+from msprobe.store.record import Number, Record, Statistics
+
+from .standard import ACROSS, UNMASKED, Rounding, canonical, rounding_of, standard_of
+from .verdict import PASS, Verdict
+
+HARD = 100.0
+"""So many times the tolerance is an error however slowly it came about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
+
+    `rms` and `greatest` are the golden's scales, `size` its elements. `lost` says what no number can: NaN, infinities,
+    counts.
+    """
+
+    spread: tuple[float, float]
+    mean: tuple[float, float]
+    extremes: tuple[tuple[float, float], ...]
+    rms: float
+    greatest: float
+    rounding: Rounding
+    size: int
+    lost: str = ""
+
+    def fine(self, scale: float = 0.0) -> float:
+        """The errors that rounding averages out, as a share of the scale, or of a greater `scale`."""
+        base = max(self.rms, min(scale, UNMASKED))
+        return max(_share(*self.spread, base), _share(*self.mean, base))
+
+    def worst(self, scale: float = 0.0) -> float:
+        """The greatest of all errors, as a share of its scale, or of a greater `scale`."""
+        if self.lost:
+            return math.inf
+        base = max(self.greatest, min(scale, UNMASKED))
+        return max(self.fine(scale), *(_share(difference, own, base) for difference, own in self.extremes), 0.0)
+
+
+def _share(difference: float, own: float, scale: float) -> float:
+    """0/0 is 0: two zeros are equal."""
+    held = max(min(scale, UNMASKED), own)
+    if difference == 0:
+        return 0.0
+    return difference / held if held else math.inf
+
+
+def widths_are_custom(pairs: Pairs) -> bool:
+    """Whether most pairs of floats are of two widths, so that one side as a whole computes in another.
+
+    Else a width that differs is a finding like any other, and what is allowed is the golden's.
+    """
+    both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
+    dtypes = []
+    for columns, rows in ((pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows)):
+        numbers = {name: n for n, name in enumerate(ACROSS)}
+        table = np.array([numbers.get(canonical(dtype), -1) for _, dtype, _ in columns.looks] or [-1])
+        dtypes.append(table[np.frombuffer(columns.look, np.int32)[rows[both]]])
+    floats = (dtypes[0] >= 0) & (dtypes[1] >= 0)
+    return bool(2 * np.count_nonzero((dtypes[0] != dtypes[1]) & floats) > np.count_nonzero(floats))
+
+
+def errors_by_elements(found: Measures, target: Record, golden: Record, custom: bool = False) -> Errors | None:
+    """The errors between two tensors that were measured; None where a dtype is exact, or nothing was.
+
+    `custom`: the coarser of the two dtypes tells what is allowed, not the golden's.
+    """
+    rounding = rounding_of(target.dtype, golden.dtype, custom)
+    if rounding is None or not found.size:
+        return None
+    root = math.sqrt(found.size)
+    difference = found.euclid / root
+    greatest = _greatest(found, golden.statistics)
+    rms = min(_rms(golden.statistics, found.size, greatest), greatest)
+    lost = f"NaN or infinity differs in {found.mismatched} of {found.size} elements" if found.mismatched else ""
+    # Where values are greater than a scale may be, every element must be near by its own size.
+    is_near = found.excess * standard_of(golden.dtype).relative <= rounding.tolerance
+    whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
+    return Errors(
+        (difference, whole),
+        (abs(found.bias), whole),
+        ((found.max_absolute, peak),),
+        rms,
+        greatest,
+        rounding,
+        found.size,
+        lost,
+    )
+
+
+def _greatest(found: Measures, statistics: Statistics | None) -> float:
+    if found.scale_error and math.isfinite(found.scale_error):
+        return found.max_absolute / found.scale_error
+    return 0.0 if statistics is None else max(_size(statistics.max), _size(statistics.min))
+
+
+def _rms(statistics: Statistics | None, size: int, otherwise: float) -> float:
+    norm = statistics.norm if statistics is not None else None
+    return _size(norm) / math.sqrt(size) if _is_finite(norm) else otherwise
+
+
+def errors_by_statistics(
+    t: Statistics, g: Statistics, target: Record, golden: Record, custom: bool = False
+) -> Errors | None:
+    """The errors that the statistics of two tensors show; None where a dtype is exact. `custom` as above."""
+    rounding = rounding_of(target.dtype, golden.dtype, custom)
+    if rounding is None:
+        return None
+    size = max(math.prod(golden.shape or ()), 1)
+    lost = next(
+        (
+            f"NaN or infinity differs: the {name} is {getattr(t, name)}, golden {getattr(g, name)}"
+            for name in ("max", "min", "mean", "norm")
+            if not _is_comparable(getattr(t, name), getattr(g, name))
+        ),
+        "",
+    )
+    rms, greatest = _size(g.norm) / math.sqrt(size), max(_size(g.max), _size(g.min))
+    norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
+    extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
+    return Errors(
+        norms, (_apart(_number(t.mean), _number(g.mean)), _size(g.mean)), extremes, rms, greatest, rounding, size, lost
+    )
+
+
+def _apart(a: float, b: float) -> float:
+    return 0.0 if a == b or not (math.isfinite(a) and math.isfinite(b)) else abs(a - b)
+
+
+def _is_comparable(a: Number, b: Number) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (math.isfinite(a) and math.isfinite(b)) or a == b or (a != a and b != b)
+
+
+def _is_finite(value: Number) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _number(value: Number) -> float:
+    return 0.0 if value is None else float(value)
+
+
+def _size(value: Number) -> float:
+    return abs(float(value)) if value is not None and math.isfinite(value) else 0.0
+
+
+def judge_errors(errors: Errors, scale: float = 0.0) -> Verdict:
+    """The verdict of two tensors by their errors alone, whatever they were computed from."""
+    if errors.lost:
+        return Verdict("error", f"{errors.lost}.")
+    found, allowed = errors.worst(scale), errors.rounding.tolerance
+    if found <= allowed:
+        return PASS
+    return Verdict(
+        "warning" if found <= 10 * allowed else "error",
+        f"Differs by {found:.3g} of its scale, beyond the {allowed:g} that two frameworks may differ.",
+    )
+
+
+def combined(parts: Iterable[Record]) -> Statistics | None:
+    """The statistics of the whole that some parts make up; None where a part does not tell all of its own."""
+    sizes: list[int] = []
+    told: list[tuple[float, float, float, float]] = []
+    for record in parts:
+        s = record.statistics
+        if s is None or not all(type(v) in (int, float) for v in (s.max, s.min, s.mean, s.norm)):
+            return None
+        sizes.append(math.prod(record.shape or ()))
+        told.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
+    if not sum(sizes):
+        return None
+    highest, lowest, means, norms = zip(*told, strict=True)
+    mean = math.fsum(m * n for m, n in zip(means, sizes, strict=True)) / sum(sizes)
+    return Statistics(max(highest), min(lowest), mean, math.hypot(*norms))

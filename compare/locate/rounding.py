@@ -1,0 +1,237 @@
+"""Across frameworks: what rounding explains, and which calls are merely written differently.
+
+Kernels of two frameworks never agree to the bit, so a difference begins where a call's results are further apart than
+its givens and the rounding of one kernel explain; and what grew slowly, each step explained by the one before, began
+nowhere. So every result of a call is held against the greatest error of what it was computed from: its givens, and
+whatever ran inside it.
+
+| the errors of a result | verdict |
+|---|---|
+| beyond `AMPLIFIED` times those, and beyond one kernel's rounding | `warning` at least |
+| beyond the tolerance, but not beyond those of its givens, which all pass | `pass` up to `SLOWLY` times the tolerance |
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from msprobe.base import names
+from msprobe.compare.judge.across import (
+    Errors,
+    combined,
+    errors_by_elements,
+    errors_by_statistics,
+    judge_errors,
+    widths_are_custom,
+)
+from msprobe.compare.judge.judged import EQUAL, UNKNOWN, Comparison
+from msprobe.compare.judge.layout import looked_at
+from msprobe.compare.judge.verdict import GRADES, Verdict, unjudged
+from msprobe.compare.match.item import INNER_NODES, tells_inner_nodes
+from msprobe.compare.match.pairs import Guess
+from msprobe.compare.match.shared import groups
+
+from .events import Event, events
+from .written import explained
+
+AMPLIFIED = 10.0
+"""A kernel that is well conditioned makes errors a few times greater; this leaves room."""
+
+SLOWLY = 100.0
+
+_PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
+
+_EXPONENTIAL = frozenset(
+    [
+        "softmax",
+        "log_softmax",
+        "logsumexp",
+        "exp",
+        "cross_entropy",
+        "nll_loss",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "pow",
+        "Softmax",
+        "LogSoftmax",
+        "Exp",
+        "Sin",
+        "Cos",
+        "Pow",
+        "SoftmaxCrossEntropyWithLogits",
+        "CrossEntropyLoss",
+    ]
+)
+"""Their results follow the absolute error of what they are given: the share of 50 is 50 times that of 1."""
+
+
+def weigh(comparison: Comparison) -> Comparison:
+    """The comparison with verdicts that know where errors come from, and with what is merely written differently."""
+    found = _Weighing(comparison)
+    weighed = replace(comparison, grades=found.grades, reasons=found.reasons, equal=found.equal)
+    alone = explained(weighed, found.events)
+    guesses = comparison.pairs.notes.guesses
+    starts = comparison.pairs.starts
+    for event in found.events:
+        if event.is_matched or not (said := alone.get(event.place) or _candidates(guesses.get(event.place))):
+            continue
+        found.reasons.update(dict.fromkeys(range(starts[event.place], starts[event.place + 1]), said))
+    return replace(weighed, explained=alone)
+
+
+def _candidates(guess: Guess | None) -> str:
+    return "" if guess is None else f"{guess.reason}."
+
+
+class _Weighing:
+    def __init__(self, comparison: Comparison) -> None:
+        self._comparison = comparison
+        self.grades, self.equal = comparison.grades.copy(), comparison.equal.copy()
+        self.reasons = dict(comparison.reasons)
+        self.events = events(comparison)
+        self._custom = widths_are_custom(comparison.pairs)
+        self._judge_parts()
+        self._known: dict[int, Errors | None] = {}
+        self._inside: dict[str, float] = {}  # a cell -> the greatest error of what ran in it so far
+        self._so_far = 0.0
+        self._has_begun = False
+        self._tells_inner_nodes = any(map(tells_inner_nodes, (comparison.target, comparison.golden)))
+        for event in self.events:
+            if event.is_matched:
+                self._weigh(event)
+
+    # One result against its givens.
+
+    def _weigh(self, event: Event) -> None:
+        starts = self._comparison.pairs.starts
+        is_given = self._comparison.is_given
+        own = [row for p in event.owners or (event.place,) for row in range(starts[p], starts[p + 1]) if is_given[row]]
+        before = [row for p in event.forwards for row in range(starts[p], starts[p + 1])]
+        results = [row for row in event.rows if not is_given[row]]
+        givens = [*own, *before]
+        for row in own:
+            self._pass_on(row)
+        sources = own if event.direction == "backward" and own else givens
+        known = [row for row in givens if self._errors(row) is not None]
+        # Where nothing that it was given could be compared, anything before may have been.
+        came = max((self._fine(row) for row in known), default=self._so_far)
+        came = max(came, self._inside.get(event.key, 0.0))
+        are_good = all(self.grades[row] in (_PASS, _UNJUDGED) for row in givens)
+        condition = self._condition(event, own)
+        is_inner = self._tells_inner_nodes and event.kind == "api" and event.direction == "backward"
+        for row in results:
+            if (errors := self._errors(row)) is not None:
+                scale, rms = self._scales(sources, errors.size)
+                verdict = self._verdict(errors, came * condition, scale, rms, are_good)
+                is_lost = is_inner and not verdict
+                self._enter(row, unjudged(INNER_NODES) if is_lost else verdict)
+            elif is_inner and self.grades[row] in (_WARNING, _ERROR):
+                self._enter(row, unjudged(INNER_NODES))
+        self._has_begun = self._has_begun or any(self.grades[row] in (_WARNING, _ERROR) for row in event.rows)
+        reached = max((self._fine(row) for row in event.rows), default=0.0)
+        self._so_far = max(self._so_far, reached)
+        for key in event.keys:
+            self._inside[key] = max(self._inside.get(key, 0.0), reached)
+
+    def _pass_on(self, row: int) -> None:
+        """A given is a result that was made before: what rounding explained there it explains here."""
+        if self.grades[row] not in (_WARNING, _ERROR) or (errors := self._errors(row)) is None:
+            return
+        is_known = errors.fine() <= AMPLIFIED * self._so_far
+        if is_known and errors.worst() <= SLOWLY * errors.rounding.tolerance and not self._has_begun:
+            self._enter(row, Verdict("pass"))
+
+    def _verdict(self, errors: Errors, came: float, scale: float, rms: float, are_good: bool) -> Verdict:
+        verdict = judge_errors(errors, scale)
+        # What cancels out keeps the rounding of what it was computed from.
+        fine, tolerance = errors.fine(rms / 4), errors.rounding.tolerance
+        is_beyond = fine > max(errors.rounding.kernel, AMPLIFIED * came)
+        if not is_beyond and are_good and verdict.grade != "pass" and errors.worst(scale) <= SLOWLY * tolerance:
+            verdict = Verdict("pass")
+        elif verdict and is_beyond and are_good:
+            said = f"within {came:.2g}" if came else "alike"
+            verdict = Verdict(
+                "warning", f"Differs by {fine:.3g} of its scale, where all that it was computed from is {said}."
+            )
+        return verdict
+
+    def _enter(self, row: int, verdict: Verdict) -> None:
+        self.grades[row] = GRADES.index(verdict.grade)
+        if verdict.reason:
+            self.reasons[row] = verdict.reason
+        else:
+            self.reasons.pop(row, None)
+
+    def _scales(self, rows: Iterable[int], size: int = 0) -> tuple[float, float]:
+        """The greatest scales of what a call was given: of single elements, and root mean square.
+
+        What is added up to a smaller result of `size` elements leaves the rounding of that many.
+        """
+        found = [(e, math.sqrt(max(1.0, e.size / size)) if size else 1.0) for r in rows if (e := self._errors(r))]
+        return max((e.greatest * n for e, n in found), default=0.0), max((e.rms * n for e, n in found), default=0.0)
+
+    def _condition(self, event: Event, rows: Sequence[int]) -> float:
+        """How much more than their share the errors of an operation's givens may grow."""
+        name = names.parse(event.called)
+        if name.stem.rpartition(".")[2] not in _EXPONENTIAL:
+            return 1.0
+        return max(1.0, min(self._scales(rows)[0], 1000.0))
+
+    def _fine(self, row: int) -> float:
+        errors = self._errors(row)
+        return 0.0 if errors is None or errors.lost else errors.fine()
+
+    def _errors(self, row: int) -> Errors | None:
+        if row not in self._known:
+            self._known[row] = self._found(row)
+        return self._known[row]
+
+    def _found(self, row: int) -> Errors | None:
+        """The errors of a pair of tensors that was judged by them."""
+        comparison = self._comparison
+        if self.grades[row] == _UNJUDGED or not comparison.pairs.are_tensors(row):
+            return None
+        pair = comparison.pairs.pair(row)
+        target, golden = pair.target, pair.golden
+        if target is None or golden is None:
+            return None
+        if (measures := comparison.measures.get(row)) is not None:
+            return errors_by_elements(measures, target, golden, self._custom)
+        if comparison.mode == "tensor" or target.statistics is None or golden.statistics is None:
+            return None
+        view = comparison.pairs.notes.views.get(row)
+        if view is not None and view.is_part:
+            return None
+        ours, theirs = (target, golden) if view is None else looked_at(target, golden, view)
+        if ours.shape != theirs.shape:
+            return None
+        if comparison.mode == "digest" and comparison.equal[row] == EQUAL:
+            return None
+        return errors_by_statistics(target.statistics, golden.statistics, target, golden, self._custom)
+
+    # Fused parameters.
+
+    def _judge_parts(self) -> None:
+        """By statistics the parts of a fused record are judged together, as the whole that they make up."""
+        comparison, notes = self._comparison, self._comparison.pairs.notes
+        if comparison.mode == "tensor":
+            return
+        for numbers in groups(notes.views, comparison.pairs.target_rows, comparison.pairs.golden_rows):
+            pairs = [comparison.pairs.pair(n) for n in numbers]
+            is_golden_whole = bool(notes.views[numbers[0]].golden)
+            whole = pairs[0].golden if is_golden_whole else pairs[0].target
+            parts = [r for p in pairs if (r := p.target if is_golden_whole else p.golden) is not None]
+            told = combined(parts)
+            if whole is None or told is None or whole.statistics is None:
+                continue
+            sides = (told, whole.statistics) if is_golden_whole else (whole.statistics, told)
+            errors = errors_by_statistics(*sides, whole, whole)
+            if errors is None:
+                continue
+            verdict = judge_errors(errors)
+            for n in numbers:
+                self.grades[n], self.equal[n] = GRADES.index(verdict.grade), UNKNOWN
+                self.reasons[n] = verdict.reason or "Judged together with the other parts of the fused record."

@@ -1,0 +1,139 @@
+"""Across frameworks: calls that stand on one side only because the two sides are written differently.
+
+What one framework has as one call another spells out (`rms_norm` against pow, mean, rsqrt, mul). Such a stretch is
+explained where the cell around it, or what stands before and behind it, agrees on both sides; so is a call whose name
+has no counterpart in the other framework, and the backward of an explained call.
+
+What runs inside a layer of the frameworks (`Dense`, `Linear`) is their own way to compute it: the layer speaks for it.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from msprobe.base import names
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES
+
+from .events import Event
+from .source import told
+
+_PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
+
+
+def explained(comparison: Comparison, events: Sequence[Event]) -> dict[int, str]:
+    """By place: why a call that stands alone is no difference."""
+    return _Explaining(comparison, events).found
+
+
+class Layers:
+    """The pairs of cells of one comparison that are layers of the frameworks themselves."""
+
+    def __init__(self, comparison: Comparison, events: Sequence[Event]) -> None:
+        from msprobe.mapping.layers import counterpart_classes  # here: one framework needs no table of layers
+
+        pairs = comparison.pairs
+        self._is_ms_target = comparison.target.framework == "mindspore"
+        dump, calls = (
+            (comparison.target, pairs.target_calls) if self._is_ms_target else (comparison.golden, pairs.golden_calls)
+        )
+        self._matched: dict[str, bool] = {}
+        for event in events:
+            if event.is_matched and event.kind == "cell":
+                name = names.parse(dump.columns.names[int(calls[event.place])])
+                self._matched[event.key] = bool(counterpart_classes(name.stem.rpartition(".")[2]))
+        # What holds other pairs of cells (`SequentialCell`) only hands on what they give.
+        for event in events:
+            if event.is_matched and event.kind == "cell":
+                self._matched.update(dict.fromkeys(self._matched.keys() & set(event.keys), False))
+
+    def around(self, event: Event) -> bool:
+        """Whether the nearest pair of cells around a call is such a layer."""
+        return next((self._matched[key] for key in event.keys if key in self._matched), False)
+
+
+class _Explaining:
+    def __init__(self, comparison: Comparison, events: Sequence[Event]) -> None:
+        self._comparison, self._events = comparison, events
+        self._starts = comparison.pairs.starts
+        self._grades = comparison.grades
+        self._matched = {event.key: event for event in events if event.is_matched and event.kind != "parameters_grad"}
+        self.found: dict[int, str] = dict(comparison.pairs.notes.without)
+        at = 0
+        before: Event | None = None  # the last pair of which a result could be judged
+        while at < len(events):
+            stop = at
+            while stop < len(events) and not events[stop].is_matched:
+                stop += 1
+            behind = events[stop] if stop < len(events) else None
+            for event in events[at:stop]:
+                if event.place not in self.found and (reason := self._reason(event, before, behind)):
+                    self.found[event.place] = reason
+            if behind is not None and any(grade != _UNJUDGED for grade in self._grades_of(behind, results=True)):
+                before = behind
+            at = stop + 1
+
+    def _reason(self, event: Event, before: Event | None, behind: Event | None) -> str:
+        if event.place in self._feeding:
+            return ""
+        is_met = behind is not None and self._is_met(behind, is_around=behind.key in event.keys)
+        around = next((self._matched[key] for key in event.keys if key in self._matched), None)
+        if around is not None and (is_met or behind is None) and self._agrees(around, results=True):
+            return f"Written differently inside {around.name}, whose results agree."
+        if event.forward is not None and self._events[event.forward].place in self.found:
+            return "Its forward call is written differently."
+        if behind is None or not is_met or (before is not None and not self._agrees(before, results=True)):
+            return ""
+        if before is None:
+            return f"Written differently before {behind.name}, whose givens agree."
+        return f"Written differently between {before.name} and {behind.name}, whose results agree."
+
+    @cached_property
+    def _feeding(self) -> set[int]:
+        """The places of lonely calls of whose results, as the dump tells, come givens that differ; what else is lonely
+        between them is followed."""
+        pairs = self._comparison.pairs
+        found: set[int] = set()
+        for event in reversed(self._events):  # what takes a result runs later
+            if event.is_matched:
+                continue
+            for number in self._uses[event.side == "golden"].get(event.called, ()):
+                place = int(pairs.call_of[number])
+                is_lonely = pairs.target_calls[place] < 0 or pairs.golden_calls[place] < 0
+                if place in found if is_lonely else self._grades[number] in (_WARNING, _ERROR):
+                    found.add(event.place)
+                    break
+        return found
+
+    @cached_property
+    def _uses(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """By call of each side: the pairs of records of the givens that come from it."""
+        pairs = self._comparison.pairs
+        found: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        sides = (pairs.target, pairs.target_rows), (pairs.golden, pairs.golden_rows)
+        for uses, (dump, rows) in zip(found, sides, strict=True):
+            said = dump.columns.source
+            for number, row in enumerate(rows.tolist()):
+                if row >= 0 and said[row].startswith("call ") and (call := told(said[row]).call):
+                    uses.setdefault(call, []).append(number)
+        return found
+
+    def _is_met(self, behind: Event, *, is_around: bool) -> bool:
+        """Whether what stands behind a stretch agrees: its givens, or its results where it is the cell around the
+        stretch, or where of its givens nothing could be judged."""
+        if is_around:
+            return self._agrees(behind, results=True)
+        grades = self._grades_of(behind, results=False)
+        if any(grade != _UNJUDGED for grade in grades):
+            return self._agrees(behind, results=False)
+        return self._agrees(behind, results=True)
+
+    def _agrees(self, event: Event, *, results: bool) -> bool:
+        """Whether all results (or givens) of a pair of calls that could be judged pass, and some could."""
+        grades = self._grades_of(event, results=results)
+        return _PASS in grades and all(grade in (_PASS, _UNJUDGED) for grade in grades)
+
+    def _grades_of(self, event: Event, *, results: bool) -> list[int]:
+        is_given = self._comparison.is_given
+        places = (event.place,) if results else (event.owners or (event.place,))
+        rows = [row for place in places for row in range(int(self._starts[place]), int(self._starts[place + 1]))]
+        return [int(self._grades[row]) for row in rows if bool(is_given[row]) != results]

@@ -1,0 +1,591 @@
+"""A small network in MindSpore and in PyTorch, by hand: what pairs, what is judged, and which call is named."""
+
+import numpy as np
+import pytest
+
+from msprobe.compare.locate.find import locate
+from msprobe.compare.match.given import given_by
+from msprobe.compare.run import compare
+from msprobe.mapping.user import user_mapping
+
+MODES = ["statistics", "tensor"]
+GENERATOR = np.random.default_rng(7)
+X, W1, H, R, W2, Y = (
+    GENERATOR.normal(size=shape).astype(np.float32) for shape in ((3, 4), (5, 4), (3, 5), (3, 5), (2, 5), (3, 2))
+)
+GRADIENTS = {
+    n: GENERATOR.normal(size=shape).astype(np.float32) for n, shape in (("y", (3, 2)), ("w2", (2, 5)), ("r", (3, 5)))
+}
+
+
+def noisy(array, size=1e-7):
+    """The array as another kernel rounds it, by at most `size` of its scale."""
+    drift = np.random.default_rng(array.size).uniform(-size, size, array.shape) * np.abs(array).max()
+    return (array + drift).astype(np.float32)
+
+
+class Twin:
+    """One side of: dense, softmax, normalisation as in `spell`, dense; and the backward of the last."""
+
+    def __init__(self, builder, tensor, value, framework, name, mode="statistics", reference=False):
+        self.build = builder(name, mode=mode, framework=framework)
+        self.value, self.is_ms = value, framework == "mindspore"
+        if not reference:
+            self.build.extra["format_version"] = 1
+        self.dtype = "Float32" if self.is_ms else "torch.float32"
+        self.tensor = lambda array, **more: tensor(np.asarray(array), dtype=self.dtype, **more)
+        self.fuzz = noisy if self.is_ms else (lambda array: array)
+
+    def run(self, *, axis=None, softmax=R, spell=None, last=Y, first=H, weight=W2, backward=True, keyword=False):
+        t, v, f, ms = self.tensor, self.value, self.fuzz, self.is_ms
+        cell = "Cell.{}.Dense" if ms else "Module.{}.Linear"
+        one, two = cell.format("fc1"), cell.format("out" if ms else "head")
+        call = self.build.call
+        call(f"{one}.forward.0", [t(X)], [t(f(first))], parameters={"weight": t(W1)})
+        axis = (-1 if ms else 1) if axis is None else axis
+        given = {"axis" if ms else "dim": v(axis)} if keyword else {}
+        call(
+            "Functional.softmax.0.forward",
+            [t(f(first)), *([] if keyword else [v(axis)])],
+            [t(f(softmax))],
+            kwargs=given,
+        )
+        if spell is not None:
+            spell(self, f(softmax))
+        call(f"{two}.forward.0", [t(f(softmax))], [t(f(last))], parameters={"weight": t(weight)})
+        if backward:
+            g = {n: t(f(a)) for n, a in GRADIENTS.items()}
+            call(f"{two}.backward.0", [g["y"]], [g["r"]])
+            self.build.gradients(f"{two}.parameters_grad.0", weight=g["w2"])
+        return self.build.dump()
+
+
+@pytest.fixture
+def twins(builder, tensor, value):
+    """`twins(ms={...}, pt={...})`: both sides, MindSpore's first."""
+
+    def make(ms=None, pt=None, mode="statistics", reference=False):
+        sides = ("mindspore", ms or {}, False), ("pytorch", pt or {}, reference)
+        return tuple(Twin(builder, tensor, value, f, f, mode, r).run(**changes) for f, changes, r in sides)
+
+    return make
+
+
+def found(pair, **options):
+    comparison = compare(*pair, given=given_by(user_mapping(options), *pair))
+    return comparison, locate(comparison)
+
+
+def partners(comparison):
+    """Target call to golden call, with what made the pair."""
+    return {
+        c.target.name: (c.golden.name, c.matched_by)
+        for c in comparison.pairs
+        if c.target is not None and c.golden is not None
+    }
+
+
+def verdict(comparison, name):
+    return next(j.verdict for c in comparison.calls for j in c.judged if j.pair.record.name == name)
+
+
+@pytest.mark.parametrize("mode", MODES)
+class TestClean:
+    def test_rounding_is_no_difference(self, twins, mode):
+        comparison, located = found(twins(mode=mode))
+        assert located.findings == ()
+        assert comparison.is_clean
+        assert comparison.counts["pass"] >= 12
+
+    def test_either_side_may_be_the_target(self, twins, mode):
+        comparison, located = found(tuple(reversed(twins(mode=mode))))
+        assert located.findings == ()
+        assert comparison.is_clean
+
+    def test_calls_of_other_names_are_pairs_with_a_confidence_and_a_reason(self, twins, mode):
+        comparison, _ = found(twins(mode=mode))
+        assert partners(comparison)["Cell.out.Dense.forward.0"] == ("Module.head.Linear.forward.0", "structure")
+        assert partners(comparison)["Functional.softmax.0.forward"] == ("Functional.softmax.0.forward", "name")
+        guesses = comparison.pairs.notes.guesses
+        assert all(0 < guess.confidence <= 1 and guess.reason for guess in guesses.values())
+        assert len(guesses) == len(partners(comparison))
+
+    def test_errors_that_grow_slowly_begin_nowhere(self, twins, mode):
+        # Each call makes the error of what it was given less than ten times greater; the last is beyond the tolerance.
+        slowly = {
+            "first": H * np.float32(1 + 1e-6),
+            "softmax": R * np.float32(1 + 8e-6),
+            "last": Y * np.float32(1 + 7e-5),
+        }
+        comparison, located = found(twins(ms={**slowly, "backward": False}, pt={"backward": False}, mode=mode))
+        assert located.findings == ()
+        assert comparison.is_clean
+
+
+@pytest.mark.parametrize("mode", MODES)
+class TestFirstWrongCall:
+    def test_what_rounding_does_not_explain_is_named_though_it_is_small(self, twins, mode):
+        # 1e-5 of the scale is within any tolerance between two frameworks; but all givens agree to 1e-7.
+        comparison, located = found(twins(ms={"softmax": R * np.float32(1 + 1e-5)}, mode=mode))
+        assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "computes differently")
+        assert verdict(comparison, "Functional.softmax.0.forward.output.0").grade == "warning"
+        assert not comparison.is_clean
+
+    def test_an_axis_is_the_same_from_the_front_and_from_behind(self, twins, mode):
+        comparison, located = found(twins(ms={"axis": -1}, pt={"axis": 1}, mode=mode))
+        assert verdict(comparison, "Functional.softmax.0.forward.input.1").grade == "pass"
+        assert located.findings == ()
+
+    def test_an_argument_that_differs_is_named_by_its_value(self, twins, mode):
+        _, located = found(twins(ms={"axis": 0, "softmax": R[::-1].copy()}, pt={"axis": 1}, mode=mode))
+        assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "argument differs")
+        assert "is 0, golden 1" in located.first.reason
+
+    def test_a_keyword_on_one_side_is_a_position_on_the_other(self, twins, mode):
+        comparison, located = found(twins(ms={"keyword": True, "axis": 0}, pt={"axis": 1}, mode=mode))
+        assert located.first.kind == "argument differs"
+        comparison, located = found(twins(ms={"keyword": True}, mode=mode))
+        assert comparison.is_clean
+
+    def test_a_parameter_that_differs_is_named(self, twins, mode):
+        _, located = found(twins(ms={"weight": W2 + np.float32(0.01), "last": Y + np.float32(0.05)}, mode=mode))
+        assert (located.first.name, located.first.kind) == ("Cell.out.Dense.forward.0", "parameters differ")
+
+    def test_a_call_that_only_one_side_makes_is_named_where_what_follows_differs(self, twins, mode):
+        def scaled(twin, given):
+            t = twin.tensor
+            twin.build.call("Tensor.__mul__.0.forward", [t(given), twin.value(2.0)], [t(given * 2)])
+
+        _, located = found(
+            twins(pt={"spell": scaled, "softmax": R, "last": Y}, ms={"last": Y * 3, "softmax": R}, mode=mode)
+        )
+        assert located.first is not None
+        assert located.first.name in ("Tensor.__mul__.0.forward", "Cell.out.Dense.forward.0")
+
+
+def test_a_result_that_cancels_out_is_all_rounding(builder, tensor, value):
+    """The gradient of a bias before a softmax is zero; each framework has its own rounding there."""
+    dumps = []
+    for framework, cell, sign in (("mindspore", "Cell.k.Dense", 1), ("pytorch", "Module.k.Linear", -1)):
+        side = Twin(builder, tensor, value, framework, framework)
+        t = side.tensor
+        side.build.call(f"{cell}.forward.0", [t(X)], [t(H)], parameters={"weight": t(W1), "bias": t(W1[:, 0])})
+        side.build.call(f"{cell}.backward.0", [t(H)], [t(X)])
+        noise = np.float32([1, -2, 3, 1, -1]) * np.float32(sign * 1e-9)
+        side.build.gradients(f"{cell}.parameters_grad.0", weight=t(W1), bias=t(noise))
+        dumps.append(side.build.dump())
+    comparison, located = found(tuple(dumps))
+    assert comparison.is_clean
+    assert located.findings == ()
+
+
+class TestWrittenDifferently:
+    """MindSpore has one call for what PyTorch spells out; both inside a cell."""
+
+    def sides(self, builder, tensor, value, result=R, mode="statistics"):
+        dumps = []
+        for framework in ("mindspore", "pytorch"):
+            side = Twin(builder, tensor, value, framework, framework, mode)
+            t, v, ms = side.tensor, value, side.is_ms
+            norm = "Cell.norm.RMSNorm.forward.0" if ms else "Module.norm.RMSNorm.forward.0"
+            out = result if ms else R
+            call = side.build.call
+            call(
+                "Cell.a.Dense.forward.0" if ms else "Module.a.Linear.forward.0",
+                [t(X)],
+                [t(H)],
+                parameters={"weight": t(W1)},
+            )
+            if ms:
+                call("Functional.rms_norm.0.forward", [t(H), t(H[0])], [t(out), t(H[:, :1])], parent=norm)
+            else:
+                square, mean = H * H, (H * H).mean(axis=1, keepdims=True)
+                call("Tensor.pow.0.forward", [t(H), v(2)], [t(square)], parent=norm)
+                call("Tensor.mean.0.forward", [t(square), v(-1)], [t(mean)], parent=norm)
+                call("Torch.rsqrt.0.forward", [t(mean)], [t(1 / np.sqrt(mean))], parent=norm)
+                call("Tensor.__mul__.0.forward", [t(H), t(1 / np.sqrt(mean))], [t(H / np.sqrt(mean))], parent=norm)
+            call(norm, [t(H)], [t(out)], parameters={"weight": t(H[0])})
+            last = "Cell.b.Dense.forward.0" if ms else "Module.b.Linear.forward.0"
+            call(last, [t(out)], [t(Y)], parameters={"weight": t(W2)})
+            dumps.append(side.build.dump())
+        return tuple(dumps)
+
+    def test_a_stretch_in_a_cell_that_agrees_is_explained_row_by_row(self, builder, tensor, value):
+        comparison, located = found(self.sides(builder, tensor, value))
+        assert located.findings == ()
+        assert comparison.is_clean
+        said = verdict(comparison, "Torch.rsqrt.0.forward.output.0")
+        assert said.grade == "unjudged"
+        assert "Cell.norm.RMSNorm.forward.0" in said.reason or "No counterpart" in said.reason
+
+    def test_where_it_does_not_agree_the_cell_is_named(self, builder, tensor, value):
+        comparison, located = found(self.sides(builder, tensor, value, result=R * np.float32(1.01)))
+        assert not comparison.is_clean
+        assert located.first.name in ("Cell.norm.RMSNorm.forward.0", "Functional.rms_norm.0.forward")
+        assert located.first.kind in ("computes differently", "different call")
+
+
+class TestLayouts:
+    def dumps(self, builder, tensor, value, mode, ms, pt):
+        made = []
+        for framework, weight in (("mindspore", ms), ("pytorch", pt)):
+            side = Twin(builder, tensor, value, framework, framework, mode)
+            t = side.tensor
+            name = "Cell.fc.Dense.forward.0" if side.is_ms else "Module.fc.Linear.forward.0"
+            side.build.call(name, [t(X)], [t(H)], parameters={"weight": t(weight)})
+            made.append(side.build.dump())
+        return tuple(made)
+
+    def row(self, transform):
+        ours, theirs = "Cell.fc.Dense.forward.0.parameters.weight", "Module.fc.Linear.forward.0.parameters.weight"
+        return {ours: {"to": theirs, "transform": transform} if transform else theirs}
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_declared_transform_is_done_before_anything_is_measured(self, builder, tensor, value, mode):
+        pair = self.dumps(builder, tensor, value, mode, W1.T.copy(), W1)
+        comparison, _ = found(pair, data_mapping=self.row("transpose(1, 0)"))
+        assert verdict(comparison, "Cell.fc.Dense.forward.0.parameters.weight").grade == "pass"
+        comparison, _ = found(pair, data_mapping=self.row(""))
+        assert verdict(comparison, "Cell.fc.Dense.forward.0.parameters.weight").grade == "error"
+
+    def test_the_elements_are_those_of_the_transformed_tensor(self, builder, tensor, value):
+        wrong = W1.T.copy()
+        wrong[1, 3] += 1
+        pair = self.dumps(builder, tensor, value, "tensor", wrong, W1)
+        comparison, _ = found(pair, data_mapping=self.row("transpose(1, 0)"))
+        (measures,) = [comparison.measures[row] for row in comparison.pairs.notes.views]
+        assert measures.max_absolute == pytest.approx(1)
+        assert np.unravel_index(measures.max_absolute_at, (5, 4)) == (3, 1)
+
+    def test_a_transform_that_does_not_fit_is_said(self, builder, tensor, value):
+        pair = self.dumps(builder, tensor, value, "statistics", W1.T.copy(), W1)
+        comparison, _ = found(pair, data_mapping=self.row("reshape(3, 7)"))
+        said = verdict(comparison, "Cell.fc.Dense.forward.0.parameters.weight")
+        assert said.grade == "error"
+        assert "Shapes differ: [4, 5], golden [5, 4]" in said.reason
+
+
+class TestFused:
+    """q, k and v are one layer in PyTorch."""
+
+    @pytest.fixture
+    def dumps(self, builder, tensor, value):
+        def make(mode, wrong=None):
+            weights = {n: noisy(W1 * (at + 1) + np.float32(at), 0) for at, n in enumerate("qkv")}
+            outs = {n: H * (at + 1) - np.float32(at) for at, n in enumerate("qkv")}
+            ms, pt = (Twin(builder, tensor, value, f, f, mode) for f in ("mindspore", "pytorch"))
+            for n in "qkv":
+                scale = np.float32(1.5 if n == wrong else 1)
+                ms.build.call(
+                    f"Cell.attention.{n}.Dense.forward.0",
+                    [ms.tensor(X)],
+                    [ms.tensor(outs[n])],
+                    parameters={"weight": ms.tensor(weights[n] * scale)},
+                )
+            pt.build.call(
+                "Module.attention.qkv.Linear.forward.0",
+                [pt.tensor(X)],
+                [pt.tensor(np.concatenate([outs[n] for n in "qkv"], axis=1))],
+                parameters={"weight": pt.tensor(np.concatenate([weights[n] for n in "qkv"]))},
+            )
+            for side in (ms, pt):
+                out = "Cell.o.Dense.forward.0" if side.is_ms else "Module.o.Linear.forward.0"
+                side.build.call(out, [side.tensor(R)], [side.tensor(Y)], parameters={"weight": side.tensor(W2)})
+            return ms.build.dump(), pt.build.dump()
+
+        return make
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_each_part_is_held_against_its_slice(self, dumps, mode):
+        comparison, _ = found(dumps(mode))
+        views = {
+            comparison.pairs.pair(row).target.name: view.golden for row, view in comparison.pairs.notes.views.items()
+        }
+        assert views["Cell.attention.k.Dense.forward.0.parameters.weight"] == "slice(0, 5, 10)"
+        assert views["Cell.attention.v.Dense.forward.0.output.0"] == "slice(1, 10, 15)"
+        for n in "qkv":
+            assert verdict(comparison, f"Cell.attention.{n}.Dense.forward.0.parameters.weight").grade == "pass"
+            assert verdict(comparison, f"Cell.attention.{n}.Dense.forward.0.output.0").grade == "pass"
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_the_whole_may_be_the_target(self, dumps, mode):
+        comparison, located = found(tuple(reversed(dumps(mode))))
+        assert located.findings == ()
+        assert comparison.is_clean
+        assert len(comparison.pairs.notes.views) == 6
+        assert all(view.target.startswith("slice(") for view in comparison.pairs.notes.views.values())
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_a_part_that_is_wrong_is_an_error(self, dumps, mode):
+        comparison, _ = found(dumps(mode, wrong="k"))
+        assert verdict(comparison, "Cell.attention.k.Dense.forward.0.parameters.weight").grade == "error"
+        others = verdict(comparison, "Cell.attention.q.Dense.forward.0.parameters.weight").grade
+        assert others == ("pass" if mode == "tensor" else "error")
+
+    def test_statistics_judge_the_parts_together_and_say_so(self, dumps):
+        comparison, _ = found(dumps("statistics"))
+        assert "together" in verdict(comparison, "Cell.attention.q.Dense.forward.0.parameters.weight").reason
+
+
+class TestReferenceOfPyTorch:
+    """msprobe's dumps of PyTorch hand the gradients of an inner node back, in its order."""
+
+    @pytest.mark.parametrize("wrong", [False, True])
+    def test_gradients_are_paired_by_shape_and_what_is_no_gradient_of_an_argument_is_not_judged(
+        self, builder, tensor, value, wrong
+    ):
+        dumps = []
+        for framework in ("mindspore", "pytorch"):
+            side = Twin(builder, tensor, value, framework, framework, reference=True)
+            t = side.tensor
+            call = side.build.call
+            call(
+                "Functional.softmax.0.forward",
+                [t(H), value(1)],
+                [t(R)],
+            )
+            call("Functional.matmul.0.forward" if side.is_ms else "Torch.matmul.0.forward", [t(R), t(W2.T)], [t(Y)])
+            back = [t(R), t(W2.T)]
+            if not side.is_ms:
+                back = [t(W2.T * (3 if wrong else 1)), t(R)]
+            call("Functional.matmul.0.backward" if side.is_ms else "Torch.matmul.0.backward", [t(Y)], back)
+            dumps.append(side.build.dump())
+        comparison, located = found(tuple(dumps))
+        assert located.findings == ()
+        said = verdict(comparison, "Functional.matmul.0.backward.output.1")
+        assert said.grade == ("unjudged" if wrong else "pass")
+        assert ("inner node" in said.reason) == wrong
+
+
+class TestDigests:
+    def sides(self, builder, tensor, value, statistics):
+        dumps = []
+        for framework, out in (("mindspore", noisy(H)), ("pytorch", H)):
+            side = Twin(builder, tensor, value, framework, framework, "digest")
+            t = side.tensor
+            name = "Cell.fc.Dense.forward.0" if side.is_ms else "Module.fc.Linear.forward.0"
+            side.build.call(name, [t(X)], [t(out)], parameters={"weight": t(W1)})
+            if not statistics:
+                for part in side.build.data.values():
+                    for record in (*part["input_args"], *part["parameters"].values(), *part["output"]):
+                        record.update(dict.fromkeys(("Max", "Min", "Mean", "Norm")))
+            dumps.append(side.build.dump())
+        return found(tuple(dumps))[0]
+
+    def test_equal_digests_are_equal_and_others_leave_it_to_the_statistics(self, builder, tensor, value):
+        comparison = self.sides(builder, tensor, value, statistics=True)
+        assert verdict(comparison, "Cell.fc.Dense.forward.0.output.0").grade == "pass"
+
+    def test_without_statistics_another_digest_says_nothing(self, builder, tensor, value):
+        comparison = self.sides(builder, tensor, value, statistics=False)
+        assert verdict(comparison, "Cell.fc.Dense.forward.0.input.0").grade == "pass"
+        said = verdict(comparison, "Cell.fc.Dense.forward.0.output.0")
+        assert said.grade == "unjudged"
+        assert "Digests differ" in said.reason
+
+
+class Side:
+    """A side that is written call by call: `side(ms, pt)` is the name that this side has for something."""
+
+    def __init__(self, builder, tensor, value, framework, mode="statistics"):
+        twin = Twin(builder, tensor, value, framework, framework, mode)
+        self.is_ms, self.tensor, self.build = twin.is_ms, twin.tensor, twin.build
+        self.dtype = twin.dtype
+
+    def __call__(self, ms, pt):
+        return ms if self.is_ms else pt
+
+    def dense(self, name, given, result, weight, inner=None):
+        """A layer with what runs inside it, which only MindSpore spells out."""
+        cell = self(f"Cell.{name}.Dense.forward.0", f"Module.{name}.Linear.forward.0")
+        t = self.tensor
+        if inner is not None and self.is_ms:
+            self.build.call(f"Primitive.shape_op.Shape.{inner}.forward", [t(given)], [], parent=cell)
+            self.build.call(f"Primitive.matmul.MatMul.{inner}.forward", [t(given), t(weight)], [t(result)], parent=cell)
+        elif inner is not None:
+            self.build.call(f"Functional.linear.{inner}.forward", [t(given), t(weight)], [t(result)], parent=cell)
+        self.build.call(cell, [t(given)], [t(result)], parameters={"weight": t(weight)})
+
+
+@pytest.fixture
+def written(builder, tensor, value):
+    """`written(fill)`: both sides as `fill(side)` writes them, compared."""
+
+    def make(fill, mode="statistics", **options):
+        sides = [Side(builder, tensor, value, framework, mode) for framework in ("mindspore", "pytorch")]
+        for side in sides:
+            fill(side)
+        return found(tuple(side.build.dump() for side in sides), **options)
+
+    return make
+
+
+class TestLayersOfTheFrameworks:
+    def test_what_runs_inside_is_their_own_and_the_layer_is_named(self, written):
+        def fill(side):
+            side.dense("a", X, H, W1, 0)
+            wrong = np.float32(0.01 if side.is_ms else 0)
+            side.dense("b", H, Y + wrong * 3, W2 + wrong, 1)
+
+        _, located = written(fill)
+        assert located.first.kind == "parameters differ"
+        assert located.first.name in ("Cell.b.Dense.forward.0", "Primitive.matmul.MatMul.1.forward")
+
+    def test_statistics_that_pytorch_keeps_in_buffers_are_no_difference(self, written):
+        def fill(side):
+            t, v = side.tensor, np.abs(X[0])
+            names = side(("gamma", "beta", "moving_mean", "moving_variance"), ("weight", "bias"))
+            given = {name: t(array) for name, array in zip(names, (X[0], X[1], X[2], v), strict=False)}
+            name = side("Cell.bn.BatchNorm1d.forward.0", "Module.bn.BatchNorm1d.forward.0")
+            side.build.call(name, [t(X)], [t(X * 2)], parameters=given)
+            side.dense("b", H, Y, W2)
+
+        comparison, located = written(fill)
+        assert located.findings == ()
+        assert comparison.is_clean
+        assert "buffer" in verdict(comparison, "Cell.bn.BatchNorm1d.forward.0.parameters.moving_mean").reason
+        assert verdict(comparison, "Cell.bn.BatchNorm1d.forward.0.parameters.gamma").grade == "pass"
+
+
+class TestArguments:
+    def test_cells_may_take_their_arguments_in_another_order_as_shapes_show(self, written):
+        mask = np.tril(np.ones((3, 3), np.float32))
+
+        def fill(side):
+            t = side.tensor
+            name = side("Cell.attn.MyAttention.forward.0", "Module.attn.Attention.forward.0")
+            side.dense("a", X, H, W1)
+            given = side([t(H), t(mask)], [t(H), t(W2), t(mask)])
+            side.build.call(name, given, [t(R)])
+            side.dense("b", R, Y, W2)
+
+        comparison, located = written(fill)
+        assert located.findings == ()
+        assert comparison.is_clean
+        row = next(
+            p
+            for c in comparison.pairs
+            for p in c.pairs
+            if p.target and p.target.name.endswith("attn.MyAttention.forward.0.input.1")
+        )
+        assert row.golden.name.endswith("input.2")
+
+    def test_a_range_may_leave_its_start_out(self, written, value):
+        count = np.arange(7).astype(np.float32)
+
+        def fill(side):
+            given = side([value(7)], [value(0), value(7)])
+            side.build.call(side("Functional.arange.0.forward", "Torch.arange.0.forward"), given, [side.tensor(count)])
+            side.dense("b", H, Y, W2)
+
+        comparison, located = written(fill)
+        assert verdict(comparison, "Functional.arange.0.forward.input.0").grade == "pass"
+        assert located.findings == ()
+
+    def test_a_primitive_may_have_been_built_to_transpose(self, written):
+        def fill(side):
+            t = side.tensor
+            other = side(t(W2[None]), t(np.swapaxes(W2[None], 1, 2)))
+            name = side("Primitive.mm.BatchMatMul.0.forward", "Torch.matmul.0.forward")
+            side.dense("a", X, H, W1)
+            side.build.call(name, [t(H[None]), other], [t(Y[None])])
+            side.dense("b", R, Y, W2)
+
+        comparison, located = written(fill)
+        assert verdict(comparison, "Primitive.mm.BatchMatMul.0.forward.input.1").grade == "pass"
+        assert located.findings == ()
+
+
+class TestWidths:
+    """Float16 against float32: a finding where it is one call, the custom of a run where it is all of them."""
+
+    def run(self, written, tensor, narrow):
+        def fill(side):
+            def given(array, name):
+                is_narrow = side.is_ms and (narrow == "all" or name == narrow)
+                rounded = array.astype(np.float16).astype(np.float32) if is_narrow else array
+                return tensor(rounded, dtype="Float16" if is_narrow else side.dtype)
+
+            call = side.build.call
+            call(
+                side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0"),
+                [given(X, "x")],
+                [given(H, "h")],
+                parameters={"weight": given(W1, "w1")},
+            )
+            call("Functional.gelu.0.forward", [given(H, "in")], [given(R, "out")])
+            call(
+                side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0"),
+                [given(R, "r")],
+                [given(Y, "y")],
+                parameters={"weight": given(W2, "w2")},
+            )
+
+        return written(fill)
+
+    def test_one_of_many_is_found(self, written, tensor):
+        comparison, located = self.run(written, tensor, "out")
+        assert located.first.name == "Functional.gelu.0.forward"
+        assert not comparison.is_clean
+
+    def test_all_of_them_are_held_against_the_coarser_one(self, written, tensor):
+        comparison, located = self.run(written, tensor, "all")
+        assert located.findings == ()
+        assert comparison.is_clean
+
+
+class TestAlone:
+    def stretch(self, side, wrong=0.0):
+        """Between two layers MindSpore computes at once what PyTorch does in two calls."""
+        t = side.tensor
+        side.dense("a", X, H, W1)
+        scale = np.float32(1 + wrong)
+        if side.is_ms:
+            side.build.call(
+                "Functional.addcmul.0.forward", [t(H, source="call Cell.a.Dense.forward.0.output.0")], [t(R * scale)]
+            )
+        else:
+            side.build.call(
+                "Torch.square.0.forward", [t(H, source="call Module.a.Linear.forward.0.output.0")], [t(H * H)]
+            )
+            side.build.call(
+                "Torch.sqrt.0.forward",
+                [t(H * H, source="call Torch.square.0.forward.output.0")],
+                [t(R[::-1].copy() * 3)],
+            )
+        given = t(
+            R * scale if side.is_ms else R,
+            source=side("call Functional.addcmul.0.forward.output.0", "call Torch.sqrt.0.forward.output.0"),
+        )
+        name = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
+        result = Y * scale if side.is_ms else Y
+        side.build.call(name, [given], [t(result)], parameters={"weight": t(W2)})
+
+    def test_a_stretch_between_calls_that_agree_is_explained(self, written):
+        comparison, located = written(self.stretch)
+        assert located.findings == ()
+        assert comparison.is_clean
+        said = verdict(comparison, "Torch.square.0.forward.output.0").reason
+        assert "Cell.a.Dense.forward.0" in said
+        assert "Cell.b.Dense.forward.0" in said
+
+    def test_where_what_follows_differs_the_stretch_is_named(self, written):
+        comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))
+        assert not comparison.is_clean
+        assert located.first.kind == "different call"
+        assert located.first.name in ("Functional.addcmul.0.forward", "Torch.square.0.forward")
+
+
+class TestSaved:
+    """Values that were saved by name have no givens to be held against: the tolerance alone decides."""
+
+    @pytest.mark.parametrize(("size", "grade"), [(1e-5, "pass"), (1e-2, "error")])
+    def test_saved_tensors_are_held_against_the_tolerance(self, builder, tensor, size, grade):
+        dumps = []
+        for framework, array in (("mindspore", H * np.float32(1 + size)), ("pytorch", H)):
+            side = Twin(builder, tensor, None, framework, framework)
+            side.build.gradients("hidden.0.debug", value=side.tensor(array))
+            dumps.append(side.build.dump())
+        comparison, located = found(tuple(dumps))
+        assert comparison.counts == {grade: 1}
+        assert bool(located.findings) == (grade != "pass")
