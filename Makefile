@@ -24,8 +24,9 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check
 TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested so.
-BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/hostile) tests/test_cli.py tests/test_import.py \
-    tests/test_single_save.py tests/gather/test_gather.py tests/gather/test_trace.py
+BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile) tests/test_cli.py \
+    tests/test_import.py tests/test_single_save.py tests/gather/test_gather.py tests/gather/test_trace.py \
+    tests/gather/test_code_mapping.py
 PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900
 
 SHELL := /bin/bash
@@ -74,7 +75,7 @@ lint: $(TOOLS) install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.compare \
-	    -p msprobe.graph_save.gather
+	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping
 
 #   make format   put the sources into the form that lint asks for
 format: $(TOOLS)

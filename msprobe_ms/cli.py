@@ -29,9 +29,12 @@ class Verb:
 
 
 VERBS = {
+    "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
+    "config_check": Verb("msprobe.compare.checkpoint.verb", "compare two checkpoints, parameter by parameter"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
+    "mapping": Verb("msprobe.compare.counterparts.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "verify-collection": Verb(
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", hands_on=True

@@ -78,7 +78,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("graph",), "there is no command 'graph'; this version has: compare, doctor"),
+        (("graph",), "there is no command 'graph'; this version has: code_mapping, compare, config_check"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
         (("compare",), "two dumps are needed"),
@@ -86,10 +86,10 @@ def test_version():
         (("compare", "-tp", "x", "-gp", "y"), "x: there is no such file or folder"),
         (("compare", "-f", "mindspore", "-tp", "x", "-gp", "y"), "msprobe -f mindspore compare"),
         (("compare", "-tp", "x", "-gp", "y", "z"), "'z' belongs to no option"),
-        (("compare", "-tp", "x", "-gp", "y", "-am"), "mapping of API names is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "-cm", "m.yaml"), "mapping of cell names is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "-dm", "m.yaml"), "mapping of records is not in this version"),
-        (("compare", "-tp", "x", "-gp", "y", "-lm"), "mapping of layers is not in this version"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "-am", "m.yaml"), "m.yaml: the mapping of APIs cannot be read"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "-cm", "m.yaml"), "m.yaml: the mapping of cells cannot be read"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "-dm", "m.yaml"), "m.yaml: the mapping of records cannot be read"),
+        (("compare", "-tp", TARGET, "-gp", GOLDEN, "-lm", "m.yaml"), "m.yaml: the mapping of layers cannot be read"),
         (("compare", "-tp", "x", "-gp", "y", "--rank", "0;1"), "--rank takes numbers with commas between them"),
         (("compare", "-tp", "x", "-gp", "y", "--step", "all"), "--step takes numbers with commas between them"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--rank", "4"), "rank 4 on neither side; there: rank 0"),
