@@ -106,7 +106,7 @@ $(TOOLS): $(RUNTIME) tests/requirements.txt tests/constraints.txt
 	@$(PIP) install --constraint tests/constraints.txt --requirement tests/requirements.txt $(TERSE)
 	@touch $@
 
-# Dumps of PyTorch hold its own kind of file.
+# The golden side of a port, and files of its own kind.
 $(TORCH): $(RUNTIME) tests/constraints.txt
 	@echo "== installing PyTorch into $(VENV)"
 	@$(PIP) install --constraint tests/constraints.txt torch $(TERSE)

@@ -95,18 +95,19 @@ def test_msprobe_alone_imports_no_framework_and_no_numpy(tmp_path):
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_help_is_there_within_three_tenths_of_a_second(tmp_path):
+def test_help_costs_little_more_than_an_interpreter(tmp_path):
     command = Path(sysconfig.get_path("scripts")) / "msprobe"
     assert command.is_file()
-    fastest = 10.0
-    for _ in range(10):  # the machine may be busy; the promise is about the command
+    bare = [sys.executable, "-c", "import argparse, difflib, inspect"]
+    ratios = []
+    for _ in range(10):  # the machine may be busy, with one as with the other
         begin = time.perf_counter()
+        subprocess.run(bare, cwd=tmp_path, check=True)
+        between = time.perf_counter()
         done = subprocess.run([command, "-h"], cwd=tmp_path, capture_output=True, text=True, check=True)
-        fastest = min(fastest, time.perf_counter() - begin)
-        if fastest < 0.3:
-            break
+        ratios.append((time.perf_counter() - between) / (between - begin))
     assert "usage: msprobe" in done.stdout
-    assert fastest < 0.3
+    assert min(ratios) < 3
 
 
 def test_help_imports_no_framework(tmp_path):
