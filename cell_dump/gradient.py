@@ -11,7 +11,7 @@ innermost first, so that calls begin and end like brackets.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,12 @@ class NodeGradients:
         """Of the tensors among a call's arguments: those that can have a gradient, the highest sequence number among
         their nodes, and who produced each.
         """
+        try:
+            return self._inputs(tensors)
+        except AttributeError:  # a tensor of another framework, of which to ask each time would cost too much
+            return self._inputs(self._ours(tensors))
+
+    def _inputs(self, tensors: list[Leaf]) -> tuple[dict[Key, list[str]], int, Sources]:
         graph = self._graph
         node_of, identity_of, index_of, plain = graph.node_of, graph.identity, graph.index_of, graph.tensor
         wanted: dict[Key, list[str]] = {}
@@ -117,23 +123,25 @@ class NodeGradients:
 
     def probe(self, tensors: list[Leaf]) -> int:
         """The last sequence number given so far; -1 where no argument has a gradient."""
-        return self._graph.probe(tensors)
+        try:
+            return self._graph.probe(tensors)
+        except AttributeError:  # as above
+            return self._graph.probe(self._ours(tensors))
 
     def place(
         self,
         backward: Backward,
         call: str,
         wanted: dict[Key, list[str]],
-        outputs: Iterable[Leaf],
+        outputs: list[Leaf],
         floor: int,
     ) -> None:
         """Hook the nodes of a finished forward call `call`, whose arguments were `wanted`."""
         graph = self._graph
-        results: list[tuple[str, Key, Any]] = []
-        for place, tensor in outputs:
-            node = graph.node_of(tensor)
-            if node is not None:
-                results.append((place, (graph.identity(node), graph.index_of(tensor)), node))
+        try:
+            results = self._results(outputs)
+        except AttributeError:  # as above
+            results = self._results(self._ours(outputs))
         roots = [(key[0], node) for _, key, node in results if key not in wanted]
         edges, inside, backward.lowest = _walk(graph, roots, wanted, floor)
         returned = Counter(key for _, key, _ in results)
@@ -155,6 +163,18 @@ class NodeGradients:
                 node.register_hook(self._hook(self._contributed, watch))
             watch.after.append((backward, slot, places, shared))
             backward.expect(places, to_leaf)
+
+    def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Any]]:
+        graph = self._graph
+        results: list[tuple[str, Key, Any]] = []
+        for place, tensor in outputs:
+            node = graph.node_of(tensor)
+            if node is not None:
+                results.append((place, (graph.identity(node), graph.index_of(tensor)), node))
+        return results
+
+    def _ours(self, tensors: list[Leaf]) -> list[Leaf]:
+        return [leaf for leaf in tensors if isinstance(leaf[1], self._graph.tensor)]
 
     def forget(self) -> None:
         """Let go of every node; hooks that still fire find nobody to tell."""

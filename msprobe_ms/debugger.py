@@ -96,6 +96,9 @@ class Debugger:
     def __init_subclass__(cls) -> None:
         cls._known, cls._latest = {}, None
         cls._classes.append(cls)
+        # Here, where the framework is imported already: what was registered last ends first, and what is still open
+        # may hold tensors that the framework's own end takes away.
+        atexit.register(_end_all)
 
     def __new__(
         cls,
@@ -314,6 +317,3 @@ def _end_all() -> None:
     """At the end of the process: what a debugger still holds open is finished."""
     for debugger in _all():
         debugger._end_step()
-
-
-atexit.register(_end_all)

@@ -20,8 +20,8 @@ from msprobe.base.log import logger
 
 CHILD = "msprobe.observed_run"
 ADVICE = (
-    "seed everything before the network is made: `from msprobe.mindspore import seed_all; seed_all(mode=True)`; "
-    "shuffle data by a seeded generator"
+    "seed everything before the network is made: `from msprobe.mindspore import seed_all` (PyTorch: from "
+    "msprobe.pytorch), then `seed_all(mode=True)`; shuffle data by a seeded generator"
 )
 _SHOWN = 3
 

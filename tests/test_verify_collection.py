@@ -117,6 +117,8 @@ def test_a_training_that_is_not_reproducible_is_refused_with_advice(verify):
     said = complaint(verify("train.py", here="net.first[0] = os.getpid() * 0.25"))
     assert "not reproducible, even without collecting: two runs differ at step() of step 0: parameter first" in said
     assert "seed_all(mode=True)" in said
+    assert "msprobe.mindspore" in said
+    assert "msprobe.pytorch" in said
 
 
 def test_steps_ends_each_run_after_so_many(verify, tmp_path):

@@ -61,7 +61,8 @@ def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
     """
     if not DRAINS:
         for _, tensor in tensors:
-            tensor.wait_pipeline()
+            if isinstance(tensor, Tensor):  # one of another framework is computed
+                tensor.wait_pipeline()
     elif tensors:
         drain()
 

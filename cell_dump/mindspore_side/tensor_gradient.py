@@ -4,7 +4,7 @@ The incoming gradients are the same as with nodes. For an argument only the sum 
 had; it is marked `accumulated`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from mindspore import Parameter, Tensor
@@ -30,18 +30,20 @@ class TensorGradients:
         produced another tensor is not known here.
         """
         sources = {id(t): f"parameter {t.name}" for _, t in tensors if isinstance(t, Parameter)}
-        return (tensors if executor.requires_grad() else []), -1, sources
+        ours = [leaf for leaf in tensors if isinstance(leaf[1], Tensor)]
+        return (ours if executor.requires_grad() else []), -1, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
         """Without nodes there are no sequence numbers."""
         return -1
 
-    def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: Iterable[Leaf], floor: int) -> None:
+    def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: list[Leaf], floor: int) -> None:
         """Hook the results of a finished forward call and its arguments `wanted`."""
         if not executor.requires_grad():
             return
         for place, tensor in outputs:
-            self._hook(tensor, self._incoming, backward, place, [])
+            if isinstance(tensor, Tensor):
+                self._hook(tensor, self._incoming, backward, place, [])
         for place, tensor in wanted:
             self._hook(tensor, self._accumulated, backward, place, [place])
 

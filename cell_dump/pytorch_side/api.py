@@ -9,7 +9,7 @@ one is told `torch.Tensor.add` for `x + y`, one and the same object for `torch.c
 collectives, and it is asked at every look at an attribute (`x.shape`) as well.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
@@ -86,6 +86,9 @@ _MANAGING = (
 
 LEFT_OUT = CALLERS | NO_TENSORS | ARBITRARY
 
+NAMESAKES = ((torch.linalg, "cond"),)
+"""Functions that have a name of `LEFT_OUT` and are none of it: this one gives the condition number of a matrix."""
+
 OPERATORS = tuple(
     f"__{name}__"
     for name in [
@@ -106,7 +109,7 @@ def functions() -> Iterator[tuple[Any, str, str]]:
     for prefix, module in NAMESPACES:
         for name in sorted(vars(module)):
             public = not name.startswith(("_", *_MANAGING)) and name not in LEFT_OUT
-            if public and isinstance(vars(module)[name], _FUNCTIONS):
+            if (public or (module, name) in NAMESAKES) and isinstance(vars(module)[name], _FUNCTIONS):
                 yield module, name, f"{prefix}.{name}"
     for name in VF:
         if hasattr(torch._VF, name):
@@ -128,10 +131,23 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
     for owner, name, stem in functions():
         if wanted is None or stem in wanted:
             door = "call_collective" if owner is distributed else "call_api"
-            patch = patches.add(owner, name, partial(recorded, stem, current, door=door))
+            patch = patches.add(owner, name, partial(_standing_at, owner, name, stem, current, door))
             if owner is not Tensor:
                 planned.append(patch)
     return planned
+
+
+def _standing_at(
+    owner: Any, name: str, stem: str, current: Current, door: str, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`recorded`, saying where it stands: a model that refers to a function may be pickled meanwhile, by `torch.save`.
+
+    The original of `F.gelu` says `torch._C._nn`, where pickle would find another one than ours, and raise.
+    """
+    call = recorded(stem, current, original, door=door)
+    if owner is not Tensor:
+        call.__module__, call.__qualname__ = owner.__name__, name
+    return call
 
 
 def _static(owner: type, name: str) -> Any:

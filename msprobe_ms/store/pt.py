@@ -62,6 +62,11 @@ class PtTensor:
 Tree = Mapping[str, Any]
 """Texts to trees, PtTensors, numbers and texts; None for anything else."""
 
+
+class Listed(dict[str, Any]):
+    """A list or tuple of the file as a tree: its elements by position."""
+
+
 _DEEPEST = 30
 
 
@@ -106,7 +111,7 @@ def load_tree(path: Path) -> Tree:
             f"{path}: is not opened by torch ({_reason(err)}); save the state_dict() alone with torch.save"
         ) from err
     made = _plain(torch, found, path, size, 0)
-    if not isinstance(made, dict):
+    if not isinstance(made, dict) or isinstance(made, Listed):
         raise DumpError(f"{path}: holds a {type(found).__name__}, no dictionary; save the state_dict() with torch.save")
     return made
 
@@ -118,6 +123,8 @@ def _plain(torch: Any, value: Any, path: Path, size: int, depth: int) -> Any:
         value = vars(value)
     if isinstance(value, dict) and depth < _DEEPEST:
         return {str(key): _plain(torch, inner, path, size, depth + 1) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
+        return Listed((str(i), _plain(torch, inner, path, size, depth + 1)) for i, inner in enumerate(value))
     return value if isinstance(value, (bool, int, float, str)) else None
 
 

@@ -293,3 +293,31 @@ def test_dropout_keeps_its_values(collecting, dumped):
         saved = np.load(dump.folder / "dump_tensor_data" / record["data_name"])
         np.testing.assert_array_equal(saved, plain)
         assert set(np.unique(saved)) == {0.0, 2.0}, "about half is dropped, the others are scaled"
+
+
+# ---- the framework's own list ------------------------------------------------------------------------------------
+
+
+def test_public_functions_that_all_lacks_are_recorded(collecting, dumped):
+    assert not {"ones", "ge"} & set(mint.__all__), "listed by now: the exceptions can go"
+
+    def work():
+        mint.nn.functional.softplus(X)
+        mint.ge(X, X)
+        mint.trunc(X)
+
+    assert collected(collecting(level="L1"), dumped, work) == [
+        "MintFunctional.softplus.0.forward",
+        "Mint.ge.0.forward",
+        "Mint.trunc.0.forward",
+    ]
+
+
+def test_what_a_module_only_imports_for_itself_is_not_a_function_of_its_own():
+    stems = {stem for *_, stem in api.functions()}
+    assert not {"MintFunctional.clamp", "MintFunctional.norm_ext", "Mint.softmax_ext", "Mint.constexpr"} & stems
+
+
+def test_the_condition_number_is_no_caller(collecting, dumped):
+    names = collected(collecting(level="L1"), dumped, lambda: ops.cond(Tensor(np.diag([4.0, 2.0]).astype(np.float32))))
+    assert names == ["Functional.cond.0.forward"]

@@ -50,6 +50,7 @@ EXAMPLES = [
     call("log_matrix_determinant", BATCH),
     replace(call("eig", np.diag([1, 2.5, 3]).astype("float32")), pt_of="torch.linalg"),
     call("eigvals", np.diag([1, 2.5, 3]).astype("float32")),
+    *(replace(call("cond", SQUARE, *p), pt_of="torch.linalg") for p in ((), (1,), ("fro",), ("nuc",), (-2,))),
     call("inverse", SQUARE),
     replace(call("pinv", A), overload=0),
     *(replace(call("pinv", A, rtol=0.3), overload=n) for n in (0, 1, 2)),

@@ -505,3 +505,28 @@ def test_names_of_a_golden_dump_choose_the_functions(collecting, dumped):
     golden.step()
     assert run(collecting(level="L1")) == ["Functional.normalize.0.forward"]
     assert run(collecting({"names_from": str(golden._settings.dump_path)}, level="L1")) == ["Tensor.norm.0.forward"]
+
+
+def test_a_model_that_refers_to_functions_can_be_saved_while_it_is_recorded(collecting, tmp_path):
+    acts = [F.gelu, torch.relu, torch.linalg.norm, early_relu]
+    held = nn.Linear(2, 2)
+    held.acts = list(acts)
+    debugger = collecting(level="mix")
+    debugger.start(held)
+    torch.save(held, tmp_path / "model.pt")
+    debugger.stop()
+    debugger.step()
+    assert [a is b for a, b in zip(held.acts, acts, strict=True)] == [True] * 4
+    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert loaded.acts == acts
+
+
+def test_the_condition_number_of_a_matrix_is_recorded(collecting, dumped):
+    debugger, matrix = collecting(level="L1"), torch.diag(torch.tensor([4.0, 2.0]))
+    debugger.start()
+    torch.linalg.cond(matrix)
+    debugger.stop()
+    debugger.step()
+    (name,) = dumped(debugger).data
+    assert name == "Torch.cond.0.forward"
+    assert dumped(debugger).data[name]["output"][0]["Max"] == 2.0
