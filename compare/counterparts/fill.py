@@ -9,7 +9,10 @@ offered together, and order alone is no evidence.
 from collections.abc import Iterator
 from itertools import accumulate
 
+from .alike import Alike, Group
 from .kinship import STRANGERS
+from .reason import Because
+from .roles import Roles
 from .score import Evidence, Scorer, supported
 from .sequence import align
 from .side import NONE
@@ -23,7 +26,9 @@ LEAST = 2.0
 SURPLUS, FEW = 2, 4
 """A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
 
-MOST_CANDIDATES = 5
+MOST_CANDIDATES, BEHIND = 5, 2.0
+"""Candidates that are named, and the points that one may lie behind the best."""
+
 CANDIDATES_AMONG = 1_000_000
 """Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
 
@@ -32,33 +37,45 @@ ROUNDS = 12
 
 
 def fill(
-    evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int] | None = None
-) -> dict[int, float]:
-    """Pair calls of `left` with calls of `right`, both in execution order; gives the margin of each new pair.
+    evidence: Evidence,
+    left: list[int],
+    right: list[int],
+    roles: tuple[Roles, Roles],
+    phantoms: dict[int, int] | None = None,
+) -> dict[int, Because]:
+    """Pair calls of `left` with calls of `right`, both in execution order; gives what made each new pair.
 
     Pairs that both lists hold already say where the runs are; `phantoms` do so too and are no pairs.
     """
     phantoms = phantoms or {}
     left = with_kin(evidence, left, right, phantoms)
     has_modules = bool(evidence.target.leaves)
-    margins: dict[int, float] = {}
+    alike = Alike(evidence, left, right, roles)
+    made: dict[int, Because] = {}
     for _ in range(ROUNDS):
+        doubtful: dict[tuple[Group, Group], None] = {}
         claimed: dict[int, list[tuple[int, float]]] = {}
         for mine, theirs, in_order in _runs(evidence, left, right, phantoms):
             for pair in align(len(mine), len(theirs), Scorer(evidence, mine, theirs)):
                 a, b = mine[pair.left], theirs[pair.right]
                 enough = pair.margin >= MARGIN and pair.score >= LEAST
-                if enough and (
+                if a in alike.left and b in alike.right:
+                    doubtful[alike.left[a], alike.right[b]] = None
+                elif enough and (
                     in_order or supported(evidence, a, b, by_flow=has_modules or not has_surplus(mine, theirs))
                 ):
                     claimed.setdefault(b, []).append((a, pair.margin))
         new = {calls[0][0]: (b, calls[0][1]) for b, calls in claimed.items() if len(calls) == 1}
         for a, (b, margin) in new.items():
             evidence.join(a, b)
-            margins[a] = margin
-        if not new:
+            made[a] = Because("order", margin)
+        told = list(alike.told_apart(doubtful))
+        for a, b in told:
+            evidence.join(a, b)
+            made[a] = Because("use")
+        if not new and not told:
             break
-    return margins
+    return made
 
 
 def with_kin(evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]) -> list[int]:
@@ -82,7 +99,8 @@ def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterato
     scorer = Scorer(evidence, mine, theirs)
     for i, a in enumerate(mine):
         scores = scorer(i, 0, len(theirs))
-        best = [j for j in (-scores).argsort(kind="stable")[:MOST_CANDIDATES].tolist() if scores[j] >= LEAST]
+        least = max(LEAST, float(scores.max()) - BEHIND)
+        best = [j for j in (-scores).argsort(kind="stable")[:MOST_CANDIDATES].tolist() if scores[j] >= least]
         if best:
             yield a, tuple(theirs[j] for j in best)
 

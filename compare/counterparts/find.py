@@ -27,12 +27,16 @@ from .kinship import STRANGERS
 from .moved import moved
 from .reason import Because, words
 from .results import behind_phantoms, by_results, last_inside
-from .roles import uncrossed
+from .roles import Roles, uncrossed
 from .score import Evidence, contradicted
 from .side import NONE, Side
+from .takers import retied
 
 ROUNDS = 4
 """How often the whole is gone through again with what was found: where tensors come from is known better then."""
+
+WEAK = frozenset(("values", "order", "use", "moved"))
+"""Steps of the search whose pairs give way to what takes the results of a call."""
 
 
 def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | None = None) -> Counterparts:
@@ -62,6 +66,7 @@ class _Search:
         flows = Flow(self.target), Flow(self.golden)
         features = Features(self.target, flows[0], numbers), Features(self.golden, flows[1], numbers)
         self.evidence = Evidence(self.target, self.golden, flows, features)
+        self.roles = Roles(self.target, flows[0]), Roles(self.golden, flows[1])
         self.because: dict[int, Because] = {}
         self.fused: set[int] = set()  # target positions, and golden ones inverted
         self.parts: dict[int, tuple[int, ...]] = {}  # a fused target and what makes it up: no pairs, results differ
@@ -117,16 +122,34 @@ class _Search:
                     self._join(a, b, Because("moved"))
                 if not found:
                     break
+            if not self.target.leaves:
+                self._retie(mine, theirs)
             for a, b in by_results(self.evidence, mine, theirs):
                 self._join(a, b, Because("results"))
+
+    def _retie(self, left: list[int], right: list[int]) -> None:
+        evidence, target_of = self.evidence, self.evidence.target_of
+        forth = retied(evidence, self.roles, left, lambda a: self.because[a].by in WEAK)
+        for a, _ in forth:
+            if evidence.golden_of[a] != NONE:
+                self._part(a)
+        for a, b in forth:
+            if b != NONE:
+                self._join(a, b, Because("takers"))
+        back = retied(evidence.mirrored(), self.roles[::-1], right, lambda b: self.because[target_of[b]].by in WEAK)
+        for b, _ in back:
+            if target_of[b] != NONE:
+                self._part(target_of[b])
+        for b, a in back:
+            if a != NONE:
+                self._join(a, b, Because("takers"))
 
     def take_back(self) -> None:
         """Pairs whose tensors come from calls of other pairs are none, unless more than order made them."""
         for a, because in list(self.because.items()):
             b = self.evidence.golden_of[a]
-            if because.by == "order" and contradicted(self.evidence, a, b):
-                self.evidence.golden_of[a] = self.evidence.target_of[b] = NONE
-                del self.because[a]
+            if because.by in ("order", "use", "takers") and contradicted(self.evidence, a, b):
+                self._part(a)
 
     def result(self) -> Counterparts:
         found = [
@@ -165,8 +188,7 @@ class _Search:
         return phantoms
 
     def _fill(self, left: list[int], right: list[int], phantoms: dict[int, int] | None = None) -> None:
-        for a, margin in fill(self.evidence, left, right, phantoms).items():
-            self.because[a] = Because("order", margin)
+        self.because.update(fill(self.evidence, left, right, self.roles, phantoms))
 
     def _contexts(self, side: Side, is_target: bool) -> dict[int, list[int]]:
         """Calls by the innermost pair of modules around them (as golden position): functions, and paired modules."""
@@ -193,6 +215,11 @@ class _Search:
             [a for a in left if evidence.golden_of[a] == NONE],
             [b for b in right if evidence.target_of[b] == NONE],
         )
+
+    def _part(self, a: int) -> None:
+        self.evidence.target_of[self.evidence.golden_of[a]] = NONE
+        self.evidence.golden_of[a] = NONE
+        del self.because[a]
 
     def _join(self, a: int, b: int, because: Because) -> None:
         if self.evidence.golden_of[a] == NONE and self.evidence.target_of[b] == NONE:

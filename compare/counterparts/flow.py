@@ -6,7 +6,7 @@ same statistics, or the same digest. Both work however far the two sides have dr
 
 import math
 
-from .side import NONE, Side, Tensor
+from .side import NONE, Side, Tensor, Tensors
 
 Chain = tuple[int, ...]
 """A producer and the modules that ended with it, innermost first."""
@@ -25,6 +25,8 @@ class Flow:
     def __init__(self, side: Side) -> None:
         self._side = side
         self._results: dict[Key, list[int]] = {}
+        self._origins: dict[Key, int] = {}  # how many functions gave these values without being given them
+        self._lineage: dict[int, tuple[int, ...]] = {}
         self.made: dict[int, tuple[tuple[Chain, ...], ...]] = {}
         self.constant: dict[int, tuple[bool, ...]] = {}
         for at in side.forward:
@@ -35,28 +37,46 @@ class Flow:
                 for found, tensor in zip(producers, tensors.inputs, strict=True)
             )
             self.constant[at] = tuple(
-                tensor.source.startswith("parameter ") or (not found and tensor.source in ("", "leaf"))
+                tensor.source.startswith("parameter ")
+                or (not found and tensor.source in ("", "leaf") and loose_key(tensor) not in self._results)
                 for found, tensor in zip(producers, tensors.inputs, strict=True)
             )
+            handed_on = self._handed_on(tensors, producers)
+            self._lineage[at] = (at, *handed_on)
             for tensor in tensors.outputs:
                 if (key := loose_key(tensor)) is not None:
                     self._results.setdefault(key, []).append(at)
+                    is_origin = side.names[at].kind == "api" and not handed_on
+                    self._origins[key] = self._origins.get(key, 0) + is_origin
 
     def _producers(self, at: int, tensor: Tensor) -> list[int]:
-        """The call that is told, and the last ones that gave the same values."""
-        found: list[int] = []
+        """The call that is told and those whose values it handed on; untold, the last ones that gave the values."""
         if tensor.source.startswith("call "):
             name = tensor.source[len("call ") :].rpartition(".output")[0]
-            found = [self._side.at[name]] if name in self._side.at else []
+            if name in self._side.at and self._side.at[name] in self._lineage:
+                return list(self._lineage[self._side.at[name]][:ALTERNATIVES])
         elif tensor.source and tensor.source != "code":
             return []
+        found: list[int] = []
         key = loose_key(tensor)
-        for made in reversed(self._results.get(key, ())) if key is not None else ():
+        results = self._results.get(key, []) if key is not None else []
+        if key is not None and len(results) > ALTERNATIVES and self._origins.get(key, 0) > 1:
+            return []  # one of many, and the last ones are as good as the first
+        for made in reversed(results):
             if len(found) == ALTERNATIVES:
                 break
             if made not in found and not self._is_inside(made, at):
                 found.append(made)
         return found
+
+    @staticmethod
+    def _handed_on(tensors: Tensors, producers: list[list[int]]) -> list[int]:
+        """Where the values of a call's first result come from, when it gives what it is given (a reshape, a cast)."""
+        key = loose_key(tensors.outputs[0]) if tensors.outputs else None
+        if key is None:
+            return []
+        same = (found for tensor, found in zip(tensors.inputs, producers, strict=True) if loose_key(tensor) == key)
+        return next(same, [])
 
     def _is_inside(self, made: int, at: int) -> bool:
         """Whether a call ran inside a module: what a module is given was there before it began."""

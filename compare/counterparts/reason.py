@@ -8,14 +8,28 @@ import numpy as np
 from .kinship import KIN
 from .score import Evidence, agreement
 
+Step = Literal[
+    "given",
+    "parameters",
+    "inputs",
+    "values",
+    "inside",
+    "order",
+    "use",
+    "takers",
+    "moved",
+    "weight",
+    "results",
+    "last",
+    "fused",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Because:
     """The step of the search that made a pair; `amount` is its margin in points, or the part in common."""
 
-    by: Literal[
-        "given", "parameters", "inputs", "values", "inside", "order", "moved", "weight", "results", "last", "fused"
-    ]
+    by: Step
     amount: float = 0.0
 
 
@@ -29,6 +43,8 @@ _FIRST = {
     "weight": "the last steps behind calls that are given the same weight",
     "last": "both give the result of the pair of modules around them",
     "fused": "several modules together hold the parameters of one",
+    "use": "of several that look alike the ones that are given the same tensors, or whose results are used alike",
+    "takers": "calls that are a pair take their results",
     "order": "stands at the same place in the order of execution",
 }
 _SURE = {
@@ -39,6 +55,8 @@ _SURE = {
     "results": 0.9,
     "weight": 0.93,
     "moved": 0.85,
+    "use": 0.85,
+    "takers": 0.85,
     "last": 0.95,
     "fused": 0.9,
 }

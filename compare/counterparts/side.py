@@ -117,6 +117,10 @@ class Side:
         """The position of the backward call of a forward call, NONE without one."""
         return self.at.get(counterpart(self.names[at].text, "backward"), NONE)
 
+    def forward_of(self, at: int) -> int:
+        """The position of the forward call of a backward call; its own where it has none."""
+        return self.at.get(counterpart(self.names[at].text, "forward"), at)
+
     def class_name(self, at: int) -> str:
         """A module's class."""
         return self.names[at].stem.rpartition(".")[2]

@@ -7,12 +7,17 @@ from msprobe.mapping.api import load_table
 from msprobe.store.columns import PARTS
 
 from .counterpart import Counterpart, Counterparts
+from .kinship import STRANGERS, operations
 from .rules import names, quoted, text
 from .side import Side
 
 
 def api_rules(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
-    """A rule for every stem, with arguments and results; a comment where calls would not meet by their numbers."""
+    """A rule for every stem, with arguments and results; a comment where calls would not meet by their numbers.
+
+    A comment too where the two are different operations that end in one value: of the others of these two names, and
+    of what goes into them, that says nothing.
+    """
     partners: defaultdict[str, list[Counterpart]] = defaultdict(list)
     back: defaultdict[str, set[str]] = defaultdict(set)
     for pair in found.calls:
@@ -28,7 +33,8 @@ def api_rules(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
         pairs = [pair for pair in pairs if sides[1].names[pair.golden].stem == other]
         places = [_places(sides, records, pairs, part) for part in ("input", "output")]
         is_numbered = all(a.number == b.number for a, b in (names(sides, pair) for pair in pairs))
-        is_clear = is_numbered and len(stems) == 1 and back[other] == {stem} and None not in places
+        is_one = operations(stem, other, (sides[0].framework, sides[1].framework)) > STRANGERS
+        is_clear = is_one and is_numbered and len(stems) == 1 and back[other] == {stem} and None not in places
         mark = "" if is_clear else "# "
         least = min(pair.confidence for pair in pairs)
         more = (

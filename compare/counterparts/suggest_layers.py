@@ -8,6 +8,9 @@ would give one, the rule leads to nothing.
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from msprobe.mapping.layer_file import LayerRules
+from msprobe.mapping.layer_tree import Told, pair_layers
+
 from .counterpart import Counterparts
 from .rules import names, text
 from .side import NONE, Side
@@ -15,12 +18,13 @@ from .side import NONE, Side
 NOTHING = "no_counterpart"
 
 Calls = dict[str, list[int]]
+Rules = defaultdict[str, defaultdict[str, Counter[str]]]
 
 
 def layer_rules(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
     """Rules by class of the enclosing cell; where two cells of one class need different ones, both are comments."""
     golden_of = found.golden_of
-    rules: defaultdict[str, defaultdict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    rules: Rules = defaultdict(lambda: defaultdict(Counter))
     for pair in found.calls:
         mine, theirs = names(sides, pair)
         if mine.kind != "cell" or mine.direction != "forward":
@@ -35,6 +39,8 @@ def layer_rules(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
         rules[type_name][ours][other] += 1
     for type_name, ours, other in _functions(sides, found):
         rules[type_name][ours][other] += 1
+    for type_name, ours in _astray(sides, golden_of, rules):
+        rules[type_name][ours] = Counter({NOTHING: 1})
     lines = []
     for type_name, children in sorted(rules.items()):
         inner = []
@@ -68,6 +74,29 @@ def _functions(sides: tuple[Side, Side], found: Counterparts) -> Iterator[tuple[
             yield type_name, ours, best
         else:
             yield type_name, ours, NOTHING
+
+
+def _astray(sides: tuple[Side, Side], golden_of: dict[int, int], rules: Rules) -> set[tuple[str, str]]:
+    """Class and own name of the functions of which a call, forward or backward, would get a wrong partner by the rules.
+
+    Backward calls are counted from the end of the program, so what one side has more of stands at their beginning.
+    """
+    by_class = {
+        type_name: {tuple(ours.split(".")): tuple(next(iter(o)).split(".")) for ours, o in of.items() if len(o) == 1}
+        for type_name, of in rules.items()
+    }
+    paired = pair_layers(_told(sides[0]), _told(sides[1]), LayerRules(by_class))
+    found: set[tuple[str, str]] = set()
+    for a, b in paired.items():
+        if sides[0].names[a].kind == "api" and golden_of.get(a, NONE) != b:
+            outer = sides[0].parents[sides[0].forward_of(a)]
+            found.add(("TopLayer" if outer == NONE else sides[0].class_name(outer), _own(sides[0], a)))
+    return found
+
+
+def _told(side: Side) -> list[Told]:
+    calls = zip(side.dump.calls, side.names, strict=True)
+    return [Told(name.text, call.parent or side.dump.construct.get(name.text), call.stack) for call, name in calls]
 
 
 def _score(places: list[tuple[list[int], Calls]], other: str, golden_of: dict[int, int]) -> int:

@@ -36,6 +36,7 @@ class Choices:
     md5: bool = False
     dropout: bool = False
     wrapped: bool = False
+    sources: bool = False
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Tape:
     weights: dict[int, np.ndarray] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
+    _results: dict[int, tuple[str, object]] = field(default_factory=dict)  # the object too: its id is then its own
 
     @property
     def is_ms(self):
@@ -111,6 +113,7 @@ class Tape:
         ]
         records += [self._record(name, "parameters", (key,), value) for key, value in parameters.items()]
         records.append(self._record(name, "output", ("0",), result))
+        self._results.setdefault(id(result), (f"call {name}.output.0", result))
         self.calls.append(Call(name, tuple(records), self._open[-1] if self._open else None))
         self.roles[name] = role
 
@@ -124,7 +127,8 @@ class Tape:
         if self.choices.md5:
             told, digest = None, f"{zlib.crc32(array.tobytes()):08x}"
         row = ".".join((name, part, *path))
-        return Record(row, part, path, "tensor", kind, "float32", array.shape, told, digest=digest)
+        source = self._results.get(id(value), ("",))[0] if self.choices.sources and part == "input" else ""
+        return Record(row, part, path, "tensor", kind, "float32", array.shape, told, digest=digest, source=source)
 
 
 def run(choices):
