@@ -115,18 +115,29 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
     files = sorted(set(weights.values()))
     if stray := [file for file in files if Path(file).name != file]:
         raise DumpError(f"{folder / name}: names {stray[0]!r}, which is no file beside it; such a path is not followed")
-    found = _together(folder, files)
+    found = _together(folder, files, weights)
     if lacking := [one for one in weights if one not in found.parameters]:
         raise DumpError(f"{folder / name}: names {lacking[0]}, which none of its files holds; copy all files again")
     return found
 
 
-def _together(folder: Path, files: list[str]) -> Checkpoint:
+def _together(folder: Path, files: list[str], told: Mapping[str, str] | None = None) -> Checkpoint:
+    """The parameters of all files. Where two hold one name, the one that is `told` has it; DumpError where none is."""
+    told = told or {}
     parameters: dict[str, Parameter] = {}
+    file_of: dict[str, str] = {}
     framework: Framework = ""
-    for name in sorted(files, key=by_number):
-        found = _read(folder / name)
-        parameters |= found.parameters
+    for file in sorted(files, key=by_number):
+        found = _read(folder / file)
+        for name, one in found.parameters.items():
+            other = file_of.get(name)
+            if other is not None and told.get(name) not in (file, other):
+                raise DumpError(
+                    f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose shards hold "
+                    "each parameter once"
+                )
+            if other is None or told.get(name) == file:
+                parameters[name], file_of[name] = one, file
         framework = framework or found.framework
     return Checkpoint(str(folder), framework, parameters)
 

@@ -71,13 +71,14 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
     is left by its values.
 
     A name counts without what stands before every name of its side (`backbone.`) where more pairs are found so. A rule
-    is for one parameter, or for all below a path. MappingError where a rule names what neither side has.
+    is for one parameter, or for all below a path, where the layers' own names (`gamma`, `weight`) answer to each other.
+    MappingError where a rule names what neither side has.
     """
-    pairs = _by_rules(target, golden, rules or {})
+    native = _native(target, golden)
+    pairs = _by_rules(target, golden, rules or {}, native)
     taken = {pair.golden.name for pair in pairs.values() if pair.golden}
     rest = {name: one for name, one in target.parameters.items() if name not in pairs}
     free = {name: one for name, one in golden.parameters.items() if name not in taken}
-    native = _native(target, golden)
     options = _options(rest, free, native)
     for is_wanted in (_has_shape_and_name, _has_shape, _has_name):
         for name, one in rest.items():
@@ -119,18 +120,37 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
     return found
 
 
-def _by_rules(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule]) -> dict[str, ParameterPair]:
+def _by_rules(
+    target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule], native: str
+) -> dict[str, ParameterPair]:
     pairs: dict[str, ParameterPair] = {}
     for ours, rule in rules.items():
-        named = [name for name in target.parameters if name == ours or name.startswith(f"{ours}.")]
-        there = [name for name in named if rule.to + name[len(ours) :] in golden.parameters]
+        named = {name: one for name, one in target.parameters.items() if name == ours or name.startswith(f"{ours}.")}
+        below = {name: one for name, one in golden.parameters.items() if name.startswith(f"{rule.to}.")}
+        reverse = _reversed({name: name for name in below}, below) if native == "golden" else {}
+        there: dict[str, _Option] = {}
+        for name, one in named.items():
+            options = [_Option(rule.to + name[len(ours) :])]
+            if native == "target":
+                known = parameter_candidates(name, one.shape)
+                options += [
+                    _Option(rule.to + pt[len(ours) :], parse(how)) for pt, how in known if pt.startswith(f"{ours}.")
+                ]
+            options += reverse.get(rule.to + name[len(ours) :], ())
+            if found := next((option for option in options if option.golden in golden.parameters), None):
+                there[name] = found
         if not there:
             side, lacking = (target, ours) if not named else (golden, rule.to)
             raise MappingError(f"{side.where}: has no parameter {lacking}, which the data mapping names; correct it")
         for name in sorted(there, key=lambda name: name != ours):
             if name == ours or name not in rules:
-                one, other = target.parameters[name], golden.parameters[rule.to + name[len(ours) :]]
-                pairs[name] = _laid_out(one, other, parse(rule.transform))
+                one, option = target.parameters[name], there[name]
+                other = golden.parameters[option.golden]
+                pairs[name] = (
+                    _laid_out(one, other, parse(rule.transform))
+                    if rule.transform
+                    else ParameterPair(one, other, option.of_target, option.of_golden)
+                )
     return pairs
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.store.pt import PtTensor, Tree, load_tree
+from msprobe.store.pt import Listed, PtTensor, Tree, load_tree
 
 from .parameter import Checkpoint, Parameter
 
@@ -29,7 +29,7 @@ def state_of(tree: Tree, path: Path) -> Tree:
     """The dictionary of the model's parameters in a tree."""
     if any(isinstance(value, PtTensor) for value in tree.values()) or _is_module(tree):
         return tree
-    inner = {key: value for key, value in tree.items() if isinstance(value, Mapping) and _holds_tensors(value)}
+    inner = {key: value for key, value in tree.items() if _may_be_a_state(value) and _holds_tensors(value)}
     for key in STATES:
         if key in inner:
             return state_of(inner[key], path)
@@ -61,6 +61,11 @@ def _walk(state: Tree, before: str) -> Iterator[tuple[str, PtTensor]]:
             yield before + key, value
         elif isinstance(value, Mapping):
             yield from _walk(value, f"{before}{key}.")
+
+
+def _may_be_a_state(value: object) -> bool:
+    """A list beside the model is of something else: random states, or one state for each optimizer."""
+    return isinstance(value, Mapping) and not isinstance(value, Listed)
 
 
 def _holds_tensors(tree: Tree) -> bool:

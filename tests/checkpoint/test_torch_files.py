@@ -174,3 +174,31 @@ def test_what_is_no_archive_is_never_opened(tmp_path):
     torch.save([torch.ones(2)], tmp_path / "list.pt")
     with pytest.raises(DumpError, match="holds a list, no dictionary"):
         read_side(tmp_path / "list.pt")
+
+
+def test_a_parameter_that_two_shards_hold_is_not_silently_one_of_them(tmp_path):
+    for number, value in ((1, 1.0), (2, 2.0)):
+        torch.save({"a": torch.full((2,), value)}, tmp_path / f"model-0000{number}-of-00002.bin")
+    with pytest.raises(DumpError, match=r"both model-00001-of-00002\.bin and model-00002-of-00002\.bin hold a;"):
+        parameters(tmp_path)
+    index = {"weight_map": {"a": "model-00001-of-00002.bin", "b": "model-00002-of-00002.bin"}}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(index))
+    torch.save({"a": torch.zeros(2), "b": torch.ones(1)}, tmp_path / "model-00002-of-00002.bin")
+    assert parameters(tmp_path)["a"].load().tolist() == [1.0, 1.0]
+
+
+def test_parameters_in_a_list_are_compared_too(tmp_path, compare):
+    for name, last in (("t", 2.0), ("g", 3.0)):
+        torch.save({"a": torch.ones(2), "of": [torch.ones(2), (torch.full((3,), last),)]}, tmp_path / f"{name}.pt")
+    assert list(parameters(tmp_path / "t.pt")) == ["a", "of.0", "of.1.0"]
+    code, answer, _ = compare(tmp_path / "t.pt", tmp_path / "g.pt")
+    assert code == 1
+    assert [name for name, one in answer.items() if one["verdict"] != "pass"] == ["of.1.0"]
+
+
+def test_a_list_beside_the_model_is_not_taken_for_it(tmp_path):
+    torch.save({"mine": WEIGHTS, "rng": [torch.ones(2)]}, tmp_path / "a.pt")
+    same(tmp_path / "a.pt")
+    torch.save([torch.ones(2)], tmp_path / "b.pt")
+    with pytest.raises(DumpError, match="holds a list, no dictionary"):
+        parameters(tmp_path / "b.pt")

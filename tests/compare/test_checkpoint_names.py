@@ -8,6 +8,7 @@ import pytest
 from msprobe.base.errors import DumpError
 from msprobe.compare.checkpoint.match import match
 from msprobe.compare.checkpoint.parameter import Checkpoint, Parameter
+from msprobe.mapping.data_file import DataRule
 
 
 def checkpoint(framework, arrays):
@@ -159,3 +160,27 @@ def test_what_cannot_be_read_is_left_alone_and_hides_nothing_else():
     parameters["b.weight"] = Parameter("b.weight", "float32", (3, 2), broken)
     found = match(Checkpoint("t", "mindspore", parameters), checkpoint("pytorch", {"x.weight": equal}))
     assert [(p.name, p.golden and p.golden.name) for p in found.pairs] == [("a.weight", "x.weight"), ("b.weight", None)]
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_rule_for_a_path_knows_the_layers_own_names(exchanged):
+    """At the beginning of a port every norm is ones and zeros: no value tells them apart, only the user can."""
+    ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
+    ours = {
+        f"layers.{n}.{norm}.{own}": v for n in (0, 1) for norm in "ab" for own, v in (("gamma", ones), ("beta", zeros))
+    }
+    theirs = {f"h.{n}.{ln}.{own}": v for n in (0, 1) for ln in "xy" for own, v in (("weight", ones), ("bias", zeros))}
+    sides = [checkpoint("mindspore", ours), checkpoint("pytorch", theirs)]
+    rules = {f"layers.{n}.{norm}": f"h.{n}.{ln}" for n in (0, 1) for norm, ln in (("a", "y"), ("b", "x"))}
+    if exchanged:
+        sides.reverse()
+        rules = {theirs: ours for ours, theirs in rules.items()}
+    found = match(*sides, {name: DataRule(to) for name, to in rules.items()})
+    pairs = {(p.target.name, p.golden.name) for p in found.pairs if p.target and p.golden}
+    expected = {
+        (f"layers.{n}.{norm}.{own}", f"h.{n}.{ln}.{there}")
+        for n in (0, 1)
+        for norm, ln in (("a", "y"), ("b", "x"))
+        for own, there in (("gamma", "weight"), ("beta", "bias"))
+    }
+    assert pairs == ({(b, a) for a, b in expected} if exchanged else expected)
