@@ -23,7 +23,7 @@ Mode = Literal["tensor", "statistics", "digest"]
 EQUAL, DIFFERENT, UNKNOWN = 1, 0, -1
 """What `Comparison.equal` holds for a pair of records."""
 
-_PASS = GRADES.index("pass")
+_PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
 _GIVENS = [PARTS.index("input"), PARTS.index("parameters")]
 
 
@@ -83,6 +83,16 @@ class JudgedCall:
         return self.calls.name
 
 
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """How many pairs without a verdict are records of calls that only one side makes, records that one side of a pair
+    of calls has alone, and pairs of records that cannot be compared."""
+
+    in_lonely_calls: int
+    on_one_side: int
+    of_two: int
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that was found between two dumps.
@@ -136,6 +146,16 @@ class Comparison:
         if self.explained:
             rows &= ~np.isin(pairs.call_of, list(self.explained))
         return not (calls.any() or rows.any())
+
+    @cached_property
+    def unjudged(self) -> "Unjudged":
+        """Where the pairs of records stand that have no verdict."""
+        pairs = self.pairs
+        are_unjudged = self.grades == _UNJUDGED
+        are_lonely = ((pairs.target_calls < 0) | (pairs.golden_calls < 0))[pairs.call_of]
+        are_alone = (pairs.target_rows < 0) | (pairs.golden_rows < 0)
+        parts = (are_lonely, are_alone & ~are_lonely, ~are_alone)
+        return Unjudged(*(int(np.count_nonzero(are_unjudged & part)) for part in parts))
 
     @cached_property
     def calls(self) -> "JudgedCalls":

@@ -114,9 +114,15 @@ class _Walk:
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
-        is_told = event.is_matched or event.place not in self._comparison.explained
-        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and is_told:
+        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and self._is_told(event):
             self._unjudged[event.name] = None
+
+    def _is_told(self, event: Event) -> bool:
+        """Whether a call counts among those that could not be judged."""
+        if event.is_matched:
+            return True
+        is_silent = self._are_two_frameworks and self._tells_nothing(event)
+        return event.place not in self._comparison.explained and not is_silent
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
@@ -124,6 +130,8 @@ class _Walk:
             self._mark((j.row for j in evidence), "received")
             return
         inside = self._places.get(event.key)
+        if inside is None and (received := self._causes.unseen(event, len(self._findings) - 1)) >= 0:
+            inside = received
         gap = "" if inside is not None else self._uncollected.of(seen)
         if inside is not None or (gap and self._findings):
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside

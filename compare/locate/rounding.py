@@ -32,6 +32,7 @@ from msprobe.compare.match.pairs import Guess
 from msprobe.compare.match.shared import groups
 
 from .events import Event, events
+from .handed import Handed
 from .written import explained
 
 AMPLIFIED = 10.0
@@ -95,6 +96,7 @@ class _Weighing:
         self._custom = widths_are_custom(comparison.pairs)
         self._judge_parts()
         self._known: dict[int, Errors | None] = {}
+        self._handed = Handed(comparison)
         self._inside: dict[str, float] = {}  # a cell -> the greatest error of what ran in it so far
         self._so_far = 0.0
         self._has_begun = False
@@ -119,7 +121,9 @@ class _Weighing:
         # Where nothing that it was given could be compared, anything before may have been.
         came = max((self._fine(row) for row in known), default=self._so_far)
         came = max(came, self._inside.get(event.key, 0.0))
-        are_good = all(self.grades[row] in (_PASS, _UNJUDGED) for row in givens)
+        # Once something differs, what a call was given that could not be compared may be it.
+        is_blind = self._has_begun and not known
+        are_good = not is_blind and all(self.grades[row] in (_PASS, _UNJUDGED) for row in givens)
         condition = self._condition(event, own)
         is_inner = self._tells_inner_nodes and event.kind == "api" and event.direction == "backward"
         for row in results:
@@ -138,7 +142,12 @@ class _Weighing:
 
     def _pass_on(self, row: int) -> None:
         """A given is a result that was made before: what rounding explained there it explains here."""
-        if self.grades[row] not in (_WARNING, _ERROR) or (errors := self._errors(row)) is None:
+        if (errors := self._errors(row)) is None:
+            return
+        if (result := self._handed.of(row)) >= 0 and self.grades[result] != _UNJUDGED:
+            self._enter(row, Verdict(GRADES[self.grades[result]], self.reasons.get(result, "")))
+            return
+        if self.grades[row] not in (_WARNING, _ERROR):
             return
         is_known = errors.fine() <= AMPLIFIED * self._so_far
         if is_known and errors.worst() <= SLOWLY * errors.rounding.tolerance and not self._has_begun:

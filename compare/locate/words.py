@@ -9,6 +9,9 @@ from .agree import Seen
 from .cause import UNRECORDED, Cause
 from .events import Event, cell_path
 
+RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
+"""What a normalisation keeps of the batches it has seen, as both frameworks call it; no optimizer touches it."""
+
 NAMED = 3  # so many names stand in a sentence, the others are counted
 
 
@@ -77,9 +80,14 @@ def parameters(before: Sequence[str], total: int, step: int | None) -> str:
     text = f"{len(before)} parameter{'s' * several} differ{'' if several else 's'}: {few(before)}"
     if total > len(before):
         text += f" ({total} in the whole step)"
-    if step:
-        text += "; an earlier update already differed, look at the optimizer, the learning rate and earlier gradients"
-    return text
+    if not step:
+        return text
+    if all(name.rpartition(".")[2] in RUNNING for name in before):
+        return (
+            f"{text}; {'these are' if several else 'this is one of the'} running statistics, look at the layer's "
+            "momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before"
+        )
+    return f"{text}; an earlier update already differed, look at the optimizer, the learning rate and earlier gradients"
 
 
 def before(unjudged: Sequence[str]) -> str:

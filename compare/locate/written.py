@@ -13,9 +13,11 @@ from functools import cached_property
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.match.pairs import call_of_row
+from msprobe.store.columns import TENSOR
 
 from .events import Event
-from .source import told
+from .source import Sources, told
 
 _PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
 
@@ -75,6 +77,12 @@ class _Explaining:
     def _reason(self, event: Event, before: Event | None, behind: Event | None) -> str:
         if event.place in self._feeding:
             return ""
+        if said := self._by_its_place(event, before, behind):
+            return said
+        return "Written differently: what comes of it is compared." if event.place in self._judged_later else ""
+
+    def _by_its_place(self, event: Event, before: Event | None, behind: Event | None) -> str:
+        """What the calls before, behind and around a stretch say of it."""
         is_met = behind is not None and self._is_met(behind, is_around=behind.key in event.keys)
         around = next((self._matched[key] for key in event.keys if key in self._matched), None)
         if around is not None and (is_met or behind is None) and self._agrees(around, results=True):
@@ -102,6 +110,57 @@ class _Explaining:
                 if place in found if is_lonely else self._grades[number] in (_WARNING, _ERROR):
                     found.add(event.place)
                     break
+        return found
+
+    @cached_property
+    def _judged_later(self) -> set[int]:
+        """The places of lonely calls of whose results nothing comes but what is compared: givens that pass, or results
+        of a pair that one side gets in more steps. Through other such calls too; known by what the dumps tell, else by
+        value."""
+        pairs, found = self._comparison.pairs, set[int]()
+        enclosing = {key for event in self._events for key in event.keys}
+        # What goes into a cell goes on to what runs in it.
+        hollow = {e.place for e in self._events if not e.is_matched and e.key in enclosing}
+        for event in reversed(self._events):
+            if event.is_matched or event.kind != "api" or event.direction != "forward":
+                continue
+            uses = self._all_uses[event.side == "golden"].get(event.called, ())
+            users = [(number, int(pairs.call_of[number])) for number in uses]
+            are_met = [
+                place in found
+                if pairs.target_calls[place] < 0 or pairs.golden_calls[place] < 0
+                else self._grades[number] == _PASS or self._is_of_a_longer_way(number, place)
+                for number, place in users
+                if place not in hollow
+            ]
+            if are_met and all(are_met):
+                found.add(event.place)
+        return found
+
+    def _is_of_a_longer_way(self, number: int, place: int) -> bool:
+        """Whether a given of a pair of calls rightly stands alone, and what the pair gives was judged."""
+        alone = self._comparison.pairs.notes.alone.get(number)
+        if alone is None or alone.is_wrong:
+            return False
+        rows = range(int(self._starts[place]), int(self._starts[place + 1]))
+        return any(self._grades[row] != _UNJUDGED and not self._comparison.is_given[row] for row in rows)
+
+    @cached_property
+    def _all_uses(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+        """As `_uses`; sources that the dumps do not tell are found by value."""
+        pairs, is_given = self._comparison.pairs, self._comparison.is_given
+        found: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        sides = (pairs.target, pairs.target_rows), (pairs.golden, pairs.golden_rows)
+        for uses, (dump, rows) in zip(found, sides, strict=True):
+            sources, columns = Sources(dump), dump.columns
+            for event in self._events:
+                for number in event.rows:
+                    row = int(rows[number])
+                    if row < 0 or not is_given[number] or columns.kind[row] != TENSOR:
+                        continue
+                    call = columns.names[call_of_row(dump, row)]
+                    if made := sources.of(row, call, ()).call:
+                        uses.setdefault(made, []).append(number)
         return found
 
     @cached_property

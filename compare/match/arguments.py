@@ -105,7 +105,8 @@ class Arguments:
         value = columns.values.get(item.row)
         if pair is not None and not is_tensor:
             expected = _expected(item, pair, is_ms)
-            if expected is not _UNKNOWN:
+            # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
+            if expected is not _UNKNOWN and (expected is None) <= (value is None):
                 if equal_values(value, expected):
                     return Alone(f"{there} does the same without being told.")
                 return Alone(f"{item.name} is {value!r}, and {there} computes as if it were {expected!r}.", True)

@@ -15,7 +15,9 @@ from msprobe.store.record import Dump
 
 from .calls import MatchedBy
 from .given import Given
-from .pairs import Alone, Guess, Notes, Pairs, View
+from .last_gradients import OF_THE_LAST, earlier_gradients, last_gradients
+from .other_numbers import give_other_numbers
+from .pairs import Alone, Guess, Ints, Notes, Pairs, View
 from .shared import fused_targets, fused_views
 
 if TYPE_CHECKING:
@@ -56,15 +58,22 @@ def match_frameworks(target: Dump, golden: Dump, given: Given) -> Pairs:
     }
     taken = set(given.calls.values())
     for pair in found.calls:
-        if pair.target not in given.calls and pair.golden not in taken:
+        if pair.target in given.calls or pair.golden in taken:
+            continue
+        if not give_other_numbers(target, pair.target, golden, pair.golden):
             by = _label(target, golden, pair.target, pair.golden)
             partners.setdefault(pair.target, []).append((pair.golden, by, Guess(pair.confidence, pair.reason)))
     for i, j in fused_targets(target, golden, found.ambiguous):
         if i not in given.calls and j not in taken:
             partners.setdefault(i, []).append((j, "structure", Guess(1.0, FUSED)))
+    last = list(last_gradients(target, golden, ((pair.target, pair.golden) for pair in found.calls)))
+    for i, j in last:
+        if i not in partners and j not in taken:
+            partners[i] = [(j, "structure", Guess(1.0, OF_THE_LAST))]
     ordered = in_order(partners, len(target.calls), len(golden.calls))
     guesses = {n: guess for n, (i, j, _, guess) in enumerate(ordered) if guess is not None and i >= 0 <= j}
     without = _without(ordered, target, golden, table)
+    without |= earlier_gradients([(i, j) for i, j, _, _ in ordered], target, golden, last)
     guesses |= {n: Guess(0.0, reason) for n, reason in _undecided(ordered, found, golden)}
     return joined(target, golden, [(i, j, by) for i, j, by, _ in ordered], given, guesses, without)
 
@@ -220,8 +229,8 @@ def with_rows(pairs: Pairs, given: Given) -> Pairs:
 
 
 def _compact(
-    pairs: Pairs, target_rows: np.ndarray, golden_rows: np.ndarray, still: Sequence[tuple[int, int]], notes: Notes
-) -> Pairs:  # type: ignore[type-arg]
+    pairs: Pairs, target_rows: Ints, golden_rows: Ints, still: Sequence[tuple[int, int]], notes: Notes
+) -> Pairs:
     """Without pairs of nothing, and with the records that lost their partner behind where they stood."""
     after: dict[int, list[int]] = {}
     for number, row in still:

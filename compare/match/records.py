@@ -95,8 +95,7 @@ class Records:
         sides = (0, 1) if self._is_ms_target else (1, 0)
         flow: Flow = "backward" if ms.direction == "backward" else "forward"
         arguments = [self._places(side, name) for side, name in zip(sides, (ms, pt), strict=True)]
-        fitting = [c for c in self._table.counterparts(ms.stem) if c.pt == pt.stem]
-        pair = next((c for c in fitting if c.fits(arguments[0])), None)
+        pair = self._table.between(ms.stem, pt.stem, *arguments)
         if pair is None:
             self._leave_arguments_out(left, right, ms, pt)
             return None
@@ -152,7 +151,8 @@ class Records:
         type_name = name.stem.rpartition(".")[2]
         for item in items:
             if item.part in ("parameters", "parameters_grad") and item.path:
-                said, text = layers.parameter_name(type_name, item.path[0])
+                shape = self._shape(0 if self._is_ms_target else 1, item) or ()
+                said, text = layers.parameter_name(type_name, item.path[0], shape)
                 item.key = (item.part, (said, *item.path[1:]))
                 item.transform = parse(text) if text else None
 

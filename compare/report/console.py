@@ -19,6 +19,8 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
+    if 2 * comparison.counts["unjudged"] > len(comparison.grades):
+        yield _unjudged(comparison)
     if blind := BLIND.get(comparison.mode):
         yield f"{comparison.mode} cannot see {blind}"
     later = sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
@@ -27,6 +29,17 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     if len(later) > top:
         yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
     yield _answer(comparison, located)
+
+
+def _unjudged(comparison: Comparison) -> str:
+    """Why more than half of what was recorded has no verdict."""
+    found = comparison.unjudged
+    said = (
+        (found.in_lonely_calls, "stand in calls that only one side makes"),
+        (found.on_one_side, "on one side only of a pair of calls"),
+        (found.of_two, "could not be compared"),
+    )
+    return f"{comparison.counts['unjudged']} unjudged: {', '.join(f'{n} {words}' for n, words in said if n)}"
 
 
 def _answer(comparison: Comparison, located: Located) -> str:

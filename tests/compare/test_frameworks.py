@@ -5,6 +5,7 @@ import pytest
 
 from msprobe.compare.locate.find import locate
 from msprobe.compare.match.given import given_by
+from msprobe.compare.report.console import lines
 from msprobe.compare.run import compare
 from msprobe.mapping.user import user_mapping
 
@@ -589,3 +590,152 @@ class TestSaved:
         comparison, located = found(tuple(dumps))
         assert comparison.counts == {grade: 1}
         assert bool(located.findings) == (grade != "pass")
+
+
+class TestMasks:
+    """MindSpore makes its mask of floats and casts it, PyTorch makes it of booleans."""
+
+    def attention(self, side, tensor, value, mask=None, shrink=True):
+        """Two layers; between them a division that one side may leave out, and a mask."""
+        t, flag = side.tensor, np.ones((3, 5), bool) if mask is None else mask
+        boolean = tensor(flag, dtype=side("Bool", "torch.bool"))
+        side.dense("a", X, H, W1)
+        first = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
+        masked = t(H if shrink else H * 2, source=f"call {first}.output.0")
+        if shrink:
+            side.build.call("Tensor.__truediv__.0.forward", [t(H * 2, source=f"call {first}.output.0")], [t(H)])
+            masked = t(H, source="call Tensor.__truediv__.0.forward.output.0")
+        if side.is_ms:
+            side.build.call("Functional.ones.0.forward", [value(3), value("Float32")], [t(np.ones((3, 5)))])
+            given = [t(np.ones((3, 5))), value("Bool")]
+            side.build.call("Tensor.astype.0.forward", given, [boolean])
+        else:
+            side.build.call("Torch.ones.0.forward", [value(3)], [boolean], kwargs={"dtype": value("torch.bool")})
+        name = side("Functional.masked_fill.0.forward", "Tensor.masked_fill.0.forward")
+        size = 1 if shrink else 2
+        side.build.call(name, [masked, boolean, value(0.0)], [t(R * size)])
+        given = t(R * size, source=f"call {name}.output.0")
+        last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
+        side.build.call(last, [given], [t(Y * size)], parameters={"weight": t(W2)})
+
+    def test_calls_that_give_other_numbers_are_no_pair(self, written, tensor, value):
+        comparison, located = written(lambda side: self.attention(side, tensor, value))
+        assert "Functional.ones.0.forward" not in partners(comparison)
+        assert partners(comparison)["Functional.masked_fill.0.forward"][0] == "Tensor.masked_fill.0.forward"
+        assert located.findings == ()
+        assert comparison.is_clean
+
+    def test_another_mask_is_a_difference(self, written, tensor, value):
+        wrong = np.zeros((3, 5), bool)
+        comparison, located = written(lambda side: self.attention(side, tensor, value, wrong if side.is_ms else None))
+        assert not comparison.is_clean
+        assert located.first.grade == "error"
+
+    def test_beside_a_mask_a_division_that_is_missing_is_named(self, written, tensor, value):
+        _, located = written(lambda side: self.attention(side, tensor, value, shrink=not side.is_ms))
+        assert [(f.name, f.kind) for f in located.findings] == [("Tensor.__truediv__.0.forward", "different call")]
+
+
+class TestWhatIsHandedOn:
+    def test_a_call_of_which_no_given_was_compared_hides_nothing(self, written, value):
+        """The second call's result is as wrong as the first's, by less; what was said of neither given is no excuse."""
+
+        def fill(side):
+            t, wrong = side.tensor, np.float32(1 + (0.01 if side.is_ms else 0))
+            slightly = np.float32(1 + (1e-3 if side.is_ms else 0))
+            side.build.call(side("Mint.exp.0.forward", "Torch.exp.0.forward"), [t(H)], [t(H * wrong)])
+            source = side("call Mint.exp.0.forward.output.0", "call Torch.exp.0.forward.output.0")
+            name = side("Tensor.astype.0.forward", "Tensor.float.0.forward")
+            side.build.call(name, [t(H * wrong, source=source), *side([value("Float32")], [])], [t(R * slightly)])
+            last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
+            given = t(R * slightly, source=f"call {name}.output.0")
+            side.build.call(last, [given], [t(Y * slightly)], parameters={"weight": t(W2)})
+
+        comparison, located = written(fill)
+        assert partners(comparison)["Tensor.astype.0.forward"][0] == "Tensor.float.0.forward"
+        assert [f.name for f in located.findings] == ["Mint.exp.0.forward"]
+        assert verdict(comparison, "Tensor.astype.0.forward.output.0").grade == "error"
+
+    def test_a_given_is_judged_as_the_result_that_it_is(self, written, value):
+        """1e-4 of a result is 1e-6 of the greater tensor that it was computed from, and no more where it is given."""
+
+        def fill(side):
+            t, slightly = side.tensor, np.float32(1 + (1e-4 if side.is_ms else 0))
+            side.dense("a", X, H * 100, W1)
+            first = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
+            kept = {"approximate": value(side("tanh", "none"))}
+            given = t(H * 100, source=f"call {first}.output.0")
+            side.build.call("Functional.gelu.0.forward", [given], [t(R * slightly)], kwargs=kept)
+            given = t(R * slightly, source="call Functional.gelu.0.forward.output.0")
+            last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
+            side.build.call(last, [given], [t(Y)], parameters={"weight": t(W2)})
+
+        comparison, located = written(fill)
+        assert [(f.name, f.kind) for f in located.findings] == [("Functional.gelu.0.forward", "argument differs")]
+        assert verdict(comparison, "Cell.b.Dense.forward.0.input.0").grade == "pass"
+
+    def test_what_a_lonely_call_gives_goes_back_to_what_it_was_made_of(self, written):
+        """Neither the result of `addcmul` nor that of `square` is compared; the layer before them differs."""
+
+        def fill(side):
+            t, wrong = side.tensor, np.float32(1 + (0.01 if side.is_ms else 0))
+            side.dense("a", X, H * wrong, W1)
+            name = side("Functional.addcmul.0.forward", "Torch.square.0.forward")
+            first = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
+            result = R if side.is_ms else R[::-1].copy() * 3
+            side.build.call(name, [t(H * wrong, source=f"call {first}.output.0")], [t(result)])
+            last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
+            given = t(R * wrong, source=f"call {name}.output.0")
+            side.build.call(last, [given], [t(Y * wrong)], parameters={"weight": t(W2)})
+
+        _, located = written(fill)
+        assert located.first.name == "Cell.a.Dense.forward.0"
+        assert not any(f.kind.startswith("code between") for f in located.findings)
+
+
+class TestParameters:
+    def test_the_weight_of_a_conv1d_has_one_axis_more(self, written):
+        weight = GENERATOR.normal(size=(5, 4, 3)).astype(np.float32)
+
+        def fill(side):
+            t = side.tensor
+            name = side("Cell.c.Conv1d.forward.0", "Module.c.Conv1d.forward.0")
+            given = {"weight": t(weight[:, :, None] if side.is_ms else weight)}
+            side.build.call(name, [t(X[None])], [t(H[None])], parameters=given)
+            side.dense("b", R, Y, W2)
+
+        comparison, located = written(fill)
+        assert verdict(comparison, "Cell.c.Conv1d.forward.0.parameters.weight").grade == "pass"
+        assert located.findings == ()
+
+    def test_of_several_micro_batches_msprobe_keeps_the_last_ones_gradients(self, written):
+        def fill(side):
+            t = side.tensor
+            cell = side("Cell.b.Dense", "Module.b.Linear")
+            side.dense("b", R, Y, W2)
+            if side.is_ms:
+                side.build.gradients(f"{cell}.parameters_grad", weight=t(GRADIENTS["w2"] * 3))
+            else:
+                del side.build.extra["format_version"]
+            side.build.gradients(f"{cell}.parameters_grad" + side(".1", ""), weight=t(GRADIENTS["w2"]))
+
+        comparison, located = written(fill)
+        assert partners(comparison)["Cell.b.Dense.parameters_grad.1"][0] == "Module.b.Linear.parameters_grad"
+        assert "last micro-batch" in verdict(comparison, "Cell.b.Dense.parameters_grad.weight").reason
+        assert located.findings == ()
+        assert comparison.is_clean
+
+
+def test_where_most_has_no_verdict_a_line_says_why(written, value):
+    def fill(side):
+        side.dense("a", X, H, W1)
+        if side.is_ms:
+            for number in range(3):
+                side.build.call(f"Primitive.shape_op.Shape.{number}.forward", [side.tensor(H)], [value(3), value(5)])
+
+    comparison, located = written(fill)
+    # Three calls with one input and two results each; the layer's input, weight and result are judged.
+    said = list(lines(comparison, located, 10))
+    assert said[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
+    assert said[1] == "9 unjudged: 9 stand in calls that only one side makes"
+    assert said[-1] == "no difference: 3 pairs judged, 9 unjudged"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.locate import words
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 
@@ -423,3 +424,15 @@ def test_a_given_from_a_call_that_was_not_collected_on_the_other_side_cannot_be_
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Mint.sin.0.forward", "cannot tell")]
     assert "Mint.exp.0.forward.output.0 could not be judged" in found[0].reason
+
+
+@pytest.mark.parametrize("names", [("bn.moving_mean", "bn.moving_variance"), ("norm.running_var",)])
+def test_running_statistics_are_not_the_optimizers(names):
+    said = words.parameters(names, len(names), step=1)
+    assert "momentum" in said
+    assert "optimizer" not in said
+    assert "momentum" not in words.parameters(names, len(names), step=0)
+
+
+def test_other_parameters_of_a_later_step_are_the_optimizers():
+    assert "optimizer" in words.parameters(("bn.moving_mean", "bn.gamma"), 2, step=1)
