@@ -34,8 +34,8 @@ HARD = 100.0
 class Errors:
     """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
 
-    `rms` and `greatest` are the golden's scales, `size` its elements. `lost` says what no number can: NaN, infinities,
-    counts.
+    `rms` and `greatest` are the golden's scales, `size` its elements. `averaged`: by statistics, whose norm and mean
+    average the elements' errors out. `lost` says what no number can: NaN, infinities, counts.
     """
 
     spread: tuple[float, float]
@@ -46,11 +46,20 @@ class Errors:
     rounding: Rounding
     size: int
     lost: str = ""
+    averaged: bool = False
 
     def fine(self, scale: float = 0.0) -> float:
         """The errors that rounding averages out, as a share of the scale, or of a greater `scale`."""
         base = max(self.rms, min(scale, UNMASKED))
         return max(_share(*self.spread, base), _share(*self.mean, base))
+
+    def single(self) -> float:
+        """How far single elements are apart, root mean square, as a share of the scale: by elements it is `fine`.
+
+        Of n elements that round each on its own, norm and mean show a share of 1 / sqrt(n), by chance far less; the
+        extremes are two elements whose errors are seen whole.
+        """
+        return self.worst() if self.averaged and not self.lost else self.fine()
 
     def worst(self, scale: float = 0.0) -> float:
         """The greatest of all errors, as a share of its scale, or of a greater `scale`."""
@@ -141,9 +150,8 @@ def errors_by_statistics(
     rms, greatest = _size(g.norm) / math.sqrt(size), max(_size(g.max), _size(g.min))
     norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
     extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
-    return Errors(
-        norms, (_apart(_number(t.mean), _number(g.mean)), _size(g.mean)), extremes, rms, greatest, rounding, size, lost
-    )
+    means = _apart(_number(t.mean), _number(g.mean)), _size(g.mean)
+    return Errors(norms, means, extremes, rms, greatest, rounding, size, lost, averaged=True)
 
 
 def _apart(a: float, b: float) -> float:

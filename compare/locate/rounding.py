@@ -3,7 +3,8 @@
 Kernels of two frameworks never agree to the bit, so a difference begins where a call's results are further apart than
 its givens and the rounding of one kernel explain; and what grew slowly, each step explained by the one before, began
 nowhere. So every result of a call is held against the greatest error of what it was computed from: its givens, and
-whatever ran inside it.
+whatever ran inside it. By statistics the errors of givens are those of single elements: norms and means average
+rounding out, and what a reduction adds up is not averaged any more.
 
 | the errors of a result | verdict |
 |---|---|
@@ -119,7 +120,7 @@ class _Weighing:
         sources = own if event.direction == "backward" and own else givens
         known = [row for row in givens if self._errors(row) is not None]
         # Where nothing that it was given could be compared, anything before may have been.
-        came = max((self._fine(row) for row in known), default=self._so_far)
+        came = max((self._single(row) for row in known), default=self._so_far)
         came = max(came, self._inside.get(event.key, 0.0))
         # Once something differs, what a call was given that could not be compared may be it.
         is_blind = self._has_begun and not known
@@ -135,7 +136,7 @@ class _Weighing:
             elif is_inner and self.grades[row] in (_WARNING, _ERROR):
                 self._enter(row, unjudged(INNER_NODES))
         self._has_begun = self._has_begun or any(self.grades[row] in (_WARNING, _ERROR) for row in event.rows)
-        reached = max((self._fine(row) for row in event.rows), default=0.0)
+        reached = max((self._single(row) for row in event.rows), default=0.0)
         self._so_far = max(self._so_far, reached)
         for key in event.keys:
             self._inside[key] = max(self._inside.get(key, 0.0), reached)
@@ -189,9 +190,9 @@ class _Weighing:
             return 1.0
         return max(1.0, min(self._scales(rows)[0], 1000.0))
 
-    def _fine(self, row: int) -> float:
+    def _single(self, row: int) -> float:
         errors = self._errors(row)
-        return 0.0 if errors is None or errors.lost else errors.fine()
+        return 0.0 if errors is None or errors.lost else errors.single()
 
     def _errors(self, row: int) -> Errors | None:
         if row not in self._known:

@@ -51,6 +51,14 @@ class TestStatistics:
         assert found.worst() == pytest.approx(1e-4)
         assert found.fine() == 0
 
+    def test_single_elements_are_seen_in_the_extremes_for_norm_and_mean_average_them_out(self):
+        # Norm and mean differ by nothing, the greatest element by 3e-6 of 3.
+        found = by_statistics((3.000009, -3.0, 0.0, 4.0), (3.0, -3.0, 0.0, 4.0))
+        assert found.fine() == 0
+        assert found.single() == pytest.approx(3e-6)
+        norms = by_statistics((3.0, -3.0, 0.0, 4.001), (3.0, -3.0, 0.0, 4.0))
+        assert norms.single() == norms.fine() == pytest.approx(2.5e-4)
+
     def test_a_mask_does_not_excuse_its_neighbours(self):
         # A scale counts up to 1000: 0.5 of that is half a thousandth.
         found = by_statistics((5.5, -1e9, -5e8, 1.4e9), (5.0, -1e9, -5e8, 1.4e9))
@@ -98,6 +106,7 @@ class TestElements:
         found = by_elements([1 + 3 * 2.0**-13, 1 + 4 * 2.0**-13], [1.0, 1.0])
         assert found.spread[0] == pytest.approx(math.sqrt(12.5) * 2.0**-13)
         assert found.worst() == pytest.approx(4 * 2.0**-13)
+        assert found.single() == found.fine() == found.spread[0]
 
     def test_a_small_element_is_held_against_the_scale_of_the_tensor(self):
         assert judge_errors(by_elements([1.0, 2e-5], [1.0, 1e-5]))

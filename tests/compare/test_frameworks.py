@@ -226,6 +226,28 @@ class TestWrittenDifferently:
         assert located.first.kind in ("computes differently", "different call")
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("apart", "findings"), [(True, 0), (False, 1)])
+def test_errors_that_norm_and_mean_average_out_are_errors_of_what_was_given(written, mode, apart, findings):
+    """3e-6 of every element, which leaves norm and mean alike, explains 5e-6 of a result; equal elements do not."""
+    drift = np.random.default_rng(4).normal(size=H.shape)
+    for direction in (np.ones(H.size), H.reshape(-1) - H.mean()):
+        drift -= ((drift.reshape(-1) @ direction) / (direction @ direction) * direction).reshape(H.shape)
+    drift *= 3e-6 * np.linalg.norm(H) / np.linalg.norm(drift)
+    moved = (H + drift).astype(np.float32)
+    assert abs(moved.min() - H.min()) > 1e-6 * np.abs(H).max()  # else no statistic shows any of it
+
+    def fill(side):
+        t = side.tensor
+        given, result = (moved if apart else H, Y * np.float32(1 + 5e-6)) if side.is_ms else (H, Y)
+        cell = side("Cell.b.Dense.{}.0", "Module.b.Linear.{}.0")
+        side.build.call(cell.format("forward"), [t(given)], [t(result)], parameters={"weight": t(W2)})
+
+    comparison, located = written(fill, mode)
+    assert len(located.findings) == findings
+    assert comparison.is_clean == (not findings)
+
+
 class TestLayouts:
     def dumps(self, builder, tensor, value, mode, ms, pt):
         made = []
