@@ -5,6 +5,7 @@ from msprobe.store.record import Dump, Statistics
 from .judge.columns import judge_columns
 from .judge.elements import Elements
 from .judge.judged import Comparison, Mode
+from .judge.layout import refuse_misfits
 from .judge.one_by_one import OneByOne
 from .judge.verdict import GRADES
 from .match.dumps import match
@@ -25,8 +26,9 @@ def compare(
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
-    is what the user's mapping says of the two.
+    is what the user's mapping says of the two: MappingError where a transform in it fits no record.
     """
+    refuse_misfits(target, given.rows)
     pairs = match(target, golden, fuzzy=fuzzy, given=given)
     mode = mode_of(target, golden)
     judge_one = OneByOne(target, golden, mode, pairs)

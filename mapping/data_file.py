@@ -18,6 +18,9 @@ from msprobe.base.errors import UsageError
 from .api_file import checked
 from .yaml_file import load
 
+NOWHERE = "N/A"
+"""What stands for the golden's row where there is none; the file that the layer mapping leaves says so."""
+
 _EXAMPLE = "Cell.fc1.Dense.forward.0.output.0: Module.fc1.Linear.forward.0.output.0"
 
 
@@ -39,6 +42,14 @@ def data_rules(held: object, where: str) -> dict[str, DataRule]:
     if not isinstance(held, Mapping):
         raise UsageError(f"{where}: must be a map of rows, as in `{_EXAMPLE}`, not {shown(held)}")
     return {_name(key, where): _rule(value, f"{where}: {key}") for key, value in held.items()}
+
+
+def refuse_shared(rules: Mapping[str, DataRule], where: str) -> None:
+    """UsageError where two rows are given one of the golden's, which only parameters of checkpoints may share."""
+    taken: dict[str, str] = {}
+    for row, rule in rules.items():
+        if rule.to != NOWHERE and (other := taken.setdefault(rule.to, row)) != row:
+            raise UsageError(f"{where}: {other} and {row} are both given {rule.to}; remove one of the two rules")
 
 
 def _rule(value: object, where: str) -> DataRule:

@@ -10,7 +10,7 @@ from msprobe.base.errors import UsageError
 
 from .api_file import ApiRule, read_apis
 from .cell_file import read_cells
-from .data_file import DataRule, data_rules, read_data
+from .data_file import DataRule, data_rules, read_data, refuse_shared
 from .layer_file import LayerRules, read_layers
 
 OPTIONS = ("api_mapping", "cell_mapping", "layer_mapping", "data_mapping")
@@ -66,6 +66,7 @@ def user_mapping(given: Mapping[str, object], say: str = "") -> UserMapping:
         rules = data_rules(data, f"{say}data_mapping")
     elif isinstance(data, Path):
         rules = read_data(data)
+    refuse_shared(rules, where.get("data_mapping", f"{say}data_mapping"))
     return UserMapping(
         apis=read_apis(api) if isinstance(api, Path) else (),
         cells=(read_cells(cell) if isinstance(cell, Path) else {}) if "cell_mapping" in found else None,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from msprobe.base.errors import MappingError
 from msprobe.compare.locate.find import locate
 from msprobe.compare.match.given import given_by
 from msprobe.compare.report.console import lines
@@ -280,12 +281,18 @@ class TestLayouts:
         assert measures.max_absolute == pytest.approx(1)
         assert np.unravel_index(measures.max_absolute_at, (5, 4)) == (3, 1)
 
-    def test_a_transform_that_does_not_fit_is_said(self, builder, tensor, value):
+    @pytest.mark.parametrize("text", ["reshape(3, 7)", "transpose(9, 0)", "squeeze(0)", "split(0, 0, 3)"])
+    def test_a_transform_that_does_not_fit_is_refused_with_its_row_and_the_shape(self, builder, tensor, value, text):
         pair = self.dumps(builder, tensor, value, "statistics", W1.T.copy(), W1)
-        comparison, _ = found(pair, data_mapping=self.row("reshape(3, 7)"))
-        said = verdict(comparison, "Cell.fc.Dense.forward.0.parameters.weight")
-        assert said.grade == "error"
-        assert "Shapes differ: [4, 5], golden [5, 4]" in said.reason
+        with pytest.raises(MappingError) as refused:
+            found(pair, data_mapping=self.row(text))
+        for said in ("Cell.fc.Dense.forward.0.parameters.weight", "[4, 5]", repr(text)):
+            assert said in str(refused.value)
+
+    def test_a_transform_of_what_is_no_tensor_is_refused(self, twins):
+        rule = {"to": "Functional.softmax.0.forward.input.1", "transform": "negate"}
+        with pytest.raises(MappingError, match=r"softmax\.0\.forward\.input\.1: transform 'negate' .* no tensor"):
+            found(twins(), data_mapping={"Functional.softmax.0.forward.input.1": rule})
 
 
 class TestFused:

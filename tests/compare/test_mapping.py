@@ -225,6 +225,19 @@ class TestCommand:
         assert main(["compare", *given]) == 2
         assert 'cell.yaml: a: ["b"]: both must be names' in capsys.readouterr().err.replace('"a"', "a")
 
+    def test_a_transform_that_fits_no_record_ends_with_2(self, builder, tensor, written, tmp_path, capsys):
+        target, golden = builder("t"), builder("g")
+        for side in (target, golden):
+            side.call("Mint.add.0.forward", [tensor(1.0)], [tensor(2.0)])
+        row = "Mint.add.0.forward.output.0"
+        rule = written("data", f'{row}: {{to: {row}, transform: "transpose(9, 0)"}}')
+        sides = ["-tp", str(target.write()), "-gp", str(golden.write()), "-o", str(tmp_path / "out")]
+        assert main(["compare", *sides, "-dm", rule]) == 2
+        said = capsys.readouterr().err
+        assert row in said
+        assert "transform 'transpose(9, 0)'" in said
+        assert "of shape [2, 2]" in said
+
     def test_kernels_and_npy_files_take_no_mapping(self, tmp_path, capsys):
         (tmp_path / "a").mkdir()
         (tmp_path / "compare.json").write_text(

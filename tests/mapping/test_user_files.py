@@ -165,12 +165,16 @@ class TestData:
             ("a: {to: b, by: c}", "unknown key 'by'"),
             ("a: {transform: flatten}", "null is no row's name"),
             ("a: {to: b, transform: 3}", "3 is no transform"),
+            ("a: x\nb: y\nc: {to: x}", "a and c are both given x"),
         ],
     )
     def test_a_mistake_is_named(self, given, text, said):
         with pytest.raises(UsageError, match=r"data\.yaml: ") as err:
             given(data=text)
         assert said in str(err.value)
+
+    def test_many_rows_may_have_no_counterpart(self, given):
+        assert set(given(data="a: N/A\nb: N/A\n").data) == {"a", "b"}
 
 
 def test_nothing_given_says_nothing():
