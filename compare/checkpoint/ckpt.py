@@ -69,7 +69,7 @@ class _NotProtobuf(Exception):
 def read_ckpt(path: Path) -> Checkpoint:
     """The parameters of a `.ckpt`; texts, which `append_dict` may hold, are left out.
 
-    DumpError where the file cannot be read, was cut short, is encrypted, or is none of MindSpore's.
+    DumpError where the file cannot be read, is empty, was cut short, is encrypted, or is none of MindSpore's.
     """
     try:
         with open(path, "rb") as file:
@@ -83,6 +83,8 @@ def read_ckpt(path: Path) -> Checkpoint:
         raise DumpError(
             f"{path}: is no whole checkpoint of MindSpore ({err}); copy it again, or give a file of save_checkpoint"
         ) from err
+    if not found:
+        raise DumpError(f"{path}: is empty; it was not finished: copy it again, or give a file of save_checkpoint")
     made = {name: _parameter(path, name, one) for name, one in found.items() if one.dtype != _TEXT}
     return Checkpoint(str(path), "mindspore", made)
 

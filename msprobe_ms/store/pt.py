@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from msprobe.base.errors import DumpError
 
 from .npy import Array
-from .tensor_file import open_tensor
+from .tensor_file import AGAIN, open_tensor
 
 # Before 2.6 a crafted file ran code in spite of `weights_only` (CVE-2025-32434).
 _SAFE = (2, 6)
@@ -38,8 +38,7 @@ def load_pt(path: Path) -> Array:
             found = torch.load(file, map_location="cpu", weights_only=True)
         except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "not a tensor"
             raise DumpError(
-                f"{path}: is not opened by torch ({_first_line(err)}); collect this step again, or store the tensor "
-                "with numpy.save"
+                f"{path}: is not opened by torch ({_reason(err)}); {AGAIN}, or store the tensor with numpy.save"
             ) from err
     return _array(path, torch, found, size)
 
@@ -56,11 +55,13 @@ class PtTensor:
 
     def array(self) -> Array:
         """The elements, as `load_pt` gives them; DumpError where numpy has no such tensor."""
-        return _array(self._path, _torch(self._path), self._tensor, self._size)
+        return _array(self._path, _torch(self._path), self._tensor, self._size, _SAVE_AGAIN)
 
 
 Tree = Mapping[str, Any]
 """Texts to trees, PtTensors, numbers and texts; None for anything else."""
+
+_SAVE_AGAIN = "copy it again, or save the state_dict() again with torch.save"
 
 
 class Listed(dict[str, Any]):
@@ -98,9 +99,9 @@ def load_tree(path: Path) -> Tree:
     Objects of foreign classes (`argparse.Namespace`) become dictionaries of their attributes. DumpError where the file
     is missing, damaged, no archive, holds no dictionary, or where torch is not installed or too old.
     """
-    with open_tensor(path) as file:
-        size = _examine(path, file)
-    torch = _torch(path)
+    with open_tensor(path, missing=f"is missing; {_SAVE_AGAIN}", again=_SAVE_AGAIN) as file:
+        size = _examine(path, file, _SAVE_AGAIN)
+    torch = _torch(path, "a file", "save the parameters as safetensors")
     try:
         # Names, not classes: none of them is ever imported.
         names = torch.serialization.get_unsafe_globals_in_checkpoint(str(path))
@@ -134,7 +135,7 @@ def examine_pt(path: Path) -> None:
         _examine(path, file)
 
 
-def _examine(path: Path, file: BinaryIO) -> int:
+def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
     """The file's size in bytes, after a look at the archive's table of contents."""
     size = os.fstat(file.fileno()).st_size
     try:
@@ -143,23 +144,23 @@ def _examine(path: Path, file: BinaryIO) -> int:
     except Exception as err:  # foreign bytes, which zipfile parses: whatever that raises says "no archive"
         raise DumpError(
             f"{path}: not a readable file of torch.save ({err}); it was not finished or was damaged, or is a bare "
-            "pickle, which is never opened; collect this step again"
+            f"pickle, which is never opened; {again}"
         ) from err
     if any(member.compress_type != zipfile.ZIP_STORED for member in members) or size < sum(
         m.file_size for m in members
     ):
-        raise DumpError(f"{path}: its archive claims more than the file's {size} bytes; collect this step again")
+        raise DumpError(f"{path}: its archive claims more than the file's {size} bytes; {again}")
     file.seek(0)
     return size
 
 
-def _torch(path: Path) -> Any:
+def _torch(path: Path, what: str = "a tensor", instead: str = "store the tensors with numpy.save") -> Any:
     try:
         import torch  # here and nowhere else: everything but these files is read without it
     except (ImportError, OSError) as err:  # OSError: one of its libraries is missing
         raise DumpError(
-            f"{path}: is a tensor of torch, which is not installed here ({_first_line(err)}); run "
-            "`pip install 'msprobe-ms[torch]'`, or store the tensors with numpy.save"
+            f"{path}: is {what} of torch, which is not installed here ({_first_line(err)}); run "
+            f"`pip install 'msprobe-ms[torch]'`, or {instead}"
         ) from err
     told = [int(number) for number in str(torch.__version__).split("+")[0].split(".")[:2]]
     if tuple(told) < _SAFE:
@@ -170,7 +171,7 @@ def _torch(path: Path) -> Any:
     return torch
 
 
-def _array(path: Path, torch: Any, found: Any, size: int) -> Array:
+def _array(path: Path, torch: Any, found: Any, size: int, again: str = AGAIN) -> Array:
     if not isinstance(found, torch.Tensor):
         raise DumpError(
             f"{path}: holds a {type(found).__name__}, not one tensor; store each tensor in a file of its own"
@@ -183,7 +184,7 @@ def _array(path: Path, torch: Any, found: Any, size: int) -> Array:
         )
     claimed = tensor.numel() * tensor.element_size()
     if claimed > max(size, _REPEATED):
-        raise DumpError(f"{path}: claims a tensor of {claimed} bytes in a file of {size}; collect this step again")
+        raise DumpError(f"{path}: claims a tensor of {claimed} bytes in a file of {size}; {again}")
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
         tensor = tensor.float()
     if tensor.dtype == torch.complex32:
@@ -195,10 +196,15 @@ def _array(path: Path, torch: Any, found: Any, size: int) -> Array:
     return array
 
 
-def _reason(err: Exception) -> str:
-    """What torch says that it met, without its advice to open the file all the same."""
-    _, found, rest = str(err).partition("WeightsUnpickler error:")
-    return " ".join(rest.split("Check the documentation")[0].split()) if found else _first_line(err)
+def _reason(err: BaseException) -> str:
+    """What torch met in a pickle, without its advice to trust the file and open it all the same."""
+    if _ADVICE in str(err) and err.__context__ is not None:
+        err = err.__context__
+    said = _first_line(err).partition(" Please use")[0].rstrip(".")
+    return "its pickle is not one of tensors alone" if _ADVICE in said else said
+
+
+_ADVICE = "weights_only"
 
 
 def _first_line(err: BaseException) -> str:

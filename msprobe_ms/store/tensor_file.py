@@ -9,14 +9,22 @@ from msprobe.base.errors import DumpError
 
 from .layout import TENSORS
 
+AGAIN = "collect this step again"
+"""What to do about the broken file of a dump."""
 
-def open_tensor(path: Path) -> BinaryIO:
-    """The open file; DumpError where it is missing, no plain file, or may not be read."""
+_MISSING = f"the tensor is missing; copy {TENSORS} beside its dump.json"
+
+
+def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> BinaryIO:
+    """The open file; DumpError where it is missing, no plain file, or may not be read.
+
+    `missing` and `again`: what to say of a file that is not there, or no file, where it is not a dump's.
+    """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
-            raise DumpError(f"{path}: the tensor cannot be opened (it is no plain file); collect this step again")
+            raise DumpError(f"{path}: cannot be opened (it is no plain file); {again}")
         return open(path, "rb")
     except FileNotFoundError:
-        raise DumpError(f"{path}: the tensor is missing; copy {TENSORS} beside its dump.json") from None
+        raise DumpError(f"{path}: {missing}") from None
     except (OSError, ValueError) as err:  # ValueError: a name that no file can have
-        raise DumpError(f"{path}: the tensor cannot be opened ({err}); check the path and its permissions") from err
+        raise DumpError(f"{path}: cannot be opened ({err}); check the path and its permissions") from err

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections import OrderedDict, defaultdict
 
 import pytest
@@ -174,6 +175,28 @@ def test_what_is_no_archive_is_never_opened(tmp_path):
     torch.save([torch.ones(2)], tmp_path / "list.pt")
     with pytest.raises(DumpError, match="holds a list, no dictionary"):
         read_side(tmp_path / "list.pt")
+
+
+@pytest.mark.parametrize("keep", [0, 100])
+def test_of_a_broken_file_it_is_said_what_to_do_with_a_checkpoint(keep, tmp_path):
+    torch.save(dict(WEIGHTS), tmp_path / "a.pt")
+    (tmp_path / "a.pt").write_bytes((tmp_path / "a.pt").read_bytes()[:keep])
+    with pytest.raises(DumpError, match=r"copy it again, or save the state_dict\(\) again") as refused:
+        read_side(tmp_path / "a.pt")
+    assert "collect this step" not in str(refused.value)
+
+
+class Callable:
+    def __reduce__(self):
+        return os.getpid, ()
+
+
+def test_a_pickle_that_is_refused_is_not_advised_to_be_trusted(tmp_path):
+    torch.save({**WEIGHTS, "more": Callable()}, tmp_path / "a.pt")
+    with pytest.raises(DumpError, match=r"is not opened by torch \(.*getpid") as refused:
+        read_side(tmp_path / "a.pt")
+    for advice in ("weights_only", "safe_globals", "trust"):
+        assert advice not in str(refused.value)
 
 
 def test_a_parameter_that_two_shards_hold_is_not_silently_one_of_them(tmp_path):

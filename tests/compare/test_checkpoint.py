@@ -114,6 +114,13 @@ def test_a_ckpt_that_was_cut_anywhere_is_refused_or_still_whole(tmp_path):
             read_ckpt(tmp_path / "a.ckpt")
 
 
+def test_a_ckpt_of_no_bytes_is_refused_and_not_a_net_without_parameters(tmp_path, capsys):
+    (tmp_path / "a.ckpt").write_bytes(b"")
+    (tmp_path / "b.ckpt").write_bytes(value("a", [2], "Float32", b"12345678"))
+    assert main(["config_check", "--compare", str(tmp_path / "b.ckpt"), str(tmp_path / "a.ckpt")]) == 2
+    assert "a.ckpt: is empty; it was not finished: copy it again" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

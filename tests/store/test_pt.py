@@ -129,8 +129,11 @@ def test_a_tensor_without_plain_elements_is_refused(tmp_path, torch):
 def test_code_in_a_file_is_refused_and_does_not_run(dump, torch, tmp_path):
     path = dump / "dump_tensor_data" / FILE
     torch.save(Bomb(tmp_path / "ran"), path)
-    with pytest.raises(DumpError, match="is not opened by torch"):
+    with pytest.raises(DumpError, match="is not opened by torch") as refused:
         load(dump)
+    assert "unsupported GLOBAL" in str(refused.value).replace("Unsupported global", "unsupported GLOBAL")
+    for advice in ("weights_only", "safe_globals", "trust"):
+        assert advice not in str(refused.value)
     assert not (tmp_path / "ran").exists()
     # The same file does run code where it is trusted: the test would see it.
     torch.load(path, weights_only=False).close()
@@ -205,7 +208,7 @@ def test_a_missing_file_and_a_folder_are_said(dump):
     with pytest.raises(DumpError, match="the tensor is missing; copy dump_tensor_data beside its dump"):
         load(dump)
     (dump / "dump_tensor_data" / FILE).mkdir()
-    with pytest.raises(DumpError, match="the tensor cannot be opened"):
+    with pytest.raises(DumpError, match=r"cannot be opened .*collect this step again"):
         load(dump)
 
 
