@@ -1,5 +1,6 @@
 """Reading a mapping file that a user wrote: every mistake is said with the file, the place in it, and the remedy."""
 
+import re
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,15 @@ def load(path: Path, what: str) -> Any:
     try:
         held = yaml.load(text, Loader)  # a SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError) as err:
-        said = " ".join(str(err).split())
-        raise UsageError(f"{path}: {what} is no yaml that can be read: {said}; correct it there") from err
+        raise UsageError(f"{path}: {what} is no yaml that can be read: {told(err)}; correct it there") from err
     if held is None:
         raise UsageError(f"{path}: {what} is empty; write rules into it, or leave the option out")
     return held
+
+
+def told(err: Exception) -> str:
+    """What the yaml reader met, in one line, and where: the file is one that the reader does not know by name."""
+    return " ".join(re.sub(r'in "<(?:unicode|byte) string>",', "at", str(err)).split())
 
 
 def texts(held: object, where: str, example: str) -> dict[str, str]:

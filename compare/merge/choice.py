@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped]  # ships without types
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 from msprobe.base.visible import visible
+from msprobe.mapping.yaml_file import told
 
 _LONGEST = 1 << 20  # bytes; a list of calls is a page
 _EXAMPLE = "write a list of names or of their beginnings below `api:`, as in `- Distributed.all_reduce`"
@@ -60,7 +61,7 @@ def _load(path: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as err:
-        said = " ".join(str(err).split())[:300] if not isinstance(err, RecursionError) else "nested too deep"
+        said = told(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
         raise UsageError(f"{path}: is no YAML ({said}); {_EXAMPLE}") from err
 
 

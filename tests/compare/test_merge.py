@@ -237,6 +237,7 @@ def test_a_yaml_that_cannot_be_meant_is_refused_with_the_remedy(tables, theirs, 
     with pytest.raises(UsageError) as caught:
         merge_result(folder, tmp_path / "out", config(text))
     assert part in str(caught.value)
+    assert "byte string" not in str(caught.value)
     assert not list(tmp_path.glob("out/*"))
 
 

@@ -196,3 +196,13 @@ def test_what_is_no_text_is_said(tmp_path):
 def test_nothing_in_a_file_is_run(given):
     with pytest.raises(UsageError, match="is no yaml that can be read"):
         given(cell="a: !!python/object/apply:os.system ['true']")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("a: b\nc: [d", "line 2, column"), ("a: b\na: c", "line 2, column 1"), ("a: \x00", "position 3")],
+)
+def test_where_a_file_is_no_yaml_the_place_in_it_is_said_and_no_word_of_the_reader(given, text, place):
+    with pytest.raises(UsageError, match=rf"cell\.yaml: .*{place}") as err:
+        given(cell=text)
+    assert "unicode string" not in str(err.value)
