@@ -80,6 +80,12 @@ class Collector:
         if model is not None:
             self._name_parameters(model)
             self._cells.add(model, self._patches, roots_only=level == "L1")
+            if level == "L0" and next(self._cells.cells(), None) is None:
+                once(
+                    "nothing inside",
+                    f"level L0 collects what a model holds, and {type(model).__name__} holds nothing: the dump will be "
+                    "empty; use level mix or L1, or start() with a model that holds this one",
+                )
         if self._session is None:
             self._session = Session(
                 self._framework, self._settings, self._wishes, home.open(), self._scope, self._names

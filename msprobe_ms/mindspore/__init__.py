@@ -25,6 +25,7 @@ __getattr__ = later(
         "seed_all": "msprobe.base.seed",
         "step": "msprobe.graph_save.save",
     },
+    needs="mindspore",
 )
 
 __all__ = [

@@ -20,6 +20,7 @@ __getattr__ = later(
         "compare_distributed": "msprobe.compare.entry",
         "seed_all": "msprobe.base.seed_pytorch",
     },
+    needs="torch",
 )
 
 __all__ = ["PrecisionDebugger", "compare", "compare_distributed", "seed_all"]

@@ -35,3 +35,25 @@ def test_what_its_home_raises_comes_through(face):
         _ = face.absent
     with pytest.raises(AttributeError, match="gone"):
         _ = face.gone
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """A face of what needs a package that is not installed, and of what needs another one."""
+    home = ModuleType("a_home")
+    made = ModuleType("a_face")
+    homes = {"collect": "no_such_framework", "other": "no_such_module_at_all", "here": "a_home"}
+    made.__getattr__ = later("a_face", homes, needs="no_such_framework")
+    home.here = 1
+    monkeypatch.setitem(sys.modules, "a_home", home)
+    monkeypatch.setitem(sys.modules, "a_face", made)
+    return made
+
+
+def test_what_to_install_is_said_where_the_framework_is_missing(without):
+    with pytest.raises(ModuleNotFoundError, match=r"a_face\.collect needs no_such_framework.*pip install") as raised:
+        exec("from a_face import collect")  # as users write it
+    assert raised.value.name == "no_such_framework"
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'no_such_module_at_all'$"):
+        _ = without.other
+    assert without.here == 1

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
+from msprobe.base import log
+
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 
 
@@ -373,3 +375,16 @@ def test_own_parameters_with_names_that_end_alike_are_told_apart(collecting, dum
     step(debugger, net, X)
     parameters = dumped(debugger).data["Cell.0.Pair.forward.0"]["parameters"]
     assert {name: record["Max"] for name, record in parameters.items()} == {"up.weight": 1.0, "down.weight": 2.0}
+
+
+def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecting, monkeypatch, capsys):
+    monkeypatch.setattr(log, "_said", set())
+    debugger, x = collecting(level="L0"), Tensor(np.ones((2, 3), np.float32))
+    for model in (nn.Dense(3, 2), nn.Dense(3, 2), nn.SequentialCell(nn.Dense(3, 2))):
+        debugger.start(model)
+        model(x)
+        debugger.stop()
+        debugger.step()
+    said = capsys.readouterr().err
+    assert said.count("the dump will be empty") == 1
+    assert "Dense holds nothing" in said

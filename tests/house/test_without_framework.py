@@ -49,3 +49,27 @@ def test_the_lower_rooms_and_the_command_load_without_mindspore_and_torch():
     done = subprocess.run([sys.executable, "-c", LOAD_ALL], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 60
+
+
+ASK = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mindspore", "torch"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
+    try:
+        exec(f"from msprobe.{face} import PrecisionDebugger")
+    except ModuleNotFoundError as err:
+        assert f"msprobe.{face}.PrecisionDebugger needs {package}, which is not installed here" in str(err), err
+    else:
+        raise AssertionError(face)
+"""
+
+
+def test_a_debugger_without_its_framework_says_what_to_install():
+    done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

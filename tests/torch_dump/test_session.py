@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.functional import relu as early_relu
 from torch.utils.checkpoint import checkpoint
 
+from msprobe.base import log
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.pytorch import PrecisionDebugger
 
@@ -530,3 +531,26 @@ def test_the_condition_number_of_a_matrix_is_recorded(collecting, dumped):
     (name,) = dumped(debugger).data
     assert name == "Torch.cond.0.forward"
     assert dumped(debugger).data[name]["output"][0]["Max"] == 2.0
+
+
+def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecting, monkeypatch, capsys):
+    monkeypatch.setattr(log, "_said", set())
+    debugger, x = collecting(level="L0"), torch.ones(2, 3)
+    for model in (nn.Linear(3, 2), nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2))):
+        debugger.start(model)
+        model(x)
+        debugger.stop()
+        debugger.step()
+    said = capsys.readouterr().err
+    assert said.count("the dump will be empty") == 1
+    assert "Linear holds nothing" in said
+
+
+@pytest.mark.parametrize("level", ["mix", "L1"])
+def test_at_other_levels_such_a_model_has_its_functions(level, collecting, monkeypatch, capsys):
+    monkeypatch.setattr(log, "_said", set())
+    debugger, model = collecting(level=level), nn.Linear(3, 2)
+    debugger.start(model)
+    model(torch.ones(2, 3))
+    debugger.stop()
+    assert "the dump will be empty" not in capsys.readouterr().err
