@@ -152,3 +152,20 @@ def test_a_stretch_is_explained_by_what_takes_it_though_that_is_given_another_ax
     comparison, located = compared(lambda side: side.attention(Q, Q[::-1] * 3, spell))
     assert [(f.name, f.kind) for f in located.findings] == AXIS
     assert reason(comparison, "Torch.square.0.forward.output.0").startswith("Written differently")
+
+
+def test_a_cell_that_only_the_golden_has_says_nothing_beside_the_pair_inside_it(compared):
+    """`ops.gelu` against a module that calls it; the layer before differs."""
+
+    def fill(side):
+        wrong = np.float32(side(1.5, 1))
+        source = side.layer("first", X, "", H * wrong, W1)
+        side.inside = side(None, "Module.act.GELU.forward.0")
+        made = side.call("Functional.gelu.0", (H * wrong, source), P * wrong)
+        if not side.is_ms:
+            side.build.call(side.inside, [side.tensor(H * wrong, source)], [side.tensor(P * wrong)])
+        side.inside = None
+        side.layer("last", P * wrong, made, Y * wrong, W2)
+
+    _, located = compared(fill)
+    assert [f.name for f in located.findings] == ["Cell.first.Dense.forward.0"]
