@@ -121,6 +121,7 @@ class Causes:
         """Every parameter that differs, with the event at which it is first seen, in execution order."""
         found: dict[str, int] = {}
         for s in self._seen:
+            mine, theirs = list[str](), list[str]()
             for judged in s.givens if s.given_rows and s.event.is_matched else ():
                 pairs = self._comparison.pairs
                 target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
@@ -129,10 +130,13 @@ class Causes:
                 if self._exchanged(judged, target, golden):
                     continue
                 source = self._sources["target"].of(target, s.event.called, s.event.parents)
-                if source.origin != "parameter":
-                    source = self._golden_source(golden, s.event)
                 if source.origin == "parameter":
-                    found.setdefault(source.text, s.event.at)
+                    mine.append(source.text)
+                elif (other := self._golden_source(golden, s.event)).origin == "parameter":
+                    theirs.append(f"golden {other.text}" if self._are_two_frameworks else other.text)
+            # Where both name one, at two places of a call, it is one parameter that stands at another place.
+            for name in mine or theirs:
+                found.setdefault(name, s.event.at)
         return [(at, name) for name, at in found.items()]
 
     def _exchanged(self, judged: Judged, target: int, golden: int) -> str:

@@ -22,7 +22,7 @@ from msprobe.store.record import Dump
 from . import words
 from .agree import Seen, walk
 from .cause import Cause, Causes
-from .events import Event, cell_path, events
+from .events import Event, cell_path, events, parent_of, upwards
 from .source import fingerprint
 from .written import Layers
 
@@ -217,8 +217,14 @@ class _Walk:
 
     @cached_property
     def _enclosing(self) -> set[str]:
-        """The cells inside which anything was recorded."""
-        return {key for event in self._events for key in event.keys}
+        """The cells inside which anything was recorded, on either side: a pair of calls goes by the target's."""
+        found = {key for event in self._events for key in event.keys}
+        golden = self._comparison.golden
+        for event in self._events:
+            if event.is_matched:
+                call = int(self._comparison.pairs.golden_calls[event.place])
+                found.update(f"golden {cell}" for cell in upwards(parent_of(golden, call), golden.construct))
+        return found
 
     def _takes_constants(self, event: Event) -> bool:
         """Whether no tensor that a call was given comes from a call, in a dump that tells such things: then what takes

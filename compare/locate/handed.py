@@ -24,7 +24,7 @@ class Handed:
         if not known or len(set(known)) > 1:
             return -1
         result = known[0]
-        are_same = (_are_same(columns, int(rows[row]), int(rows[result])) for columns, rows in self._sides)
+        are_same = (are_one_tensor(columns, int(rows[row]), int(rows[result])) for columns, rows in self._sides)
         return result if all(are_same) else -1
 
     def _told(self, side: int, row: int) -> int:
@@ -50,11 +50,11 @@ class Handed:
         return tuple({row: n for n, row in enumerate(rows.tolist()) if row >= 0} for _, rows in self._sides)
 
 
-def _are_same(columns: Columns, row: int, other: int) -> bool:
+def are_one_tensor(columns: Columns, row: int, other: int) -> bool:
     """Whether two records of one dump look like one tensor; not where a NaN keeps them from being told."""
     if row < 0 or other < 0 or columns.kind[row] != TENSOR or columns.look[row] != columns.look[other]:
         return False
-    if columns.digest[row] != columns.digest[other]:
-        return False
+    if columns.digest[row] or columns.digest[other]:
+        return columns.digest[row] == columns.digest[other]
     values = (columns.max, columns.min, columns.mean, columns.norm)
     return all(value[row] == value[other] for value in values)

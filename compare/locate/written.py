@@ -4,6 +4,9 @@ What one framework has as one call another spells out (`rms_norm` against pow, m
 explained where the cell around it, or what stands before and behind it, agrees on both sides; so is a call whose name
 has no counterpart in the other framework, and the backward of an explained call.
 
+A call that hands on what it is given, to the bit, is explained wherever it stands: a cast to the dtype that its tensor
+has is no difference, and least of all in the one cell that does not agree.
+
 What runs inside a layer of the frameworks (`Dense`, `Linear`) is their own way to compute it: the layer speaks for it.
 """
 
@@ -14,12 +17,17 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.pairs import call_of_row
-from msprobe.store.columns import TENSOR
+from msprobe.store.columns import PARTS, TENSOR
 
 from .events import Event
+from .handed import are_one_tensor
 from .source import Sources, told
 
 _PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
+
+HANDING_ON = frozenset(["to", "contiguous", "clone", "reshape", "expand", "identity", "dropout"])
+"""Operations, in the words of `kinship.word`, that may give the very tensor that they are given. What changes the
+order of elements (`flip`) is not among them: statistics would not show it. Nor is `detach`, which ends the way back."""
 
 
 def explained(comparison: Comparison, events: Sequence[Event]) -> dict[int, str]:
@@ -75,11 +83,30 @@ class _Explaining:
             at = stop + 1
 
     def _reason(self, event: Event, before: Event | None, behind: Event | None) -> str:
+        if self._hands_on(event):
+            return "Hands on what it is given, unchanged."
         if event.place in self._feeding:
             return ""
         if said := self._by_its_place(event, before, behind):
             return said
         return "Written differently: what comes of it is compared." if event.place in self._judged_later else ""
+
+    def _hands_on(self, event: Event) -> bool:
+        """Whether the one result of a lonely call, or of its forward call, is the tensor that it was given."""
+        from msprobe.compare.counterparts.kinship import word  # here: one framework needs no table of functions
+
+        if event.direction == "backward" and event.forward is not None:
+            event = self._events[event.forward]
+        name = names.parse(event.called)
+        if event.is_matched or name.kind != "api" or name.direction != "forward" or word(name.stem) not in HANDING_ON:
+            return False
+        pairs = self._comparison.pairs
+        is_golden = event.side == "golden"
+        columns = (pairs.golden if is_golden else pairs.target).columns
+        rows = (pairs.golden_rows if is_golden else pairs.target_rows)[event.rows.start : event.rows.stop].tolist()
+        tensors = [row for row in rows if columns.kind[row] == TENSOR]
+        given, results = ([r for r in tensors if PARTS[columns.part[r]] == part] for part in ("input", "output"))
+        return bool(given) and len(results) == 1 and are_one_tensor(columns, given[0], results[0])
 
     def _by_its_place(self, event: Event, before: Event | None, behind: Event | None) -> str:
         """What the calls before, behind and around a stretch say of it."""
@@ -178,21 +205,20 @@ class _Explaining:
 
     def _is_met(self, behind: Event, *, is_around: bool) -> bool:
         """Whether what stands behind a stretch agrees: its givens, or its results where it is the cell around the
-        stretch, or where of its givens nothing could be judged."""
+        stretch, or where of its givens nothing could be judged. An axis that differs says nothing of the stretch."""
         if is_around:
             return self._agrees(behind, results=True)
-        grades = self._grades_of(behind, results=False)
-        if any(grade != _UNJUDGED for grade in grades):
-            return self._agrees(behind, results=False)
-        return self._agrees(behind, results=True)
+        grades = [grade for grade in self._grades_of(behind, results=False, tensors_only=True) if grade != _UNJUDGED]
+        return all(grade == _PASS for grade in grades) if grades else self._agrees(behind, results=True)
 
     def _agrees(self, event: Event, *, results: bool) -> bool:
         """Whether all results (or givens) of a pair of calls that could be judged pass, and some could."""
         grades = self._grades_of(event, results=results)
         return _PASS in grades and all(grade in (_PASS, _UNJUDGED) for grade in grades)
 
-    def _grades_of(self, event: Event, *, results: bool) -> list[int]:
-        is_given = self._comparison.is_given
+    def _grades_of(self, event: Event, *, results: bool, tensors_only: bool = False) -> list[int]:
+        is_given, pairs = self._comparison.is_given, self._comparison.pairs
         places = (event.place,) if results else (event.owners or (event.place,))
-        rows = [row for place in places for row in range(int(self._starts[place]), int(self._starts[place + 1]))]
-        return [int(self._grades[row]) for row in rows if bool(is_given[row]) != results]
+        rows = (row for place in places for row in range(int(self._starts[place]), int(self._starts[place + 1])))
+        wanted = [row for row in rows if bool(is_given[row]) != results]
+        return [int(self._grades[row]) for row in wanted if not tensors_only or pairs.are_tensors(row)]

@@ -164,7 +164,7 @@ def joined(
 
     from .records import Records
 
-    records = Records(target, golden, load_table())
+    records = Records(target, golden, load_table(), {i: j for i, j, _ in calls if i >= 0 <= j})
     left, right = target.columns, golden.columns
     rows: list[tuple[int, int]] = []
     starts = [0]

@@ -5,7 +5,7 @@ for parameters. What is left over then is paired in order where only one order c
 is a position on the other.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Literal
 
 from msprobe.base import names
@@ -16,11 +16,12 @@ from msprobe.mapping.api_file import ApiRule
 from msprobe.mapping.correspondence import Correspondence
 from msprobe.mapping.transform import parse
 from msprobe.store.columns import PARTS, TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import Dump, Part
 
 from .arguments import Arguments
 from .item import Item, Joined, shape_of, tells_inner_nodes
 from .keys import word
+from .operands import Operands, cross, is_commutative, two_operands
 from .pairs import View
 
 Flow = Literal["forward", "backward"]
@@ -28,13 +29,17 @@ Flow = Literal["forward", "backward"]
 SHAPED = frozenset(["reshape", "view", "view_as", "expand", "expand_as", "broadcast_to", "flatten", "unflatten"])
 """What shape was asked for, -1 or not, the shape of the result tells."""
 
+NO_PARTNERS: Mapping[int, int] = {}
+
 
 class Records:
     """Joins the records of pairs of calls of two frameworks."""
 
-    def __init__(self, target: Dump, golden: Dump, table: ApiTable) -> None:
+    def __init__(self, target: Dump, golden: Dump, table: ApiTable, partners: Mapping[int, int] = NO_PARTNERS) -> None:
+        """`partners`: target call to golden call of all pairs that are known."""
         self._dumps = target, golden
         self._table = table
+        self._operands = Operands(target, golden, partners)
         self._is_ms_target = target.framework == "mindspore"
         self._tells_inner_nodes = any(map(tells_inner_nodes, self._dumps))
         self._arguments = Arguments(target, golden)
@@ -51,6 +56,8 @@ class Records:
             self._key_by_rule(left, right, rule, mine)
         elif mine.kind == "api":
             pair = self._key_by_table(left, right, mine, theirs)
+            if is_commutative(mine, theirs):
+                self._key_by_operand(left, right, mine, theirs)
         else:
             self._key_by_layer(left if self._is_ms_target else right, mine if self._is_ms_target else theirs)
             for part in ("input", "output"):
@@ -155,6 +162,25 @@ class Records:
                 said, text = layers.parameter_name(type_name, item.path[0], shape)
                 item.key = (item.part, (said, *item.path[1:]))
                 item.transform = parse(text) if text else None
+
+    def _key_by_operand(self, left: list[Item], right: list[Item], mine: Name, theirs: Name) -> None:
+        """The operands, and in a backward call their gradients, of a call that takes them in either order."""
+        part: Part = "output" if mine.direction == "backward" else "input"
+        found = two_operands(part, left, right)
+        if part == "output":
+            found = self._forward_operands(mine, theirs) or found
+        if found is not None and self._operands.are_crossed(*found):
+            cross(found[0], (item for item in left if item.part == part))
+
+    def _forward_operands(self, mine: Name, theirs: Name) -> tuple[list[Item], list[Item]] | None:
+        """Of the forward calls of two backward calls, which tell more; None where a dump has none."""
+        forward = [names.parse(names.counterpart(name.text, "forward")) for name in (mine, theirs)]
+        calls = [at.get(name.text) for at, name in zip(self._at, forward, strict=True)]
+        if calls[0] is None or calls[1] is None:
+            return None
+        left, right = self._items(0, calls[0]), self._items(1, calls[1])
+        self._key_by_table(left, right, *forward)
+        return two_operands("input", left, right)
 
     def _key_by_norm(self, left: list[Item], right: list[Item]) -> None:
         """Gradients that are handed back, whatever their order: those of one shape whose norms are nearest."""
