@@ -85,7 +85,7 @@ def _cells(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
 def _data(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
     """Every pair of records of every pair of calls, and for what stayed open the candidates."""
     target, golden = sides[0].dump, sides[1].dump
-    records = Records(target, golden, load_table())
+    records = Records(target, golden, load_table(), {pair.target: pair.golden for pair in found.calls})
     shared = Counter(pair.golden for pair in found.calls)
     lines: list[str] = []
     for pair in found.calls:

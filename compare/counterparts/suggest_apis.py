@@ -25,7 +25,8 @@ def api_rules(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
         if mine.kind == "api" and mine.direction == "forward":
             partners[mine.stem].append(pair)
             back[theirs.stem].add(mine.stem)
-    records = Records(sides[0].dump, sides[1].dump, load_table())
+    known = {pair.target: pair.golden for pair in found.calls}
+    records = Records(sides[0].dump, sides[1].dump, load_table(), known)
     lines = []
     for stem, pairs in sorted(partners.items()):
         stems = Counter(sides[1].names[pair.golden].stem for pair in pairs)

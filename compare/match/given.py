@@ -7,7 +7,7 @@ from functools import cached_property
 from msprobe.base import names
 from msprobe.mapping.api_file import ApiRule
 from msprobe.mapping.cell_file import bare_cell
-from msprobe.mapping.data_file import DataRule
+from msprobe.mapping.data_file import NOWHERE, DataRule
 from msprobe.mapping.layer_tree import Told, pair_layers
 from msprobe.mapping.user import UserMapping
 from msprobe.store.columns import Calls
@@ -173,9 +173,6 @@ def _told(dump: Dump) -> list[Told]:
         texts = dump.columns.names
         return [Told(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
     return [Told(call.name, call.parent, call.stack) for call in calls]
-
-
-NOWHERE = "N/A"
 
 
 class Named:
