@@ -9,7 +9,6 @@ import importlib
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import mindspore
@@ -170,18 +169,20 @@ def run_pt(example: Example, pair: Correspondence) -> Any:
         args = (*args, *example.inserted.values())
     else:
         kwargs = {**kwargs, **example.inserted}
-    if pair.pt.startswith("Distributed."):
-        alone()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), alone() if pair.pt.startswith("Distributed.") else contextlib.nullcontext():
         warnings.simplefilter("ignore")
         given = pt_function(pair.pt, example.pt_of)(*_turned(args, _to_pt), **_turned(kwargs, _to_pt))
         return _turned(given, _to_array)
 
 
-@lru_cache
-def alone() -> None:
-    """PyTorch's exchange between ranks, with this process as the only one."""
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """PyTorch's exchange between ranks, with this process as the only one; afterwards it has no rank any more."""
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def check(example: Example, pair: Correspondence) -> None:
