@@ -15,6 +15,7 @@ from msprobe.store.write import Writer
 
 from .backward import Backward
 from .describer import Describer, Sources
+from .module_hooks import ModuleHooks
 from .nested import Leaf
 
 Hook = Callable[..., Callable[..., None]]
@@ -50,19 +51,6 @@ class Gradients(Protocol):
 
     def rest(self) -> None:
         """No backward runs any more, also none that an exception ended."""
-
-
-class ModuleHooks(Protocol):
-    """The backward of modules by the framework's own hooks, on request."""
-
-    def attach(self, modules: Iterable[Any]) -> None:
-        """Hook modules."""
-
-    def detach(self) -> None:
-        """Take every hook off."""
-
-    def expect(self, call: Any, backward: Backward) -> None:
-        """A module's call has ended: its hooks will fire."""
 
 
 class FunctionSources(Protocol):

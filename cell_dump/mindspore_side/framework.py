@@ -11,13 +11,13 @@ from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import NodeGradients
+from msprobe.cell_dump.module_hooks import ModuleHooks
 from msprobe.cell_dump.nested import leaves
 from msprobe.cell_dump.recorded import Current
 from msprobe.executors import executor
 from msprobe.store.write import Writer
 
 from . import collective, dispatch, jit, recompute
-from .cell_hooks import CellHooks
 from .device import DEVICES, DeviceDescriber, HeldWriter
 from .gradient import GRAPH, HAS_NODES
 from .host import DRAINS, drain, settle
@@ -70,8 +70,8 @@ class MindSpore:
     def gradients(self, hook: Hook, flush: Callable[[], None], names: Names) -> Gradients:
         return NodeGradients(GRAPH, hook, flush) if HAS_NODES else TensorGradients(hook)
 
-    def module_hooks(self, hook: Hook) -> CellHooks:
-        return CellHooks(hook)
+    def module_hooks(self, hook: Hook) -> ModuleHooks:
+        return ModuleHooks(hook, "register_backward_pre_hook", "register_backward_hook", executor.requires_grad)
 
     def hook_of(self, tensor: Any, told: Callable[[Any], None]) -> tuple[bool, Any]:
         if HAS_NODES:

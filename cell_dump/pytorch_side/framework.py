@@ -10,6 +10,7 @@ from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import NodeGradients
+from msprobe.cell_dump.module_hooks import ModuleHooks
 from msprobe.cell_dump.nested import Leaf
 from msprobe.cell_dump.recorded import Current
 from msprobe.store.write import Writer
@@ -17,7 +18,6 @@ from msprobe.store.write import Writer
 from . import collective, compiled, recompute
 from .dispatch import Dispatch
 from .gradient import graph_of, hook_of, when_backward_ends
-from .module_hooks import ModuleHooks
 from .sources import Sources
 from .tensor import Describer, own_parameters
 
@@ -59,7 +59,8 @@ class PyTorch:
         return NodeGradients(graph_of(names), hook, flush)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
-        return ModuleHooks(hook)
+        before, after = "register_full_backward_pre_hook", "register_full_backward_hook"
+        return ModuleHooks(hook, before, after, torch.is_grad_enabled)
 
     def sources(self, current: Current, patches: Patches) -> Sources:
         return Sources(current, patches)

@@ -1,25 +1,32 @@
-"""A module's backward by the framework's own full backward hooks, on request (`gradients: "hooks"`).
+"""A module's backward by the framework's own backward hooks, on request (`gradients: "hooks"`), as msprobe sees it.
 
 They insert a node on the module's inputs and one on its outputs, so the order of accumulation, and with it the last
 bits of the training, may change. What they give is the framework's: gradients of the tensors among the positional
-arguments and of a tensor, or a tuple's tensors, as the result.
+arguments and of a tensor, or a tuple's tensors, as the result; nothing for results of another shape. With MindSpore a
+cell whose inputs need no gradient reports them as null, at the end of the whole backward.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-
-from msprobe.cell_dump.backward import Backward
-from msprobe.cell_dump.forward import Forward
-from msprobe.cell_dump.nested import leaves
+from .backward import Backward
+from .forward import Forward
+from .nested import leaves
 
 
 class ModuleHooks:
-    """Places the framework's backward hooks on modules, and brings what they tell to the calls' backwards."""
+    """Places the framework's backward hooks on modules, and brings what they tell to the calls' backwards.
 
-    def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
+    `before` and `after` are the methods of a module that take a hook for before and after its backward; `has_backward`
+    tells whether what runs now will have one.
+    """
+
+    def __init__(
+        self, hook: Callable[..., Callable[..., None]], before: str, after: str, has_backward: Callable[[], bool]
+    ) -> None:
         self._make = hook
+        self._places = {before: self._before, after: self._after}
+        self._has_backward = has_backward
         self._handles: list[Any] = []
         self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
         self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}
@@ -27,8 +34,8 @@ class ModuleHooks:
     def attach(self, modules: Iterable[Any]) -> None:
         """Hook modules; `detach` takes the hooks off again."""
         for module in modules:
-            self._handles.append(module.register_full_backward_pre_hook(self._make(self._before)))
-            self._handles.append(module.register_full_backward_hook(self._make(self._after)))
+            for place, told in self._places.items():
+                self._handles.append(getattr(module, place)(self._make(told)))
 
     def detach(self) -> None:
         """Take every hook off."""
@@ -37,7 +44,7 @@ class ModuleHooks:
 
     def expect(self, call: Forward, backward: Backward) -> None:
         """A module's call has ended: its hooks will fire twice, before and after its backward."""
-        if torch.is_grad_enabled():
+        if self._has_backward():
             places = [place for place, _ in leaves(call.arguments)]
             backward.expect([])
             backward.expect(places)

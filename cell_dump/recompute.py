@@ -1,0 +1,89 @@
+"""Recomputation: a second run, in the middle of backward, is marked and stands where the first one stood.
+
+Two kinds are seen: the reentrant one, something that runs the block again as its own backward, and the one by hooks on
+saved tensors, which may stop the second run early by an exception of its own. Both frameworks have them, under inner
+names that the sides know (`mindspore_side/recompute.py`, `pytorch_side/recompute.py`).
+
+`again` gives the context of a second run: of the session, and of what ran first.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial, wraps
+from typing import Any
+
+from msprobe.base.patches import Patches
+
+from .recorded import Current
+
+Again = Callable[[Any, Any], AbstractContextManager[None]]
+
+
+def plan_hooks(current: Current, guards: Patches, keeper: type, hook: type, again: Again) -> None:
+    """Plan patches for the kind by hooks: `keeper` keeps what a first run was, `hook` is entered for the second."""
+    guards.add(keeper, "__init__", partial(first_run, current))
+    guards.add(hook, "__init__", _keep)
+    guards.add(hook, "__enter__", partial(_begin, current, again))
+    guards.add(hook, "__exit__", _end)
+
+
+def first_run(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember by which call the first run is enclosed; runs of one object are told apart as a stack."""
+
+    @wraps(original)
+    def first_run(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is not None and session.on:
+            session.position.first_run(owner)
+        return original(owner, *args, **kwargs)
+
+    return first_run
+
+
+def second_run(current: Current, again: Again, original: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs inside is the second run of what the same object ran first."""
+
+    @wraps(original)
+    def second_run(owner: Any, *args: Any) -> Any:
+        session = current()
+        if session is None:
+            return original(owner, *args)
+        with again(session, owner):
+            return original(owner, *args)
+
+    return second_run
+
+
+def _keep(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember of which first run a hook is the second."""
+
+    @wraps(original)
+    def __init__(hook: Any, keeper: Any, *args: Any, **kwargs: Any) -> None:
+        original(hook, keeper, *args, **kwargs)
+        hook._msprobe_first_run = keeper
+
+    return __init__
+
+
+def _begin(current: Current, again: Again, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def __enter__(hook: Any) -> Any:
+        result = original(hook)
+        session = current()
+        if session is not None:
+            hook._msprobe_second_run = second_run = again(session, hook._msprobe_first_run())
+            second_run.__enter__()
+        return result
+
+    return __enter__
+
+
+def _end(original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def __exit__(hook: Any, *exc: Any) -> Any:
+        second_run = vars(hook).pop("_msprobe_second_run", None)
+        if second_run is not None:
+            second_run.__exit__(None, None, None)
+        return original(hook, *exc)
+
+    return __exit__
