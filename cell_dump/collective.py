@@ -9,6 +9,7 @@ which costs what the asynchrony was for, and may be for ever.
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from msprobe.base.patches import Patches
 from msprobe.store.write import Writer
@@ -101,10 +102,56 @@ def exchanged(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any
     return result if leaves(result) else (*args, *kwargs.values())
 
 
-def plan(current: Callable[[], Any], patches: Patches, kinds: tuple[type, ...]) -> None:
-    """Plan to tell the session of every `wait` for a handle of these kinds."""
-    for handle in kinds:
+def handles_in(result: Any, kinds: tuple[type, ...]) -> list[Any]:
+    """The handles of these kinds among what a call gave."""
+    if isinstance(result, kinds):
+        return [result]
+    return [each for one in result for each in handles_in(one, kinds)] if isinstance(result, (list, tuple)) else []
+
+
+def with_messages(value: Any, kinds: tuple[type, ...], said: Callable[[Any], Message]) -> Any:
+    """`value` with each message of these kinds, which is no container, replaced by what `said` makes of it."""
+    if isinstance(value, kinds):
+        return said(value)
+    if type(value) in (list, tuple):
+        return type(value)([with_messages(each, kinds, said) for each in value])
+    return {k: with_messages(v, kinds, said) for k, v in value.items()} if type(value) is dict else value
+
+
+def group_id(name: object) -> str | None:
+    """The CRC-32 of a group's name; None where there is no group."""
+    return None if name is None else f"{crc32(str(name).encode()):08x}"
+
+
+def plan(
+    current: Callable[[], Any],
+    patches: Patches,
+    *,
+    handles: tuple[type, ...],
+    messages: tuple[type, ...],
+    peers: tuple[Callable[..., Any], ...],
+) -> None:
+    """Plan to tell the session of every `wait` for a handle, and to let messages see the framework's own `isend` and
+    `irecv`, the `peers`: they take no others.
+    """
+    for handle in handles:
         patches.add(handle, "wait", partial(_told, current))
+    for message in messages:
+        patches.add(message, "__new__", partial(_made_of_plain, peers))
+        patches.add(message, "__init__", partial(_of_plain, peers))
+
+
+def _made_of_plain(peers: tuple[Callable[..., Any], ...], original: Any) -> Any:
+    return staticmethod(_of_plain(peers, getattr(original, "__func__", original)))
+
+
+def _of_plain(peers: tuple[Callable[..., Any], ...], original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def made(self: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+        plain = getattr(op, "__wrapped__", None)
+        return original(self, plain if plain in peers else op, *args, **kwargs)
+
+    return made
 
 
 def _told(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:

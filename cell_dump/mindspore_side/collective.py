@@ -1,17 +1,15 @@
 """What MindSpore's collectives give and take besides tensors: handles to wait for, and messages between two ranks."""
 
 from collections.abc import Callable
-from functools import wraps
 from types import FunctionType
 from typing import Any
-from zlib import crc32
 
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
 from msprobe.base.patches import Patches
 from msprobe.cell_dump import collective
-from msprobe.cell_dump.collective import Message
+from msprobe.cell_dump.collective import Message, group_id
 from msprobe.cell_dump.nested import Bare
 
 try:
@@ -30,38 +28,20 @@ _MESSAGE = "mindspore.mint.distributed.P2POp"
 
 def handles(result: Any) -> list[Any]:
     """The handles among what a call gave."""
-    if isinstance(result, HANDLES):
-        return [result]
-    return [handle for each in result for handle in handles(each)] if isinstance(result, (list, tuple)) else []
+    return collective.handles_in(result, HANDLES)
 
 
 def messages(value: Any) -> Any:
-    """`value` with each `P2POp`, which is no container, replaced by what it says."""
-    if isinstance(value, _MESSAGES):
-        op = value.op.__name__ if isinstance(value.op, FunctionType) else value.op
-        group = None if value.group is None else f"{crc32(str(value.group).encode()):08x}"
-        return Message(Bare(_MESSAGE), value.tensor, Bare(op), Bare(value.peer), Bare(value.tag), Bare(group))
-    if type(value) in (list, tuple):
-        return type(value)([messages(each) for each in value])
-    return {k: messages(v) for k, v in value.items()} if type(value) is dict else value
+    """`value` with each `P2POp` replaced by what it says."""
+    return collective.with_messages(value, _MESSAGES, _said)
+
+
+def _said(message: Any) -> Message:
+    op = message.op.__name__ if isinstance(message.op, FunctionType) else message.op
+    peer, tag, group = message.peer, message.tag, group_id(message.group)
+    return Message(Bare(_MESSAGE), message.tensor, Bare(op), Bare(peer), Bare(tag), Bare(group))
 
 
 def plan(current: Callable[[], Any], patches: Patches) -> None:
-    """Plan to tell the session of every `wait`, and to let `P2POp` see the framework's `isend`: it takes no other."""
-    collective.plan(current, patches, HANDLES)
-    for message in _MESSAGES:
-        patches.add(message, "__new__", _made_of_plain)
-        patches.add(message, "__init__", _of_plain)
-
-
-def _made_of_plain(original: Any) -> Any:
-    return staticmethod(_of_plain(original.__func__))
-
-
-def _of_plain(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def made(self: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-        plain = getattr(op, "__wrapped__", None)
-        return original(self, plain if plain in _PEERS else op, *args, **kwargs)
-
-    return made
+    """Plan what is in place for collectives."""
+    collective.plan(current, patches, handles=HANDLES, messages=_MESSAGES, peers=_PEERS)
