@@ -20,6 +20,7 @@ import os
 import sys
 import threading
 import weakref
+from _thread import LockType as Lock, allocate_lock
 from queue import SimpleQueue
 from typing import Any
 
@@ -52,7 +53,7 @@ class Behind:
         self._pid = os.getpid()
         # For those who give only. The thread takes no lock: it could wait for one that a signal handler interrupted.
         self._lock = threading.RLock()
-        self._tasks: SimpleQueue[tuple[str, Array, int] | threading.Event | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[str, Array, int] | Lock | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._ring: Array | None = None
         # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
@@ -80,9 +81,12 @@ class Behind:
         """Wait until everything that was given is written or failed."""
         if self._thread is None or os.getpid() != self._pid or sys.is_finalizing():
             return
-        written = threading.Event()
+        # A bare lock, which the thread opens without waiting. To set an event takes the event's own lock, which whoever
+        # waits for it may hold: interrupted there by a signal handler that drains too, both would wait for ever.
+        written = allocate_lock()
+        written.acquire()
         self._tasks.put(written)
-        while not written.wait(1) and self._thread.is_alive():
+        while not written.acquire(timeout=1) and self._thread.is_alive():
             pass
 
     def end(self) -> None:
@@ -123,8 +127,8 @@ class Behind:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            if isinstance(task, threading.Event):
-                task.set()
+            if isinstance(task, Lock):
+                task.release()
                 continue
             path, copy, end = task
             try:

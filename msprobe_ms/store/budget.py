@@ -9,7 +9,7 @@ class Budget:
     def __init__(self, total_bytes: int) -> None:
         self.total = total_bytes
         self._left = total_bytes
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may come in between, and take too
 
     def take(self, size: int) -> bool:
         """Take `size` bytes if so many are left; otherwise nothing is taken, and something smaller may still fit."""

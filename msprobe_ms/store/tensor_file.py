@@ -27,4 +27,5 @@ def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> B
     except FileNotFoundError:
         raise DumpError(f"{path}: {missing}") from None
     except (OSError, ValueError) as err:  # ValueError: a name that no file can have
-        raise DumpError(f"{path}: cannot be opened ({err}); check the path and its permissions") from err
+        why = (err.strerror if isinstance(err, OSError) else None) or err  # its text has the path once more
+        raise DumpError(f"{path}: cannot be opened ({why}); check the path and its permissions") from err

@@ -189,7 +189,6 @@ def test_a_name_that_leaves_the_folder_is_not_opened(tmp_path, golden, name):
 
 
 NOT_THERE = [
-    "x" * 300 + ".npy",
     "\u00e9.npy",
     "e\u0301.npy",
     "..\\..\\x.npy",
@@ -205,6 +204,11 @@ NOT_THERE = [
 def test_a_name_without_a_file_is_unjudged(tmp_path, golden, name):
     target = write(tmp_path / "target", name)
     unjudged(compare(target, golden, tmp_path / "out", 1)[0], "the tensor")
+
+
+def test_a_name_longer_than_a_file_system_takes_is_unjudged(tmp_path, golden):
+    target = write(tmp_path / "target", "x" * 300 + ".npy")
+    unjudged(compare(target, golden, tmp_path / "out", 1)[0], "xxx.npy: cannot be opened (File name too long); check")
 
 
 @pytest.mark.parametrize("name", ["", None, 5, [FILE], {"a": 1}, True])

@@ -362,7 +362,7 @@ times = 0
 def handle(*_):
     global times
     times += 1
-    if times < 100:  # on a slow machine one may take longer than the pause: the collecting must come to its end
+    if times < 20:  # on a slow machine one may take longer than the pause: the collecting must come to its end
         signal.setitimer(signal.ITIMER_REAL, 0.001)  # the next one may come while this one still works
     writer.assemble()
 
@@ -378,6 +378,34 @@ assert times > 5
 def test_a_signal_handler_may_ask_for_the_files_at_any_moment(tmp_path, run_child):
     assert run_child(SIGNALS) == (0, "", "")
     assert check_dump(tmp_path / "step0", 1000) == []
+
+
+WAITING = """
+writer = behind.Behind(20_000)
+times = 0
+
+def handle(*_):
+    global times
+    times += 1
+    if times < 2000:
+        signal.setitimer(signal.ITIMER_REAL, 0.0002)
+    writer.drain()
+
+folder.mkdir(parents=True)
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.0002)
+given = 0
+while times < 2000:
+    writer.write(str(folder / f"{given % 50}.npy"), np.zeros(1000, np.float32))  # every fifth one waits for the ring
+    given += 1
+writer.drain()
+assert given > 50 and len(os.listdir(folder)) == 50
+"""
+
+
+def test_who_waits_for_the_disk_may_be_interrupted_by_who_waits_too(run_child):
+    """At every place of the waiting: there was one where the thread and both of them waited for ever."""
+    assert run_child(WAITING) == (0, "", "")
 
 
 THREADS = """
