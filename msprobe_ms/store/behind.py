@@ -20,7 +20,7 @@ import os
 import sys
 import threading
 import weakref
-from _thread import LockType as Lock, allocate_lock
+from _thread import LockType
 from queue import SimpleQueue
 from typing import Any
 
@@ -53,7 +53,7 @@ class Behind:
         self._pid = os.getpid()
         # For those who give only. The thread takes no lock: it could wait for one that a signal handler interrupted.
         self._lock = threading.RLock()
-        self._tasks: SimpleQueue[tuple[str, Array, int] | Lock | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[str, Array, int] | LockType | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._ring: Array | None = None
         # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
@@ -83,7 +83,7 @@ class Behind:
             return
         # A bare lock, which the thread opens without waiting. To set an event takes the event's own lock, which whoever
         # waits for it may hold: interrupted there by a signal handler that drains too, both would wait for ever.
-        written = allocate_lock()
+        written = threading.Lock()
         written.acquire()
         self._tasks.put(written)
         while not written.acquire(timeout=1) and self._thread.is_alive():
@@ -127,7 +127,7 @@ class Behind:
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
-            if isinstance(task, Lock):
+            if isinstance(task, LockType):
                 task.release()
                 continue
             path, copy, end = task
