@@ -4,42 +4,59 @@ The debugger is started at a step's begin and never before: at the begin of the 
 change where it resumes.
 """
 
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
 from mindspore import _c_expression
 from mindspore.train import Callback
 
+from msprobe.base.checks import listed, nearest, shown
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
+from msprobe.callback_entry import Entry, entry_of
 from msprobe.mindspore_debugger import PrecisionDebugger
 
 
 class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
     """Starts, stops and steps a debugger with every training step of a `Model`.
 
+    In place of a debugger it takes what one is constructed with, in plain values as a YAML file has them:
+    `config_path`, `task`, `dump_path`, `level`, `step`. Beside either, `network` names the cell to collect
+    (`"backbone.blocks.0"`), and `init_step` does the work of MsprobeInitStep: true, or the number of the first step.
+
     The network is the one that `Model` was given, so that names are those of `start(network)`; a model that
-    `debugger.start(model)` was given before the training stays in force. What is wrong with the debugger's settings or
-    the model is raised before the first step; afterwards nothing of this stops the training. Raises UsageError for
-    anything but a PrecisionDebugger.
+    `debugger.start(model)` was given before the training stays in force. What is wrong with the settings or the model
+    is raised before the first step; afterwards nothing of this stops the training. Raises UsageError for anything but
+    a PrecisionDebugger, SettingsError for keywords that are unknown or cannot be meant.
     """
 
-    def __init__(self, debugger: PrecisionDebugger) -> None:
-        if not isinstance(debugger, PrecisionDebugger):
-            raise UsageError(
-                f"MsprobeStep: {debugger!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...))"
-            )
+    def __init__(self, debugger: PrecisionDebugger | None = None, **entry: Any) -> None:
+        asked = entry_of(entry)
         super().__init__()
-        self._debugger = debugger
+        self._debugger = _debugger_of(debugger, asked)
+        self._init_step, self._is_told = asked.init_step, False
+        self._cell = asked.network
+        self._takes_network = debugger is None or bool(asked.network)
         self._network: Any = None
-        self._has_begun = False
+        self._has_begun = self._in_step = False
 
     def on_train_begin(self, run_context: Any) -> None:
         """Find the network. What the user's own `start(model)` opened is shut until the first step."""
+        parameters = run_context.original_args()
+        self._check_alone(parameters.get("list_callback") or ())
         self._debugger.stop()
-        self._has_begun = False
-        if self._network is not None or not self._debugger.has_model:
-            self._network = run_context.original_args().get("network")
+        self._has_begun = self._is_told = False
+        self._takes_network |= not self._debugger.has_model
+        if self._takes_network:
+            self._network = _cell_of(parameters.get("network"), self._cell)
+
+    def on_train_epoch_begin(self, run_context: Any) -> None:
+        """Tell the debugger where a resumed training is, once, if that was asked for."""
+        if self._init_step is not False and not self._is_told:
+            found = self._init_step is True
+            _resume(self._debugger, _next_step(run_context.original_args()) if found else self._init_step)
+        self._is_told = True
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Start collecting, if this step is to be collected."""
@@ -49,18 +66,36 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
             if not self._has_begun:
                 raise
             once(f"step: {cause}", f"{cause}; the training goes on without the dump of this step")
-        self._has_begun = True
+        self._has_begun = self._in_step = True
 
     def on_train_step_end(self, run_context: Any) -> None:
         """End the step's dump; the next one has the next number."""
+        self._in_step = False
         self._debugger.stop()
         self._debugger.step()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Also where an exception ended the training, the framework gets its own functions back."""
+        """Also where an exception ended the training, the framework gets its own functions back.
+
+        A step that was cut short keeps its number: what is trained afterwards does not go on in its dump.
+        """
+        if self._in_step:
+            self.on_train_step_end(None)
         self._debugger.stop()
+
+    def _check_alone(self, callbacks: Iterable[Any]) -> None:
+        others = [each for each in callbacks if isinstance(each, MsprobeStep)]
+        if self in others:
+            others.remove(self)
+        for other in others:
+            # at level debug a debugger only counts steps for its `save`
+            if other._debugger is self._debugger or "debug" not in (other._debugger.level, self._debugger.level):
+                raise UsageError(
+                    "MsprobeStep stands twice among the callbacks of this training, and one debugger collects at a "
+                    "time; leave one out, and train once with each"
+                )
 
 
 class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no types
@@ -73,21 +108,61 @@ class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no t
 
     def __init__(self) -> None:
         super().__init__()
-        self._tell: Any = None
+        self._debugger: Any = None
 
     def on_train_begin(self, run_context: Any) -> None:
         """Find the debugger."""
-        self._tell = PrecisionDebugger.set_init_step  # asking the class for it raises where there is no debugger
+        tell: Any = PrecisionDebugger.set_init_step  # asking the class for it raises where there is no debugger
+        self._debugger = tell.__self__
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """Tell the number, once; here and not earlier, since the first epoch's number is not known before."""
-        tell, self._tell = self._tell, None
-        if tell is None:
-            return
-        parameters = run_context.original_args()
-        step = parameters.cur_step_num or (parameters.cur_epoch_num - 1) * parameters.batch_num
-        if step > 0:
-            PrecisionDebugger.step()  # what the user's own `start(model)` has opened is not this step's
-            tell(step)
-            if tell.__self__.level != "L2":  # there the debugger moves the iterations itself
-                _c_expression._set_init_iter(step)
+        debugger, self._debugger = self._debugger, None
+        if debugger is not None:
+            _resume(debugger, _next_step(run_context.original_args()))
+
+
+def _debugger_of(given: PrecisionDebugger | None, asked: Entry) -> PrecisionDebugger:
+    if given is None and asked.debugger:
+        settings: dict[str, Any] = asked.debugger  # it checks what they hold
+        return PrecisionDebugger(**settings)
+    if not isinstance(given, PrecisionDebugger):
+        raise UsageError(
+            f"MsprobeStep: {given!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...)), "
+            "or what one is constructed with, such as level and dump_path"
+        )
+    if asked.debugger:
+        raise UsageError(
+            f"MsprobeStep: {listed(tuple(asked.debugger))} cannot stand beside a debugger, which has its own; "
+            "give them to PrecisionDebugger"
+        )
+    return given
+
+
+def _cell_of(network: Any, name: str) -> Any:
+    if not name:
+        return network
+    cells = {own: cell for own, cell in network.cells_and_names() if own}
+    if name in cells:
+        return cells[name]
+    near = nearest(name, tuple(cells))
+    hint = f"did you mean {shown(near)}?" if near else f"it has {listed(tuple(network.name_cells()))}"
+    raise UsageError(f'argument "network" of MsprobeStep: the trained network has no cell {shown(name)}; {hint}')
+
+
+def _next_step(parameters: Any) -> int:
+    """Counted from 0: as many steps as there were before this training."""
+    return int(parameters.cur_step_num or (parameters.cur_epoch_num - 1) * parameters.batch_num)
+
+
+def _resume(debugger: PrecisionDebugger, step: int) -> None:
+    """Number steps from `step` on, in MindSpore's own kernel dump too. A training from its first step is left alone."""
+    if step == 0:
+        return
+    try:
+        debugger.set_init_step(step)
+    except UsageError:  # what the user's own `start(model)` has opened is not this step's
+        debugger.step()
+        debugger.set_init_step(step)
+    if debugger.level != "L2":  # there the debugger moves the iterations itself
+        _c_expression._set_init_iter(step)

@@ -1,0 +1,75 @@
+"""What an entry of a `callbacks:` list in a YAML file tells `MsprobeStep`, in plain values.
+
+Such lists are MindFormers': every key of an entry besides `type` is a keyword argument. Scalars may come as texts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import SettingsError
+from msprobe.base.fields import checked, setting, settings_of
+from msprobe.base.sections import SECTIONS
+from msprobe.base.settings import Settings
+
+
+def _as_given(value: object) -> object:
+    """The debugger checks it, and knows more."""
+    return value
+
+
+def _steps(value: object) -> tuple[object, ...]:
+    """A list, or one element of it, or a text of several: `0, 3-5`."""
+    if isinstance(value, list | tuple):
+        return tuple(value)
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else (value,)
+
+
+def _init_step(value: object) -> bool | int:
+    """A truth value, or the number of the first step. 0 is the first step of all: nothing to tell."""
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in ("true", "false"):
+        return word == "true"
+    if isinstance(word, str) and word.isascii() and word.isdigit() and len(word) < 20:
+        return int(word)
+    if isinstance(word, int) and word >= 0:
+        return word
+    raise SettingsError(
+        f"{shown(value)} is neither a truth value nor a step; write true, false, or the number of the first step"
+    )
+
+
+def _network(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise SettingsError(f'{shown(value)} is not the name of a cell; write one such as "backbone", between quotes')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """The first five are the arguments of a PrecisionDebugger, None where not given; none given means a debugger is.
+
+    `network` names a cell of the trained network, "" the network itself. `init_step` is true where the first step's
+    number is to be found out, or that number.
+    """
+
+    config_path: object = setting(_as_given, None)
+    task: object = setting(_as_given, None)
+    dump_path: object = setting(_as_given, None)
+    level: object = setting(_as_given, None)
+    step: tuple[object, ...] | None = setting(_steps, None)
+    network: str = setting(_network, "")
+    init_step: bool | int = setting(_init_step, False)
+
+    @property
+    def debugger(self) -> dict[str, object]:
+        """The arguments given for a debugger."""
+        keys = ("config_path", "task", "dump_path", "level", "step")
+        return {key: value for key in keys if (value := getattr(self, key)) is not None}
+
+
+def entry_of(given: Mapping[str, object]) -> Entry:
+    """The entry that keyword arguments mean; null means *not given*. SettingsError for what is not known here."""
+    below = (key for section in SECTIONS.values() for key in settings_of(section))
+    homes = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file that config_path names")
+    return Entry(**checked(Entry, given, lambda key: f"argument {shown(key)} of MsprobeStep", homes))
