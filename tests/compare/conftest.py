@@ -1,6 +1,7 @@
-"""A small writer of dumps, for tests that need exactly this call with exactly that value."""
+"""A small writer of dumps, for tests that need exactly this call with exactly that value; and two sides of one."""
 
 import json
+import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 
 from msprobe.store.read import read
 from msprobe.store.record import Dump
+
+sys.path.append(str(Path(__file__).parent))
+from two_frameworks import Side, Twin, found  # beside this file, which is no package
 
 
 @dataclass
@@ -145,6 +149,30 @@ def tensor():
 def value():
     """`value(0.5)`: a record that is no tensor."""
     return Value
+
+
+@pytest.fixture
+def twins(builder, tensor, value):
+    """`twins(ms={...}, pt={...})`: both sides, MindSpore's first."""
+
+    def make(ms=None, pt=None, mode="statistics", reference=False):
+        sides = ("mindspore", ms or {}, False), ("pytorch", pt or {}, reference)
+        return tuple(Twin(builder, tensor, value, f, f, mode, r).run(**changes) for f, changes, r in sides)
+
+    return make
+
+
+@pytest.fixture
+def written(builder, tensor, value):
+    """`written(fill)`: both sides as `fill(side)` writes them, compared."""
+
+    def make(fill, mode="statistics", **options):
+        sides = [Side(builder, tensor, value, framework, mode) for framework in ("mindspore", "pytorch")]
+        for side in sides:
+            fill(side)
+        return found(tuple(side.build.dump() for side in sides), **options)
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,202 @@
+"""What a step's dump says of tensors: their values, those of gradients, and each call's own contribution to them."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from small_model import Mlp, step  # beside this file, which is no package
+from torch import nn
+
+
+def test_records_hold_what_numpy_makes_of_the_tensors(collecting, dumped):
+    debugger, net = collecting(level="mix"), Mlp()
+    x = torch.linspace(-1, 2, 8).view(2, 4)
+    out = step(debugger, net, x)
+    data = dumped(debugger).data
+    linear = data["Functional.linear.0.forward"]
+    record = linear["input_args"][0]
+    assert (record["type"], record["dtype"], record["shape"]) == ("torch.Tensor", "torch.float32", [2, 4])
+    values = x.numpy().astype(np.float64)
+    assert record["Max"] == values.max()
+    assert record["Min"] == values.min()
+    assert record["Mean"] == pytest.approx(values.mean(), rel=1e-12)
+    assert record["Norm"] == pytest.approx(np.linalg.norm(values), rel=1e-12)
+    assert linear["input_args"][1]["from"] == "parameter fc1.weight"
+    assert data["Functional.relu.0.forward"]["input_args"][0]["from"] == "call Functional.linear.0.forward.output.0"
+    module = data["Module.fc2.Linear.forward.0"]
+    assert set(module["parameters"]) == {"weight"}
+    assert module["output"][0]["Max"] == out.max().item()
+    grads = data["Module.fc1.Linear.parameters_grad"]
+    assert grads["weight"][0]["Max"] == net.fc1.weight.grad.max().item()
+    assert data["Functional.linear.1.backward"]["output"][1]["Min"] == net.fc2.weight.grad.min().item()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "letter"),
+    [
+        *(("float32", "f4"), ("float64", "f8"), ("float16", "f2"), ("bfloat16", "f4"), ("int64", "i8"), ("int8", "i1")),
+        *(("uint8", "u1"), ("bool", "?"), ("complex64", "c8"), ("float8_e5m2", "f4"), ("int16", "i2")),
+    ],
+)
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "sliced"])
+def test_every_dtype_and_layout_is_read(dtype, letter, layout, collecting, dumped):
+    whole = torch.arange(12).view(3, 4).to(getattr(torch, dtype))
+    tensor = {"contiguous": whole, "transposed": whole.t(), "sliced": whole[1:]}[layout]
+    debugger = collecting(level="L1", task="tensor")
+    debugger.start()
+    torch.clone(tensor)
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    record = dump.data["Torch.clone.0.forward"]["input_args"][0]
+    assert (record["dtype"], record["shape"]) == (f"torch.{dtype}", list(tensor.shape))
+    expected = tensor.to(torch.float32).numpy() if letter == "f4" else tensor.numpy()
+    saved = np.load(dump.folder / "dump_tensor_data" / record["data_name"])
+    assert saved.dtype == np.dtype(letter)
+    np.testing.assert_array_equal(saved, expected)
+    if dtype not in ("bool", "complex64"):
+        assert (record["Max"], record["Min"]) == (expected.max(), expected.min())
+
+
+def test_views_with_lazy_signs_and_tensors_without_storage_are_not_read_as_they_lie(collecting, dumped):
+    imaginary = torch.view_as_real(torch.ones(3, dtype=torch.complex64) * 1j).view(3, 2)
+    negative = torch.complex(torch.zeros(3), torch.ones(3)).conj().imag  # minus one, by a bit on the view
+    assert negative.is_neg()
+    freed = torch.ones(8)[2:]
+    freed.untyped_storage().resize_(0)
+    debugger = collecting(level="L1")
+    debugger.start()
+    torch.add(imaginary, 0)
+    torch.add(negative, 0)
+    debugger.stop()
+    step = debugger._collectors.session
+    step.describer.tensor(freed, "call", "input.0")
+    step.describer.tensor(torch.empty(3, device="meta"), "call", "input.1")
+    debugger.step()
+    dump = dumped(debugger)
+    assert dump.data["Torch.add.1.forward"]["input_args"][0]["Max"] == -1.0
+    assert [m["part"] for m in dump.missing if m["name"] == "call"] == ["input.0", "input.1"]
+
+
+def test_a_call_contributes_its_own_part_to_a_gradient_of_several_users(collecting, dumped):
+    debugger = collecting(level="L1")
+    x = torch.full((2,), 3.0, requires_grad=True)
+    debugger.start()
+    y = torch.mul(x, 2)
+    a, b = torch.mul(y, 5), torch.mul(y, 7)
+    (a + b).sum().backward()
+    debugger.stop()
+    debugger.step()
+    data = dumped(debugger).data
+    assert data["Torch.mul.1.backward"]["output"][0]["Max"] == 5.0
+    assert data["Torch.mul.2.backward"]["output"][0]["Max"] == 7.0
+    assert data["Torch.mul.0.backward"]["input"][0]["Max"] == 12.0, "what came in is the sum"
+    assert "gradient" not in data["Torch.mul.1.backward"]["output"][0]
+    assert x.grad.tolist() == [24.0, 24.0]
+
+
+def test_the_gradient_of_a_function_of_several_nodes_is_that_of_its_argument(collecting, dumped):
+    """The softmax and the likelihood are two nodes: what leaves the function is the gradient of its logits."""
+    debugger = collecting(level="L1")
+    logits = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    debugger.start()
+    F.cross_entropy(logits, torch.tensor([0])).backward()
+    debugger.stop()
+    debugger.step()
+    record = dumped(debugger).data["Functional.cross_entropy.0.backward"]["output"][0]
+    wanted = np.exp([1.0, 2, 3]) / np.exp([1.0, 2, 3]).sum() - [1, 0, 0]
+    assert record["Min"] == pytest.approx(wanted.min(), rel=1e-6)
+    assert record["Norm"] == pytest.approx(np.linalg.norm(wanted), rel=1e-6)
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shared = nn.Linear(2, 2, bias=False)
+
+    def forward(self, x):
+        return self.shared(self.shared(x))
+
+
+def test_a_module_that_is_called_twice_has_two_numbers_and_a_part_of_its_weights_gradient_in_each(collecting, dumped):
+    debugger, net = collecting(level="mix"), Twice()
+    step(debugger, net, torch.ones(1, 2), loss=torch.sum)
+    data = dumped(debugger).data
+    parts = [data[f"Functional.linear.{i}.backward"]["output"][1]["Mean"] for i in (0, 1)]
+    assert sum(parts) == pytest.approx(net.shared.weight.grad.double().mean().item(), rel=1e-6)
+    assert data["Module.shared.Linear.parameters_grad"]["weight"][0]["Mean"] == pytest.approx(sum(parts), rel=1e-6)
+    assert [n for n in data if n.startswith("Module.shared.Linear.backward")] == [
+        *("Module.shared.Linear.backward.1", "Module.shared.Linear.backward.0")
+    ]
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: torch.Tensor
+
+
+@dataclasses.dataclass
+class Made:
+    value: torch.Tensor
+    n: int
+
+
+class Gives(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x, *, y=None):
+        return self.make(x * 2)
+
+
+class Outer(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.inner = Gives(make)
+
+    def forward(self, x):
+        return self.inner(x, y={"deep": [x]})
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda v: {"a": v, "n": 3}, {"a": "t", "n": "n"}),
+        (lambda v: Pair(v, v.sin()), ["t", "t"]),
+        (lambda v: [v, (v, None)], [["t", ["t", None]]]),
+        (lambda v: Made(v, 3), [{"value": "t", "n": "n"}]),
+        (lambda v: v, ["t"]),
+    ],
+)
+def test_results_of_every_shape_are_recorded(make, shape, collecting, dumped):
+    debugger = collecting(level="L0")
+    step(debugger, Outer(make), torch.ones(2, requires_grad=True), loss=None)
+    entry = dumped(debugger).data["Module.inner.Gives.forward.0"]
+
+    def outline(value):
+        if isinstance(value, list):
+            return [outline(v) for v in value]
+        if value is None or "type" not in value:
+            return value and {k: outline(v) for k, v in value.items()}
+        return "t" if value["type"] == "torch.Tensor" else "n"
+
+    found = outline(entry["output"])
+    assert found == ([shape] if isinstance(shape, dict) else shape) or found == [{"left": "t", "right": "t"}], (
+        "a named tuple goes by its names"
+    )
+    assert outline(entry["input_kwargs"]) == {"y": {"deep": ["t"]}}
+
+
+def test_the_condition_number_of_a_matrix_is_recorded(collecting, dumped):
+    debugger, matrix = collecting(level="L1"), torch.diag(torch.tensor([4.0, 2.0]))
+    debugger.start()
+    torch.linalg.cond(matrix)
+    debugger.stop()
+    debugger.step()
+    (name,) = dumped(debugger).data
+    assert name == "Torch.cond.0.forward"
+    assert dumped(debugger).data[name]["output"][0]["Max"] == 2.0
