@@ -1,7 +1,8 @@
 # Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file.
 #
 #   make demo     train a small network twice, once with a fault, and find the fault
-#   make test     every test: the suite on the newest MindSpore, a smoke on the oldest, and what runs without any framework
+#   make test     every test: the suite on the newest MindSpore, a smoke on the oldest, what runs without any framework,
+#                 and PyTorch's API on MindSpore
 #
 # Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
 # make test PYTHON=python3.12
@@ -19,20 +20,22 @@ BIN = $(VENV)/bin
 RUNTIME = $(VENV)/python-$(VERSION)-mindspore-$(MINDSPORE)
 TOOLS = $(VENV)/tools
 TORCH = $(VENV)/torch
+LAYER = $(VENV)/msadapter
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 # pip's own progress bar goes with its chatter; what is being downloaded is said, and errors are not touched.
 TERSE = | { grep -E '^ *Downloading ' || true; }
 
 # What runs without any framework, and is tested so.
-BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile) tests/test_cli.py \
-    tests/test_import.py tests/test_single_save.py tests/gather/test_gather.py tests/gather/test_trace.py \
-    tests/gather/test_code_mapping.py
+BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/flow_compare \
+    tests/rollout) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
+    tests/gather/test_gather.py tests/gather/test_trace.py tests/gather/test_code_mapping.py \
+    tests/mindtorch/test_detection.py
 PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test suite smoke bare run-smoke run-bare test-matrix verify lint format install clean
+.PHONY: help demo test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -40,11 +43,15 @@ help:
 demo: install
 	@$(BIN)/python examples/demo/demo.py --work .demo
 
-test: bare smoke suite
+test: bare smoke mindtorch suite
 
 suite: $(TOOLS) $(TORCH) install
 	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@$(PYTEST)
+
+mindtorch: $(TOOLS) $(LAYER) install
+	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"
+	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) tests/mindtorch
 
 smoke:
 	@$(MAKE) --no-print-directory run-smoke VENV=.venv-$(OLDEST) MINDSPORE=$(OLDEST)
@@ -110,6 +117,13 @@ $(TOOLS): $(RUNTIME) tests/requirements.txt tests/constraints.txt
 $(TORCH): $(RUNTIME) tests/constraints.txt
 	@echo "== installing PyTorch into $(VENV)"
 	@$(PIP) install --constraint tests/constraints.txt torch $(TERSE)
+	@touch $@
+
+# PyTorch's API on MindSpore, laid over the suite's environment: installed into it, its `torch` would replace PyTorch.
+$(LAYER): $(RUNTIME) tests/mindtorch/requirements.txt
+	@echo "== installing PyTorch's API on MindSpore into $(LAYER)"
+	@rm -rf $@
+	@$(PIP) install --no-deps --target $@ --requirement tests/mindtorch/requirements.txt $(TERSE)
 	@touch $@
 
 #   make clean    remove every environment and everything that was built

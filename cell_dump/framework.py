@@ -1,8 +1,9 @@
 """The one interface behind which the frameworks differ: how to read a tensor, how to hook a module and a gradient,
 which functions to see.
 
-`mindspore_side/framework.py` and `pytorch_side/framework.py` implement it; nothing else in this room knows a framework
-(`mindspore_side` and `pytorch_side` apart). A session binds the functions it needs once, at its beginning.
+`mindspore_side/framework.py` and `pytorch_side/framework.py` implement it, and `mindtorch_side/framework.py` for
+PyTorch's API on MindSpore; nothing else in this room knows a framework (these three apart). A session binds the
+functions it needs once, at its beginning.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -45,6 +46,9 @@ class Gradients(Protocol):
 
     def place(self, backward: Backward, call: str, wanted: Any, outputs: list[Leaf], floor: int) -> None:
         """Hook what tells the gradients of a finished forward call."""
+
+    def notice(self, outputs: list[Leaf]) -> None:
+        """Have `running` tell when a backward passes what a call gave, of which nothing else is wanted here."""
 
     def forget(self) -> None:
         """Let go of everything; hooks that still fire find nobody to tell."""

@@ -54,7 +54,7 @@ class Graph:
 class Watch:
     """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
 
-    __slots__ = ("after", "before", "is_leaf", "key", "node", "producers", "sequence")
+    __slots__ = ("after", "before", "is_leaf", "is_told", "key", "node", "producers", "sequence")
 
     def __init__(self, key: Identity, node: Any, is_leaf: bool) -> None:
         # Both are let go as soon as they are not needed: the node's hooks hold this watch.
@@ -62,6 +62,7 @@ class Watch:
         self.node: Any = node
         self.sequence: int = node._sequence_nr()
         self.is_leaf = is_leaf
+        self.is_told = False
         self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
@@ -152,8 +153,7 @@ class NodeGradients:
                 backward.lowest = -1 if watch.is_leaf else min(backward.lowest, watch.sequence)
             else:
                 watch.producers.setdefault(key[1], f"call {call}.output.{place}")
-            if not watch.before:
-                node.register_prehook(self._hook(self._incoming, watch))
+            self._listen(watch, node)
             shared = bool(passing) or key in inside or returned[key] > 1
             watch.before.append((backward, place, key[1], passing, shared))
             backward.expect(passing)
@@ -163,6 +163,16 @@ class NodeGradients:
                 node.register_hook(self._hook(self._contributed, watch))
             watch.after.append((backward, slot, places, shared))
             backward.expect(places, to_leaf)
+
+    def notice(self, outputs: list[Leaf]) -> None:
+        """Tell by `running` when a backward passes what a call gave, of which nothing else is wanted."""
+        for _, key, node in self._results(self._ours(outputs)):
+            self._listen(self._watch(key[0], node), node)
+
+    def _listen(self, watch: Watch, node: Any) -> None:
+        if not watch.is_told:
+            watch.is_told = True
+            node.register_prehook(self._hook(self._incoming, watch))
 
     def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Any]]:
         graph = self._graph

@@ -1,4 +1,4 @@
-"""A function in whose place one stands that hands its outermost calls to the session that records."""
+"""Functions in whose place one stands: their outermost calls go to the session that records, or are kept from it."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -26,3 +26,20 @@ def recorded(
         return getattr(session, door)(stem, original, args, kwargs)
 
     return call
+
+
+def quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`original`, of whose inside nothing is recorded: what a framework does by itself around a backward."""
+
+    @wraps(original)
+    def quietly(*args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None or not session.listens():
+            return original(*args, **kwargs)
+        session.busy = True
+        try:
+            return original(*args, **kwargs)
+        finally:
+            session.busy = False
+
+    return quietly

@@ -21,7 +21,7 @@ from weakref import ref
 
 from msprobe.base.patches import Patch, Replaced, Together
 
-_OTHERS = sys.stdlib_module_names | {"mindspore", "msprobe", "numpy", "scipy", "torch"}
+_OTHERS = sys.stdlib_module_names | {"mindspore", "mindtorch", "msadapter", "msprobe", "numpy", "scipy", "torch"}
 
 _LARGEST = 10_000
 """A list or dict with more members is data, and not looked into."""

@@ -23,6 +23,7 @@ from .forward import Begin, Forward, outcome, results_of
 from .framework import Framework, Names
 from .nested import Leaf, leaves, skeletons
 from .position import Position
+from .shares import others_run, shared
 from .stack import Stacks
 from .tokens import Tokens
 
@@ -56,7 +57,7 @@ class Session:
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
         self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
-        self._gradients = framework.gradients(self.hook, self._flush, names)
+        self._gradients = shared(framework.gradients(self.hook, self._flush, names))
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
 
     # ---- graphs that Python calls, whose cells are recorded in the same dump --------------------------------------
@@ -330,6 +331,7 @@ class Session:
         if call.cell is not None:
             if self.cell_hooks is not None:
                 self.cell_hooks.expect(call, backward)
+                self._gradients.notice(tensors)
                 return
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
                 call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
@@ -375,10 +377,10 @@ class Session:
     def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
         """Write the gradient of a cell's parameter; later ones of the same step are numbered.
 
-        Where another debugger collects by now, as in stages that share a model, only those of a backward that passes
-        our calls are ours.
+        Where another debugger collects by now, or its backward runs, as in stages that share a model, only those of a
+        backward that passes our calls are ours.
         """
-        if self.gave_way and not self._gradients.running:
+        if not self._gradients.running and (self.gave_way or others_run()):
             return
         if not self._wishes.values or not self._keeps(f"{stem}.parameters_grad", False):
             return

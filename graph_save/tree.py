@@ -23,6 +23,9 @@ from msprobe.store.describe import beginning, reason, statistics
 
 Array = np.ndarray[Any, Any]
 
+MINDSPORE = "mindspore.Tensor"
+"""What almost all is that is saved; other kinds come from code that knows no framework."""
+
 TASK = "MSPROBE_SAVE"
 """The variable of the environment that says what a save leaves behind, read at the first save."""
 TASKS = ("tensor", "statistics", "md5")
@@ -69,23 +72,27 @@ class SaveTree:
             self._counts[call] = count + 1
             return count
 
-    def save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int) -> None:
-        """Save an array, which is read now. `dtype` is spelled as in a dump (`BFloat16`), which the file may widen."""
+    def save(
+        self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str = MINDSPORE
+    ) -> None:
+        """Save an array, which is read now. `kind` and `dtype` are of what it was, spelled as in a dump (`BFloat16`);
+        the file may widen it.
+        """
         if os.getpid() != self._pid:
             return
         try:
             with self._lock:
-                self._save(save_dir, name, array, dtype, count, rank)
+                self._save(save_dir, name, array, dtype, count, rank, kind)
         except Exception as cause:  # a debugger never stops the training because of itself
             once(f"save: {type(cause)}", f"save: {name} could not be saved: {reason(cause)}; the training goes on")
 
-    def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int) -> None:
+    def _save(self, save_dir: str, name: str, array: Array, dtype: str, count: int, rank: int, kind: str) -> None:
         self._task = self._task or task()
         number, self._id = self._id, self._id + 1
         folder, index = self._folders.get((save_dir, rank)) or self._folder(save_dir, rank)
-        short = "float32" if dtype == "BFloat16" else dtype.lower()
+        short = array.dtype.name if kind != MINDSPORE else "float32" if dtype == "BFloat16" else dtype.lower()
         file = safe_name(f"{name}_{short}_{number}.npy")
-        line = beginning("mindspore.Tensor", dtype, array.shape) + statistics(array)
+        line = beginning(kind, dtype, array.shape) + statistics(array)
         if self._task == "md5":
             line += f',"md5":"{digest(array)}"'
         if self._task == "tensor":

@@ -5,64 +5,36 @@ raised here, at construction or at `start`; after the first step nothing of ours
 """
 
 import atexit
-import platform
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial, update_wrapper
-from importlib.metadata import version
+from dataclasses import dataclass, replace
+from functools import partial, update_wrapper
 from os import PathLike
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Any, ClassVar
 
-import numpy as np
-
-from msprobe.base.errors import UsageError
+from msprobe.base.checks import folder, shown
+from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import Framework, rank
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
-from msprobe.base.wishes import wishes_of
+from msprobe.base.stage_settings import stage_settings
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves
+from msprobe.dump_header import header_of
+from msprobe.service import Service, ServiceConfig
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
-from msprobe.store.layout import TENSORS, rank_folder
+from msprobe.store.layout import rank_folder
 from msprobe.store.write import Writer
-
-HomeOf = Callable[[str], Home]
-"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
+from msprobe.who_collects import Collecting
 
 
-class Collecting(Protocol):
-    """Who collects for one debugger. `open` and `shut` may alternate within a step."""
+@dataclass
+class Clock:
+    """The number of the step; a debugger shares its own with its stages."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether calls are being recorded."""
-
-    @property
-    def in_step(self) -> bool:
-        """Whether a step's dump has begun and is not finished."""
-
-    @property
-    def has_model(self) -> bool:
-        """Whether a model was given, or none is needed."""
-
-    def check(self, model: Any, token_range: Any = None) -> None:
-        """Refuse what cannot be collected."""
-
-    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
-        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
-
-    def expect(self, model: Any) -> None:
-        """Be ready in a step that is not recorded."""
-
-    def give_way(self) -> None:
-        """Another debugger has begun to collect."""
-
-    def shut(self) -> None:
-        """Stop recording."""
-
-    def end_step(self) -> None:
-        """End the step's dump and start the numbers anew."""
+    step: int = 0
 
 
 class on_either:
@@ -109,33 +81,48 @@ class Debugger:
         step: list[int | str] | None = None,
     ) -> "Debugger":
         settings = load(config_path, task=task, dump_path=dump_path, level=level, step=step)
-        debugger = cls._known.get(settings)
-        if debugger is None:
-            for other in _all():
-                if other._settings.dump_path == settings.dump_path:
-                    raise UsageError(
-                        f"PrecisionDebugger: another debugger, with other settings, writes to {settings.dump_path}; "
-                        "give this one a dump_path of its own"
-                    )
-            # before the debugger is known, for a kernel dump that comes too late is refused
-            collectors = cls._collectors_of(settings)
-            debugger = cls._known[settings] = super().__new__(cls)
-            debugger._settings = settings
-            debugger._collectors = collectors
-            debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
-            debugger._saves = cls._saves_of(settings)
-            debugger._step = 0
-            debugger._over = debugger._has_collected = False
-        cls._latest = debugger
+        known = cls._known.get(settings)
+        cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
+        return debugger
+
+    @classmethod
+    def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
+        """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
+        for other in _all():
+            if other._settings.dump_path == settings.dump_path:
+                who = "another debugger, with other settings," if other._above is None else "a stage of a debugger"
+                raise UsageError(
+                    f"PrecisionDebugger: {who} writes to {settings.dump_path}; give this one a dump_path of its own"
+                )
+        # before the debugger is known, for a kernel dump that comes too late is refused
+        collectors = cls._collectors_of(settings)
+        debugger = cls._known[settings] = super().__new__(cls)
+        debugger._settings = settings
+        debugger._collectors = collectors
+        debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
+        if above is not None and above._settings.disk_budget == settings.disk_budget:
+            debugger._budget = above._budget
+        debugger._saves = cls._saves_of(settings)
+        debugger._clock = Clock() if above is None else above._clock
+        debugger._above, debugger._stages, debugger._places = above, {}, {}
+        debugger._has_collected = debugger._has_said_over = False
+        debugger._place = debugger._started = debugger
+        debugger._service = None
         return debugger
 
     _settings: Settings
     _collectors: Collecting
     _saves: Saves
     _budget: Budget | None
-    _step: int
-    _over: bool
+    _clock: Clock
+    _above: "Debugger | None"
+    _stages: "dict[str, Debugger]"
+    _places: "dict[Path, Debugger]"
+    _place: "Debugger"
+    _started: "Debugger"
+    _service: Service | None
     _has_collected: bool
+    _has_said_over: bool
 
     @on_either
     def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
@@ -146,7 +133,13 @@ class Debugger:
         `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
         level debug this does nothing: `save` needs no start.
         """
-        if self._over or self._settings.level == "debug":
+        self._place._start(model, token_range, rank_id)
+        self._started = self._place
+        if self._service is not None:
+            self._service.first_start = False
+
+    def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
+        if self._is_over or self._settings.level == "debug":
             return
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
@@ -182,24 +175,103 @@ class Debugger:
     @property
     def has_model(self) -> bool:
         """Whether `start` was given a model."""
-        return self._collectors.has_model
+        return self._place._collectors.has_model
 
     @on_either
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
         self._collectors.shut()
+        if self._started is not self:
+            self._started._collectors.shut()
 
     @on_either
     def step(self) -> None:
-        """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step."""
-        self._end_step()
-        self._step += 1
-        last = self._settings.last_step
-        if last is not None and self._step > last and not self._over:
-            self._over = True
+        """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step.
+
+        The step of all its stages ends too.
+        """
+        if self._above is not None:
+            once(
+                f"step of {self._settings.dump_path}",
+                f"step() of the stage in {self._settings.dump_path} does nothing, for its step ends with that of its "
+                f"debugger; call step() of the debugger of {self._above._settings.dump_path}, once a training step",
+            )
+            return
+        for each in self._family():
+            each._end_step()
+        self._clock.step += 1
+        if not self._has_said_over and all(each._is_over for each in self._family()):
+            self._has_said_over = True
+            last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
                 "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
             )
+
+    @on_either
+    def stage(self, name: str, config_path: "str | PathLike[str] | None" = None, **settings: Any) -> "Debugger":
+        """The debugger of a part of each step, which writes to `{dump_path}/{name}/step{n}/rank{r}`.
+
+        Its settings are this debugger's; fields of the configuration in the file `config_path` stand in their place,
+        and `settings` in the place of both. It counts no steps: `step()` of this debugger ends the step of all its
+        stages. Asked for again, without settings or with equal ones, a stage is the same object. Raises SettingsError
+        where the settings cannot be meant, UsageError where the name cannot be a folder, or is that of a stage with
+        other settings. See `docs/rl-flows.md`.
+        """
+        if self._above is not None:
+            raise UsageError(
+                f"stage(): {self._settings.dump_path} is a stage itself; call stage({name!r}) of the debugger of "
+                f"{self._above._settings.dump_path}"
+            )
+        known = self._stages.get(name) if isinstance(name, str) else None
+        if known is not None and config_path is None and not settings:
+            return known
+        meant = stage_settings(self._settings, name, config_path, settings)
+        if known is None:
+            known = self._stage_of(name, meant)
+        elif known._settings != meant:
+            raise UsageError(
+                f"stage(): {shown(name)} has other settings already; give them where the stage is made, and then ask "
+                f"for stage({name!r}) alone, or choose another name"
+            )
+        return known
+
+    def _stage_of(self, name: str, settings: Settings) -> "Debugger":
+        stage = self._stages[name] = self._made(settings, above=self)
+        return stage
+
+    @property
+    def service(self) -> Service:
+        """The names by which msprobe's debugger is driven from stage to stage; see `docs/rl-flows.md`."""
+        if self._service is None:
+            self._service = Service(ServiceConfig(lambda: self._place._settings.dump_path, self._redirect), self.stop)
+        return self._service
+
+    def _redirect(self, path: object) -> None:
+        """What is started from here on writes below another folder, in the steps of this debugger."""
+        try:
+            root = folder(path)
+        except SettingsError as err:
+            raise SettingsError(f"service.config.dump_path: {err}") from err
+        if self._above is not None:
+            raise UsageError(
+                f"service.config.dump_path: {self._settings.dump_path} is a stage; redirect the debugger of "
+                f"{self._above._settings.dump_path}"
+            )
+        known = {each._settings.dump_path: each for each in self._family()}
+        if root not in known:
+            if self._settings.level == "L2":
+                raise UsageError("service.config.dump_path: kernels (level L2) are dumped to one place; leave it alone")
+            known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
+        self._place = known[root]
+
+    def _retire(self) -> None:
+        """Finish what is open; another debugger may write here from now on."""
+        for each in self._family():
+            each._end_step()
+            self._known.pop(each._settings, None)
+
+    def _family(self) -> "list[Debugger]":
+        return [self, *self._stages.values(), *self._places.values()]
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
@@ -215,9 +287,14 @@ class Debugger:
         """Number steps from `step` on; to be called between two steps, before the loop for instance."""
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise UsageError(f"set_init_step(): {step!r} is no step; write a whole number from 0 on")
-        if self._collectors.in_step:
+        if self._above is not None:
+            raise UsageError(
+                f"set_init_step(): {self._settings.dump_path} is a stage, which counts no steps; call it of the "
+                f"debugger of {self._above._settings.dump_path}"
+            )
+        if any(each._collectors.in_step for each in self._family()):
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
-        self._step = step
+        self._clock.step = step
 
     @on_either
     def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
@@ -235,7 +312,7 @@ class Debugger:
     @on_either
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
-        self._collectors.shut()
+        self.stop()
 
     @classmethod
     @abstractmethod
@@ -256,13 +333,23 @@ class Debugger:
         return rank(self._framework)
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
-        ours = self._rank()
-        if self._settings.level == "debug" and not self._over and self._takes(ours):
-            self._saves.save(variable, name, save_backward, lambda: self._open_saves(ours))
+        here, ours = self._place, self._rank()
+        if here._settings.level == "debug" and not here._is_over and here._takes(ours):
+            here._saves.save(variable, name, save_backward, lambda: here._open_saves(ours))
 
     def _end_step(self) -> None:
         self._collectors.end_step()
         self._saves.end_step()
+
+    @property
+    def _step(self) -> int:
+        return self._clock.step
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the last step to collect has passed."""
+        last = self._settings.last_step
+        return last is not None and self._clock.step > last
 
     def _takes(self, rank: int | None) -> bool:
         return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
@@ -279,32 +366,9 @@ class Debugger:
 
     def _home(self, rank: int | None, part: str = "") -> Home:
         folder = rank_folder(self._settings.dump_path / part, self._step, rank)
-        return Home(
-            folder,
-            {
-                "task": self._settings.task,
-                "level": self._settings.level,
-                "framework": self._framework,
-                "dump_data_dir": str(folder / TENSORS) if wishes_of(self._settings).any_file else None,
-                "run": {
-                    "tool": f"msprobe-ms {_ours()}",
-                    "framework": f"{self._framework} {self._version()}",
-                    "python": platform.python_version(),
-                    "numpy": np.__version__,
-                    "step": self._step,
-                    "rank": rank or 0,
-                    "settings": self._settings.described(),
-                },
-            },
-            self._settings,
-            self._budget,
-        )
-
-
-@lru_cache(1)
-def _ours() -> str:
-    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
-    return version("msprobe-ms")
+        made_with = f"{self._framework} {self._version()}"
+        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank)
+        return Home(folder, header, self._settings, self._budget)
 
 
 def _all() -> Iterator[Debugger]:

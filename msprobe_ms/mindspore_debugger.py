@@ -1,5 +1,6 @@
 """The debugger of a training with MindSpore."""
 
+import sys
 from typing import Any
 
 import mindspore
@@ -21,7 +22,11 @@ class PrecisionDebugger(Debugger):
     UsageError where another debugger writes to the same dump_path.
     """
 
-    _framework = "mindspore"
+    _collectors: Collectors
+
+    @property
+    def _framework(self) -> str:  # type: ignore[override]  # here it is known only when collecting begins
+        return "mindtorch" if self._collectors.speaks_torch else "mindspore"
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
@@ -42,9 +47,9 @@ class PrecisionDebugger(Debugger):
     def _saves_of(cls, settings: Settings) -> Saves:
         return Saves(settings, FRAMEWORK)
 
-    @classmethod
-    def _version(cls) -> str:
-        return str(mindspore.__version__)
+    def _version(self) -> str:  # type: ignore[override]  # as above
+        layer = f"{sys.modules['torch'].__version__} on mindspore " if self._collectors.speaks_torch else ""
+        return f"{layer}{mindspore.__version__}"
 
     def _rank(self) -> int | None:
         """The framework's rank of this process; None where no communication is initialised."""

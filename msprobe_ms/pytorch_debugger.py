@@ -9,7 +9,8 @@ from msprobe.base.settings import Settings
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.pytorch_side.framework import FRAMEWORK
 from msprobe.cell_dump.saves import Saves
-from msprobe.debugger import Debugger, HomeOf
+from msprobe.debugger import Debugger
+from msprobe.who_collects import HomeOf
 
 
 class PrecisionDebugger(Debugger):

@@ -2,20 +2,14 @@
 
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import Any, ClassVar
 
-import numpy as np
-
-from msprobe.base import framework
 from msprobe.base.checks import folder, listed, nearest, shown
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.log import once
-from msprobe.store.configurations import write_configurations
-from msprobe.store.npy import is_storable
-from msprobe.store.single import Place, write
+from msprobe.single_tree import SingleTree, tree_of
 
 
 class SingleSave:
@@ -35,9 +29,7 @@ class SingleSave:
         if only is None:
             _made(root)
             only = super().__new__(cls)
-            only._root, only._framework, only._lock = root, chosen, Lock()
-            only._step, only._rank = 0, None
-            only._micro_steps, only._begun = {}, set()
+            only._root, only._framework, only._tree = root, chosen, tree_of(root, chosen)
             cls._only = only
         elif (root, chosen) != (only._root, only._framework):
             once(
@@ -49,21 +41,12 @@ class SingleSave:
 
     _root: Path
     _framework: Framework
-    _lock: Lock
-    _step: int
-    _rank: int | None
-    _micro_steps: dict[str, int]
-    _begun: set[str]
+    _tree: SingleTree
 
     @classmethod
     def save(cls, data: dict[str, Any]) -> None:
         """Save each value under its key, in the next micro step of this key; see `save_ex`."""
-        only = cls._constructed("save")
-        for key, value in _items(data):
-            with only._lock:
-                micro_step = only._micro_steps.get(key, 0)
-                only._save(key, value, micro_step)
-                only._micro_steps[key] = micro_step + 1  # also where nothing was saved: the next number is the same
+        cls._constructed("save").save(data)
 
     @classmethod
     def save_ex(cls, data: dict[str, Any], micro_batch: int | None = None) -> None:
@@ -73,69 +56,23 @@ class SingleSave:
         dtype, bfloat16 as float32. What is none of these is said once in the log and left out. TypeError for an element
         of a container that is no tensor: then nothing of this value is saved.
         """
-        only = cls._constructed("save_ex")
-        if micro_batch is not None and (
-            isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 0
-        ):
-            _left_out("micro_batch", f"micro_batch is {micro_batch!r}; write a whole number from 0 on, or leave it out")
-            return
-        for key, value in _items(data):
-            with only._lock:
-                only._save(key, value, micro_batch)
+        cls._constructed("save_ex").save_ex(data, micro_batch)
 
     @classmethod
     def step(cls) -> None:
         """End a step: the next saves belong to the following one, and micro steps begin at 0."""
-        only = cls._constructed("step")
-        with only._lock:
-            only._step += 1
-            only._micro_steps.clear()
-            only._begun.clear()
+        cls._constructed("step").step()
 
     @classmethod
     def save_config(cls, data: Any) -> None:
         """Write `configurations.json`; values that JSON cannot hold become their texts."""
-        only = cls._constructed("save_config")
-        try:
-            write_configurations(only._root, data)
-        except Exception as cause:  # a failure while collecting never stops the training
-            _lost("configurations.json", cause)
+        cls._constructed("save_config").save_config(data)
 
     @classmethod
-    def _constructed(cls, method: str) -> "SingleSave":
+    def _constructed(cls, method: str) -> SingleTree:
         if cls._only is None:
             raise UsageError(f'SingleSave.{method}: construct it first, SingleSave("./saved", fmk="mindspore")')
-        return cls._only
-
-    def _save(self, key: str, value: Any, micro_step: int | None) -> None:
-        tensors = _tensors(key, value)
-        if tensors is None:
-            return
-        framework.settle(list(tensors.values()))
-        try:
-            if self._rank is None:  # communication may be initialised after the construction
-                self._rank = framework.rank(self._framework)
-            place = Place(key, self._step, self._rank or 0, micro_step)
-            self._begin(place)
-            arrays = {member: _array(tensor) for member, tensor in tensors.items()}
-            if isinstance(value, dict):
-                write(self._root, place, arrays)
-            else:
-                write(self._root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
-        except Exception as cause:  # a failure while collecting never stops the training
-            _lost(key, cause)
-
-    def _begin(self, place: Place) -> None:
-        """At the first save of a key in a step: say if another run was there before."""
-        if place.key in self._begun:
-            return
-        self._begun.add(place.key)
-        if place.of_rank(self._root).exists():
-            once(
-                "SingleSave: an earlier run",
-                f"SingleSave: {place.of_rank(self._root)} is there already; what an earlier run or another process "
-                "saved at the same places is replaced, and the rest stays: give each run a dump_path of its own",
-            )
+        return cls._only._tree
 
 
 def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
@@ -157,61 +94,3 @@ def _made(root: Path) -> None:
         raise UsageError(
             f"SingleSave: {root} cannot be written: {why}; free some space, or choose another dump_path"
         ) from cause
-
-
-def _items(data: object) -> list[tuple[str, Any]]:
-    """The keys and values to save; what is not keyed by texts is said and left out."""
-    if not isinstance(data, dict):
-        _left_out("data", f"the data is of type {type(data).__name__}; write a dict of tensors, {{name: tensor}}")
-        return []
-    for key in data:
-        if not isinstance(key, str):
-            _left_out("key", f"the key {shown(key)} is of type {type(key).__name__}; write a text")
-    return [(key, value) for key, value in data.items() if isinstance(key, str)]
-
-
-def _tensors(key: str, value: Any) -> dict[str, Any] | None:
-    """The tensors of a value by position or key, a single one under ""; None, with a line in the log, without any."""
-    if _is_tensor(value):
-        return {"": value}
-    if isinstance(value, dict):
-        tensors = {str(member): tensor for member, tensor in value.items()}
-    elif isinstance(value, list | tuple):
-        tensors = {str(position): tensor for position, tensor in enumerate(value)}
-    else:
-        kind = _kind(value)
-        _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
-        return None
-    if len(tensors) < len(value):
-        _left_out("same text", f"{key} has two keys that are the same text; give each tensor a text of its own")
-        return None
-    for member, tensor in tensors.items():
-        if not _is_tensor(tensor):
-            raise TypeError(
-                f"SingleSave: {key}.{member} is of type {_kind(tensor)}; a list, tuple or dict may hold tensors only, "
-                "one level deep: make it a tensor, or save it under a key of its own"
-            )
-    return tensors
-
-
-def _is_tensor(value: object) -> bool:
-    return framework.maker(value) is not None or (isinstance(value, np.ndarray) and is_storable(value))
-
-
-def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    return tensor if framework.maker(tensor) is None else framework.array_of(tensor)
-
-
-def _kind(value: object) -> str:
-    return f"numpy.ndarray of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-
-
-def _left_out(cause: str, what: str) -> None:
-    """A mistake in one call: said once per cause, and the rest is saved."""
-    once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
-
-
-def _lost(what: str, cause: Exception) -> None:
-    said = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause).strip().partition("\n")[0]
-    why = said or type(cause).__name__
-    once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training goes on without it")

@@ -12,6 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from msprobe import single_tree
 from msprobe.base import log
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.core import SingleSave
@@ -53,7 +54,7 @@ def test_face_is_what_it_says():
     import msprobe.core as face
 
     seen = {n for n, v in vars(face).items() if not n.startswith("_") and not isinstance(v, ModuleType)}
-    assert sorted(seen) == face.__all__ == ["SingleComparator", "SingleSave"]
+    assert sorted(seen) == face.__all__ == ["MsProbe", "SingleComparator", "SingleSave"]
 
 
 def save_what_the_sample_holds(root):
@@ -282,6 +283,7 @@ def test_an_earlier_run_in_the_same_folder_is_said_once(root, said, monkeypatch)
     SingleSave.save({"a": ONE})
     assert said == []
     monkeypatch.setattr(SingleSave, "_only", None)
+    monkeypatch.setattr(single_tree, "_known", {})
     SingleSave(root)
     SingleSave.save({"a": ONE * 2, "b": ONE})
     SingleSave.step()

@@ -240,7 +240,7 @@ def functions() -> Iterator[tuple[Any, str, str]]:
                 yield module, name, f"{'Distributed' if is_exchange else prefix}.{name}"
     for name in sorted(set(dir(Tensor))):
         public = not name.startswith("_") and name not in LEFT_OUT
-        if (public or name in OPERATORS) and isinstance(_static(Tensor, name), _METHODS):
+        if (public or name in OPERATORS) and is_method(name):
             yield Tensor, name, f"Tensor.{name}"
 
 
@@ -255,6 +255,11 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
             if owner is not Tensor:
                 planned.append(patch)
     return planned
+
+
+def is_method(name: str) -> bool:
+    """Whether Tensor has a function of this name, and no property."""
+    return isinstance(_static(Tensor, name), _METHODS)
 
 
 def _is_function(value: Any) -> bool:

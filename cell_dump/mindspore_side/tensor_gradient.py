@@ -47,6 +47,9 @@ class TensorGradients:
         for place, tensor in wanted:
             self._hook(tensor, self._accumulated, backward, place, [place])
 
+    def notice(self, outputs: list[Leaf]) -> None:
+        """Nothing: `running` is true always."""
+
     def forget(self) -> None:
         """Take every hook off again: data and parameters live longer than a step."""
         while self._handles:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.hooks import BackwardHook
 
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.recorded import Current
+from msprobe.cell_dump.recorded import Current, quietly
 
 _SWITCH = "torch._dynamo.eval_frame"
 _OTHER_NAME = "_maybe_set_eval_frame"
@@ -74,9 +74,9 @@ def plan(current: Current, guards: Patches, patches: Patches) -> None:
     guards.add(torch, "compile", partial(_first, compiler))
     for name in ("script", "trace"):
         guards.add(torch.jit, name, partial(_leaving, patches))
-    guards.add(torch.autograd, "_make_grads", partial(_quietly, current))
+    guards.add(torch.autograd, "_make_grads", partial(quietly, current))
     if hasattr(BackwardHook, "_apply_on_tensors"):  # the nodes of a module's own backward hooks
-        guards.add(BackwardHook, "_apply_on_tensors", partial(_quietly, current))
+        guards.add(BackwardHook, "_apply_on_tensors", partial(quietly, current))
 
 
 def _first(compiler: Compiler, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,18 +103,3 @@ def _leaving(patches: Patches, original: Callable[..., Any]) -> Callable[..., An
                 patches.install()
 
     return leaving
-
-
-def _quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def quietly(*args: Any, **kwargs: Any) -> Any:
-        session = current()
-        if session is None or not session.listens():
-            return original(*args, **kwargs)
-        session.busy = True
-        try:
-            return original(*args, **kwargs)
-        finally:
-            session.busy = False
-
-    return quietly

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from msprobe.compare.counterparts.counterpart import Counterparts
     from msprobe.mapping.api import ApiTable
 
-FRAMEWORKS = {"mindspore", "pytorch"}
+FRAMEWORKS = {"mindspore", "mindtorch", "pytorch"}
 
 Said = TypeVar("Said")
 
@@ -35,13 +35,18 @@ NO_REASONS: Mapping[int, str] = {}
 
 
 def round_differently(target: Dump, golden: Dump) -> bool:
-    """Whether one side is of MindSpore and the other of PyTorch, whatever they hold."""
-    return {target.framework, golden.framework} == FRAMEWORKS
+    """Whether the sides are of two frameworks, whose kernels are not the same, whatever they hold.
+
+    PyTorch's API on MindSpore (`mindtorch`) counts as a third: it has MindSpore's kernels, and calls others of them.
+    """
+    return target.framework != golden.framework and {target.framework, golden.framework} <= FRAMEWORKS
 
 
 def are_of_two_frameworks(target: Dump, golden: Dump) -> bool:
-    """Whether one side is of MindSpore and the other of PyTorch, and there are calls to be matched by what they are."""
-    if not round_differently(target, golden):
+    """Whether one side names its calls as MindSpore does and the other as PyTorch, and there are calls to be matched by
+    what they are. `mindtorch` has PyTorch's names, and is matched with it by them.
+    """
+    if not round_differently(target, golden) or "mindspore" not in (target.framework, golden.framework):
         return False
     return all(any(names.parse(n).direction for n in dump.columns.names) for dump in (target, golden))
 

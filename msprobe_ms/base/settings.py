@@ -86,7 +86,11 @@ def load(
     arguments = {key: value for key, value in arguments.items() if value is not None}
     written = WITHOUT_FILE if config_path is None else config_file.read(config_path)
     origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
-    settings = meant({**written, **arguments}, origin)
+    return admitted(meant({**written, **arguments}, origin), origin)
+
+
+def admitted(settings: Settings, origin: "Origin") -> Settings:
+    """The same settings, if this version serves them; says once what of them has no effect here. SettingsError else."""
     owners = ((settings, origin.common), (settings.section, origin.inside(settings.task)))
     for owner, where in owners:
         for key, message in not_built.refused(owner):
@@ -102,18 +106,20 @@ def load(
 
 @dataclass(frozen=True)
 class Origin:
-    """Where settings come from, for messages: a file, and the arguments that stand in place of its own."""
+    """Where settings come from, for messages: a file, and the arguments, of what, that stand in place of its own."""
 
     file: str
     arguments: frozenset[str] = frozenset()
+    of: str = "PrecisionDebugger"
 
     def common(self, key: str) -> str:
         """The place of a common setting."""
-        return f"argument {shown(key)} of PrecisionDebugger" if key in self.arguments else f"{self.file}, {key}"
+        return f"argument {shown(key)} of {self.of}" if key in self.arguments else f"{self.file}, {key}"
 
     def inside(self, section: str) -> Where:
         """The place of a setting in a section, by its key."""
-        return lambda key: f"{self.file}, {section}.{key}"
+        place = self.common(section) if section in self.arguments else self.file
+        return lambda key: f"{place}, {section}.{key}"
 
 
 def meant(given: Mapping[str, object], origin: Origin) -> Settings:

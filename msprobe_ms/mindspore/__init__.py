@@ -10,12 +10,14 @@ from msprobe.base.later import later
 if TYPE_CHECKING:
     from msprobe.base.seed import seed_all
     from msprobe.callbacks import MsprobeInitStep, MsprobeStep
+    from msprobe.flow.probe import MsProbe
     from msprobe.graph_save.save import flush, save, save_grad, step
     from msprobe.mindspore_debugger import PrecisionDebugger
 
 __getattr__ = later(
     __name__,
     {
+        "MsProbe": "msprobe.flow.probe",
         "MsprobeInitStep": "msprobe.callbacks",
         "MsprobeStep": "msprobe.callbacks",
         "PrecisionDebugger": "msprobe.mindspore_debugger",
@@ -29,6 +31,7 @@ __getattr__ = later(
 )
 
 __all__ = [
+    "MsProbe",
     "MsprobeInitStep",
     "MsprobeStep",
     "PrecisionDebugger",

@@ -10,11 +10,13 @@ from msprobe.base.later import later
 if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
     from msprobe.compare.entry import compare, compare_distributed
+    from msprobe.flow.probe import MsProbe
     from msprobe.pytorch_debugger import PrecisionDebugger
 
 __getattr__ = later(
     __name__,
     {
+        "MsProbe": "msprobe.flow.probe",
         "PrecisionDebugger": "msprobe.pytorch_debugger",
         "compare": "msprobe.compare.entry",
         "compare_distributed": "msprobe.compare.entry",
@@ -23,4 +25,4 @@ __getattr__ = later(
     needs="torch",
 )
 
-__all__ = ["PrecisionDebugger", "compare", "compare_distributed", "seed_all"]
+__all__ = ["MsProbe", "PrecisionDebugger", "compare", "compare_distributed", "seed_all"]

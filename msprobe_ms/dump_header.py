@@ -1,0 +1,40 @@
+"""What a dump says above its data: how it was made (`docs/format.md`, page 2)."""
+
+import platform
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.settings import Settings
+from msprobe.base.wishes import wishes_of
+from msprobe.store.layout import TENSORS
+
+
+def header_of(
+    settings: Settings, folder: Path, framework: str, made_with: str, step: int, rank: int | None
+) -> dict[str, Any]:
+    """The header of a step's dump; `made_with` is the framework with its version."""
+    return {
+        "task": settings.task,
+        "level": settings.level,
+        "framework": framework,
+        "dump_data_dir": str(folder / TENSORS) if wishes_of(settings).any_file else None,
+        "run": {
+            "tool": f"msprobe-ms {_ours()}",
+            "framework": made_with,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "step": step,
+            "rank": rank or 0,
+            "settings": settings.described(),
+        },
+    }
+
+
+@lru_cache(1)
+def _ours() -> str:
+    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
+    return version("msprobe-ms")

@@ -1,0 +1,113 @@
+"""Key data of a flow on disk: what passes from stage to stage, saved by name in either of two trees.
+
+One name at a time becomes `data/{name}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, as `msprobe.mindspore.save`
+has it. A dict becomes `data/{name}/step{n}/rank{r}/micro_step{m}/{name}.npy` with statistics, as `SingleSave`
+has it.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.base import framework
+from msprobe.base.checks import shown
+from msprobe.base.framework import Framework
+from msprobe.base.log import once
+from msprobe.graph_save.tree import MINDSPORE, SaveTree
+from msprobe.single_tree import tree_of
+from msprobe.store.describe import reason
+from msprobe.store.npy import is_storable
+from msprobe.store.single import stem_of
+
+_DEPTH = 50
+_KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarray"}
+
+
+class KeyData:
+    """The key data below one dump_path, and the number of the step there.
+
+    What is no key data is said once in the log and left out; no failure reaches the training, and an error of the
+    training that comes up at our look at a tensor comes out as it is.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files = SaveTree()
+        self._singles = tree_of(root, _first([]))
+        self.step_number = 0
+
+    def save(self, name: object, data: Any) -> None:
+        """Save the tensors of `data`, also those in lists, tuples and dicts, under one name."""
+        if not isinstance(name, str) or not name:
+            left_out("name", f"save_data: the name is {name!r:.80}; give a text: save_data('loss', loss)")
+            return
+        tensors = list(_tensors(name, data, 0))
+        framework.settle([tensor for _, tensor in tensors])
+        try:
+            folder = str(self._root / "data" / stem_of(name))
+            rank = framework.rank(_first([tensor for _, tensor in tensors])) or 0
+            for inner, tensor in tensors:
+                made_by = framework.maker(tensor)
+                array = tensor if made_by is None else framework.array_of(tensor)
+                count = self._files.next_count(folder, inner)
+                self._files.save(folder, inner, array, str(tensor.dtype), count, rank, _KINDS[made_by])
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"save_data: {name}", cause)
+
+    def save_each(self, data: dict[str, Any]) -> None:
+        """Save each value under its key, in the next micro step of this key."""
+        for key, value in data.items():
+            try:
+                self._singles.save({key: value})
+            except TypeError as cause:  # what it holds is of a wrong type
+                left_out(f"of {key}", str(cause))
+                self._singles.leave_out(key)
+
+    def save_strings(self, name: str, strings: Any) -> None:
+        """Save each text as the bytes of its UTF-8, one save for each."""
+        if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
+            left_out("strings", f"save_string_list: {name} is no list of texts; call save_string_list(name, [text])")
+            return
+        for text in strings:
+            self.save(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
+
+    def step(self) -> None:
+        """What is saved from here on is of the next step."""
+        self.step_number += 1
+        try:
+            self._files.step()
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed("step", cause)
+        self._singles.step()
+
+
+def left_out(cause: str, what: str) -> None:
+    """A mistake in one call: said once per cause, and the rest is saved."""
+    once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
+
+
+def failed(what: str, cause: Exception) -> None:
+    """A failure of ours: said once per cause."""
+    why = reason(cause)
+    once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
+
+
+def _tensors(name: str, data: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    """The tensors inside, each with its positions and keys behind the name; None is passed over."""
+    if framework.maker(data) is not None or (isinstance(data, np.ndarray) and is_storable(data)):
+        yield name, data
+    elif isinstance(data, dict | list | tuple) and depth < _DEPTH:
+        for key, inner in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _tensors(f"{name}.{key}", inner, depth + 1)
+    elif data is not None:
+        kind = type(data).__name__
+        left_out(kind, f"save_data: {name} is {shown(data)} of type {kind}; make it a tensor, or use save_string_list")
+
+
+def _first(values: list[Any]) -> Framework:
+    """The framework to be asked for the rank first: that of the values, or the one that is there."""
+    found = next((made_by for value in values if (made_by := framework.maker(value))), None)
+    return found or ("mindspore" if "mindspore" in sys.modules else "pytorch")

@@ -1,0 +1,170 @@
+"""The tree of single saves below one folder: where each value goes, step by step and micro step by micro step."""
+
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from msprobe.base import framework
+from msprobe.base.checks import shown
+from msprobe.base.framework import Framework
+from msprobe.base.log import once
+from msprobe.store.configurations import write_configurations
+from msprobe.store.npy import is_storable
+from msprobe.store.single import Place, write
+
+_known: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
+
+
+def tree_of(root: Path, first: Framework) -> "SingleTree":
+    """The tree below a folder, one for all of this process who write there, so that they count together."""
+    tree = _known.get(root)
+    if tree is None:
+        tree = _known[root] = SingleTree(root, first)
+    return tree
+
+
+class SingleTree:
+    """Writes what is saved by name, and counts the saves of each name within a step.
+
+    `first` is the framework that is asked for the rank first. No failure reaches the training: a value that cannot be
+    written is said once per cause in the log.
+    """
+
+    def __init__(self, root: Path, first: Framework) -> None:
+        self._root, self._framework, self._lock = root, first, Lock()
+        self._step = 0
+        self._rank: int | None = None
+        self._micro_steps: dict[str, int] = {}
+        self._begun: set[str] = set()
+
+    def save(self, data: Any) -> None:
+        """Save each value under its key, in the next micro step of this key; see `save_ex`."""
+        for key, value in _items(data):
+            with self._lock:
+                micro_step = self._micro_steps.get(key, 0)
+                self._save(key, value, micro_step)
+                self._micro_steps[key] = micro_step + 1  # also where nothing was saved: the next number is the same
+
+    def save_ex(self, data: Any, micro_batch: int | None = None) -> None:
+        """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
+
+        TypeError for an element of a container that is no tensor: then nothing of this value is saved.
+        """
+        if micro_batch is not None and (
+            isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 0
+        ):
+            _left_out("micro_batch", f"micro_batch is {micro_batch!r}; write a whole number from 0 on, or leave it out")
+            return
+        for key, value in _items(data):
+            with self._lock:
+                self._save(key, value, micro_batch)
+
+    def leave_out(self, key: str) -> None:
+        """Count a save that was refused."""
+        with self._lock:
+            self._micro_steps[key] = self._micro_steps.get(key, 0) + 1
+
+    def step(self) -> None:
+        """End a step: the next saves belong to the following one, and micro steps begin at 0."""
+        with self._lock:
+            self._step += 1
+            self._micro_steps.clear()
+            self._begun.clear()
+
+    def save_config(self, data: Any) -> None:
+        """Write `configurations.json`; values that JSON cannot hold become their texts."""
+        try:
+            write_configurations(self._root, data)
+        except Exception as cause:  # a failure while collecting never stops the training
+            _lost("configurations.json", cause)
+
+    def _save(self, key: str, value: Any, micro_step: int | None) -> None:
+        tensors = _tensors(key, value)
+        if tensors is None:
+            return
+        framework.settle(list(tensors.values()))
+        try:
+            if self._rank is None:  # communication may be initialised after the construction
+                self._rank = framework.rank(self._framework)
+            place = Place(key, self._step, self._rank or 0, micro_step)
+            self._begin(place)
+            arrays = {member: _array(tensor) for member, tensor in tensors.items()}
+            if isinstance(value, dict):
+                write(self._root, place, arrays)
+            else:
+                write(self._root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
+        except Exception as cause:  # a failure while collecting never stops the training
+            _lost(key, cause)
+
+    def _begin(self, place: Place) -> None:
+        """At the first save of a key in a step: say if another run was there before."""
+        if place.key in self._begun:
+            return
+        self._begun.add(place.key)
+        if place.of_rank(self._root).exists():
+            once(
+                "SingleSave: an earlier run",
+                f"SingleSave: {place.of_rank(self._root)} is there already; what an earlier run or another process "
+                "saved at the same places is replaced, and the rest stays: give each run a dump_path of its own",
+            )
+
+
+def _items(data: object) -> list[tuple[str, Any]]:
+    """The keys and values to save; what is not keyed by texts is said and left out."""
+    if not isinstance(data, dict):
+        _left_out("data", f"the data is of type {type(data).__name__}; write a dict of tensors, {{name: tensor}}")
+        return []
+    for key in data:
+        if not isinstance(key, str):
+            _left_out("key", f"the key {shown(key)} is of type {type(key).__name__}; write a text")
+    return [(key, value) for key, value in data.items() if isinstance(key, str)]
+
+
+def _tensors(key: str, value: Any) -> dict[str, Any] | None:
+    """The tensors of a value by position or key, a single one under ""; None, with a line in the log, without any."""
+    if _is_tensor(value):
+        return {"": value}
+    if isinstance(value, dict):
+        tensors = {str(member): tensor for member, tensor in value.items()}
+    elif isinstance(value, list | tuple):
+        tensors = {str(position): tensor for position, tensor in enumerate(value)}
+    else:
+        kind = _kind(value)
+        _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
+        return None
+    if len(tensors) < len(value):
+        _left_out("same text", f"{key} has two keys that are the same text; give each tensor a text of its own")
+        return None
+    for member, tensor in tensors.items():
+        if not _is_tensor(tensor):
+            raise TypeError(
+                f"SingleSave: {key}.{member} is of type {_kind(tensor)}; a list, tuple or dict may hold tensors only, "
+                "one level deep: make it a tensor, or save it under a key of its own"
+            )
+    return tensors
+
+
+def _is_tensor(value: object) -> bool:
+    return framework.maker(value) is not None or (isinstance(value, np.ndarray) and is_storable(value))
+
+
+def _array(tensor: Any) -> np.ndarray[Any, Any]:
+    return tensor if framework.maker(tensor) is None else framework.array_of(tensor)
+
+
+def _kind(value: object) -> str:
+    return f"numpy.ndarray of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _left_out(cause: str, what: str) -> None:
+    """A mistake in one call: said once per cause, and the rest is saved."""
+    once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
+
+
+def _lost(what: str, cause: Exception) -> None:
+    said = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause).strip().partition("\n")[0]
+    why = said or type(cause).__name__
+    once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training goes on without it")
