@@ -82,7 +82,7 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
 
 
 def _carry_out(request: Request) -> "list[Outcome]":
-    from .jobs.carry_out import carry_out
+    from .which import carry_out
 
     answer = carry_out(request)
     for line in answer.lines():

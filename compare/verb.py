@@ -2,9 +2,10 @@
 
 Give the dump under suspicion with -tp and the trusted one with -gp: a dump.json or debug.json, the folder of a rank, of
 a step or of a whole run, a kernel dump, or a folder of npy files. Of folders every step and rank that both sides hold
-is compared, by its number. Tables go to the output folder, the answer to standard output; its last line names the
-first wrong call. Exit code: 0 all judged pairs pass, 1 something differs or could not be compared, 2 the command was
-wrong or nothing could be read.
+is compared, by its number. Of two roots that MsProbe wrote, configurations, key data and the dumps of all stages are
+compared in the order of the flow. Two paths without an option are -tp and -gp. Tables go to the output folder, the
+answer to standard output; its last line names the first wrong call. Exit code: 0 all judged pairs pass, 1 something
+differs or could not be compared, 2 the command was wrong or nothing could be read.
 """
 
 import argparse
@@ -86,13 +87,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
     for flags, text in _NOT_BUILT.items():
         parser.add_argument(*flags.split(), action=_NotBuilt, help_text=text, nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("stray", nargs="*", help=argparse.SUPPRESS)
+    sides.add_argument("sides", nargs="*", metavar="PATH", help="two paths: the same as -tp PATH -gp PATH")
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .jobs.carry_out import carry_out  # here: the help of the command is there before numpy is
+    from .which import carry_out  # here: the help of the command is there before numpy is
 
     answer = carry_out(request)
     for line in answer.lines():
@@ -102,13 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 def request_of(args: argparse.Namespace) -> Request:
     """The command line as a request; UsageError where it cannot be meant."""
-    if args.stray:
-        if args.stray[0].lower() in ("mindspore", "pytorch"):
-            raise UsageError(
-                f"the framework stands before the verb: msprobe -f {args.stray[0]} compare ...; "
-                "after compare, -f means fuzzy matching"
-            )
-        raise UsageError(f"{args.stray[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN")
+    _check_positional(args)
     if args.top < 0:
         raise UsageError("--top must not be negative")
     if args.xlsx and args.format not in (None, "xlsx"):
@@ -157,11 +152,27 @@ def request_of(args: argparse.Namespace) -> Request:
     )
 
 
+def _check_positional(args: argparse.Namespace) -> None:
+    """Two paths without an option are target and golden; anything else there is a mistake."""
+    given = args.sides
+    if not given:
+        return
+    if given[0].lower() in ("mindspore", "pytorch") and not (len(given) == 2 and Path(given[0]).exists()):
+        raise UsageError(
+            f"the framework stands before the verb: msprobe -f {given[0]} compare ...; "
+            "after compare, -f means fuzzy matching"
+        )
+    if len(given) != 2 or args.target_path or args.golden_path or args.input_path:
+        raise UsageError(f"{given[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone")
+
+
 def _sides(args: argparse.Namespace) -> Sides:
     if args.input_path:
         if args.target_path or args.golden_path:
             raise UsageError("-i names both sides already; give either -i, or -tp and -gp")
         return read_compare_json(Path(args.input_path))
+    if args.sides:
+        return Sides(Path(args.sides[0]), Path(args.sides[1]))
     if args.target_path and args.golden_path:
         return Sides(Path(args.target_path), Path(args.golden_path))
     raise UsageError("two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json")

@@ -10,8 +10,9 @@ from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.folders import Folder, look
 from msprobe.store.kernel_folders import kernel_dumps
-from msprobe.store.kinds import TREES, kind_of
+from msprobe.store.kinds import kind_of
 from msprobe.store.npy_trees import npy_dumps
+from msprobe.store.runs import TREES
 from msprobe.store.saved_trees import saved_dumps
 from msprobe.store.single_trees import single_dumps
 

@@ -7,21 +7,19 @@ from typing import Literal
 from msprobe.base.errors import DumpError
 
 from . import layout
-from .folders import Folder, by_number, look, walk
+from .flow_roots import flow_in
+from .folders import Folder, look, walk
 from .kernel_folders import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
 from .kernel_statistics import STATISTIC
 from .kernel_value import from_file, is_kernel_file
+from .runs import DUMP_FILES, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
 from .single_trees import DATA, single_dumps
 
-Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "npy"]
+Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 
-TREES = ("graph", "pynative")
-"""The two runs that a program with compiled parts leaves side by side."""
-
-_DUMP_FILES = frozenset((layout.DUMP, layout.DEBUG, layout.JOURNAL))
 _GIVE = (
-    "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, or a "
-    "folder of npy files"
+    "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
+    "root of an RL flow, or a folder of npy files"
 )
 _NAMED = 8  # so many names stand in a message
 
@@ -39,6 +37,7 @@ class Kind:
     | `kernels` | the framework's own kernel dump | `kernel_dumps`, `read_kernels` |
     | `saves` | a tree of graph saves | `saved_dumps`, `read_saves` |
     | `single saves` | a folder that holds `data` | `single_dumps`, `read_single` |
+    | `flow` | the root of an RL flow: key data, configurations, a run of dumps per stage | `flow_root` |
     | `npy` | any other tree of npy files | `npy_dumps`, `read_npys` |
     """
 
@@ -62,9 +61,9 @@ def kind_of(path: str | Path) -> Kind:
     if not is_folder:
         return _of_file(root)
     top = look(root)
-    if not _DUMP_FILES.isdisjoint(top.files):
+    if not DUMP_FILES.isdisjoint(top.files):
         return Kind("dump", root, "a dump of one step and rank")
-    return _in_layout(top) or _single_saves(top) or _somewhere_below(top)
+    return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
 
 
 def _of_file(file: Path) -> Kind:
@@ -78,26 +77,32 @@ def _of_file(file: Path) -> Kind:
 def _in_layout(top: Folder) -> Kind | None:
     """A folder of ranks or of steps, or of the two trees; None for everything else."""
     name = top.path.absolute().name
-    if layout.rank_number(name) is not None and _of_rank(top, top.path.absolute().parent.name) == "saves":
+    if layout.rank_number(name) is not None and of_rank(top, top.path.absolute().parent.name) == "saves":
         return Kind("saves", top.path, "graph saves of 1 step, 1 rank")
-    ranks = _ranks(top)
-    if ranks and (found := _of_step(top)):
+    ranks = ranks_in(top)
+    if ranks and (found := of_step(top)):
         if found == "saves":
             return Kind("saves", top.path, f"graph saves of 1 step, {_count(len(ranks), 'rank')}")
         return Kind("step", top.path, f"a step with {_count(len(ranks), 'rank')}")
-    steps = _steps(top)
-    if steps and (found := _of_run(top)):
+    steps = steps_in(top)
+    if steps and (found := of_run(top)):
         word: Word = "saves" if found == "saves" else "run"
         what = "graph saves of" if word == "saves" else "a run with"
         return Kind(word, top.path, f"{what} {_size(top, steps)}")
-    trees = [tree for tree in TREES if tree in top.folders and _of_run(look(top.path / tree)) == "dump"]
+    trees = trees_in(top)
     if trees:
         sizes = []
         for tree in trees:
             inner = look(top.path / tree)
-            sizes.append(f"{tree} ({_size(inner, _steps(inner))})")
+            sizes.append(f"{tree} ({_size(inner, steps_in(inner))})")
         return Kind("trees", top.path, f"the runs {' and '.join(sizes)}" if trees[1:] else f"the run {sizes[0]}")
     return None
+
+
+def _flow(top: Folder) -> Kind | None:
+    """A root with more than single saves in it; who gives the folder `data` means these alone."""
+    found = None if top.path.absolute().name == DATA else flow_in(top)
+    return Kind("flow", top.path, found.says) if found else None
 
 
 def _single_saves(top: Folder) -> Kind | None:
@@ -113,16 +118,14 @@ def _single_saves(top: Folder) -> Kind | None:
     steps, ranks = {step for step, _ in found}, {rank for _, rank in found}
     keys = {folder.parents[1] for folders in found.values() for folder in folders}
     size = f"{_count(len(keys), 'key')}, {_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
-    runs = [name for name in look(root).folders if name != DATA and _of_run(look(root / name)) == "dump"]
-    beside = f"; the runs beside them ({', '.join(runs)}) are to be given by themselves" if runs else ""
-    return Kind("single saves", root, f"single saves of {size}{beside}")
+    return Kind("single saves", root, f"single saves of {size}")
 
 
 def _somewhere_below(top: Folder) -> Kind:
     """A kernel dump, or npy files of somebody else: the first folder that holds either decides."""
     stray: Path | None = None
     for folder in walk(top.path, WITHOUT_KERNELS - {layout.TENSORS}):
-        if not _DUMP_FILES.isdisjoint(folder.files):
+        if not DUMP_FILES.isdisjoint(folder.files):
             raise DumpError(
                 f"{top.path}: its dumps lie deeper than those of a run (step0/rank0), the first in {folder.path}; give "
                 "the folder of a rank, of a step, or that of the steps"
@@ -155,37 +158,8 @@ def _holds_kernels(files: tuple[str, ...]) -> bool:
     return any(is_kernel_file(name) and from_file(Path(name), name, 0) is not None for name in files)
 
 
-def _of_rank(folder: Folder, above: str) -> Literal["dump", "saves", ""]:
-    """What a rank's folder holds; `above` is the name of the folder that holds it."""
-    if not _DUMP_FILES.isdisjoint(folder.files):
-        return "dump"
-    if layout.SAVES in folder.files:
-        return "saves"
-    is_of_step = layout.step_number(above) is not None
-    return "saves" if is_of_step and any(name.endswith(".npy") for name in folder.files) else ""
-
-
-def _of_step(folder: Folder) -> Literal["dump", "saves", ""]:
-    """What the first of a step's ranks holds that holds anything."""
-    name = folder.path.absolute().name
-    return next((found for rank in _ranks(folder) if (found := _of_rank(look(folder.path / rank), name))), "")
-
-
-def _of_run(folder: Folder) -> Literal["dump", "saves", ""]:
-    """What the first of a run's steps holds that holds anything."""
-    return next((found for step in _steps(folder) if (found := _of_step(look(folder.path / step)))), "")
-
-
-def _ranks(folder: Folder) -> list[str]:
-    return sorted((name for name in folder.folders if layout.rank_number(name) is not None), key=by_number)
-
-
-def _steps(folder: Folder) -> list[str]:
-    return sorted((name for name in folder.folders if layout.step_number(name) is not None), key=by_number)
-
-
 def _size(run: Folder, steps: list[str]) -> str:
-    ranks = {layout.rank_number(rank) for step in steps for rank in _ranks(look(run.path / step))}
+    ranks = {layout.rank_number(rank) for step in steps for rank in ranks_in(look(run.path / step))}
     return f"{_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
 
 

@@ -93,9 +93,35 @@ def nothing_was_said(monkeypatch):
         (
             ["data/loss/step0/rank0/loss.npy", "actor_update/step0/rank0/dump.json"],
             "",
-            "single saves",
-            "single saves of 1 key, 1 step, 1 rank; the runs beside them (actor_update) are to be given by themselves",
+            "flow",
+            "an RL flow with key data and dumps of actor_update",
         ),
+        (
+            ["data/loss/step0/rank0/loss.npy", "configurations.json"],
+            "",
+            "flow",
+            "an RL flow with configurations and key data",
+        ),
+        (
+            ["data/loss/step0/rank0/loss.npy", "configurations.json", "critic_update/step2/rank0/dump.json"],
+            "data",
+            "single saves",
+            "single saves of 1 key, 1 step, 1 rank",
+        ),
+        (
+            ["configurations.json", "log_prob/step0/rank0/dump.json", "actor_update/step0/rank0/x.log"],
+            "",
+            "flow",
+            "an RL flow with configurations and dumps of log_prob",
+        ),
+        (
+            ["critic_update/graph/step2/rank0/dump.json", "actor_update/step0/rank0/debug.json", "old/notes.txt"],
+            "",
+            "flow",
+            "an RL flow with dumps of actor_update, critic_update",
+        ),
+        (["configurations.json", "data/notes.txt"], "", "flow", "an RL flow with configurations"),
+        (["configurations.json", "deep/er/b.npy"], "", "npy", "a tree of npy files, the first in deep/er"),
         (["a.npy"], "", "npy", "a tree of npy files"),
         (["deep/er/b.npy"], "", "npy", "a tree of npy files, the first in deep/er"),
         (["rank0/a.npy"], "rank0", "npy", "a tree of npy files"),
@@ -115,7 +141,7 @@ def test_the_kind_is_told_and_said(files, given, word, says, tmp_path):
         ("26.2.0/dumps/pt_mix_stat/step0/proc12527", "dump"),
         ("kernel_dump/cpu", "kernels"),
         ("graph_save/8.1.1", "saves"),
-        ("single_save", "single saves"),
+        ("single_save", "flow"),
     ],
 )
 def test_what_tools_left_behind_is_known(sample, word):

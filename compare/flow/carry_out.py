@@ -1,0 +1,85 @@
+"""Two roots of an RL flow compared as a request asks for it: configurations, key data, stages, walk, answer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import logger
+from msprobe.compare.request import Request
+from msprobe.compare.workers.cores import cores
+from msprobe.store.flow_roots import FlowRoot, flow_root
+
+from .answer import first_difference
+from .configurations import compare_configurations
+from .item import Item
+from .keys import KeyData, compare_keys, trees_of
+from .result import FlowResult
+from .stages import Stage, compare_stages, held_places
+from .stages import items as items_of_stage
+from .walk import walk
+from .write_down import stamp, summary, write_down
+
+
+def carry_out(request: Request) -> FlowResult:
+    """Compare everything that both roots hold, and write it down.
+
+    What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
+    has, or the output cannot be written; DumpError where nothing at all could be compared.
+    """
+    request = _absolute(request)
+    target, golden = flow_root(request.target), flow_root(request.golden)
+    logger.info("target: %s; golden: %s", target.says, golden.says)
+    trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
+    places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
+    places += [set(found) for root in (target, golden) for found in held_places(root).values()]
+    for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):
+        _check_choice(option, wanted, {place[at] for found in places for place in found})
+    if request.stack_file is not None:
+        logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
+    keys = compare_keys(trees, request.ranks, request.steps, request.workers or cores())
+    stages = tuple(compare_stages(target, golden, request))
+    configurations = compare_configurations(target.configurations, golden.configurations)
+    items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
+    walked = walk(items)
+    missing = tuple(_missing(target, golden, keys, stages))
+    first = first_difference(walked, stages)
+    result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
+    if not result.judged and not result.unjudged and not configurations.count:
+        raise DumpError(f"nothing could be compared: {_why(target, golden, missing)}")
+    second = stamp(request.output)
+    try:
+        write_down(result, request.output, request.format, second)
+    except OSError as err:
+        raise UsageError(f"{request.output}: cannot be written ({err.strerror}); give another folder with -o") from err
+    logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
+    return result
+
+
+def _missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[str]:
+    if keys.problem:
+        yield f"key data not compared: {keys.problem}"
+    yield from keys.missing
+    for stage in stages:
+        if stage.problem:
+            yield f"stage {stage.name} not compared: {stage.problem}"
+        yield from stage.missing
+    for root, side in ((target, "target"), (golden, "golden")):
+        for name in root.hollow:
+            yield f"stage {name} of the {side} holds no dump"
+
+
+def _check_choice(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
+    if wanted is not None and (absent := sorted(set(wanted) - held)):
+        there = ", ".join(map(str, sorted(held)[:8])) or "none"
+        raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; there: {there}")
+
+
+def _why(target: FlowRoot, golden: FlowRoot, missing: Sequence[str]) -> str:
+    said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
+    return f"{target.path} and {golden.path}: {said}; give the roots of two runs that saved key data or dumped stages"
+
+
+def _absolute(request: Request) -> Request:
+    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
+    return replace(request, **paths)  # type: ignore[arg-type]  # each is a path

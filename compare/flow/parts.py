@@ -1,0 +1,146 @@
+"""The order of an RL step, as data: which part of it reads and makes which keys, and which switch collects it.
+
+The parts and their keys are those of PPO (arXiv:1707.06347) and GRPO (arXiv:2402.03300) in the order in which the
+frameworks on top of MindSpore and PyTorch run them; the names of stages and switches are those of `MsProbe`.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a step: a stage, which runs a model, or host code between stages, where `stage` is empty.
+
+    `reads` and `makes` are keys, `makes` in the order in which they come to be. `after` is the host code between what
+    the model returns and the keys; of host code it says what makes them. `model` is whose weights a stage uses,
+    `updates` whose it changes, `switch` is the field of `msprobe_config` that collects it.
+    """
+
+    stage: str
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    after: str
+    model: str = ""
+    updates: str = ""
+    switch: str = ""
+    others: tuple[str, ...] = ()
+    """Other names that a stage goes by."""
+
+
+_PROMPTS = ("prompts", "prompt_ids", "prompt_mask")
+_PUT_TOGETHER = ("input_ids", "attention_mask", "position_ids")
+_TOKENS = ("prompts", "prompt_mask", "responses", "response_mask", *_PUT_TOGETHER)
+_GATHERED = "the log probabilities of the responses' tokens are taken from its logits (temperature, shift by one, mask)"
+
+FLOW = (
+    Part("", (), (*_PROMPTS, "prompt_length", "labels", "ground_truth"), "the data of the step: loader and tokenizer"),
+    Part(
+        "actor_generate_sequences",
+        _PROMPTS,
+        ("responses", "response_ids", "sequences", "response_mask", "response_length", "generated_text",
+         "rollout_log_prob", "generation_log_prob", "infer_log_prob"),
+        "tokens are sampled from its logits (temperature, top_k, top_p, seed), ended, cut and padded",
+        "actor",
+        switch="actor_infer_dump",
+        others=("generate", "generate_sequences", "generation", "rollout", "actor_rollout"),
+    ),
+    Part("", (*_PROMPTS, "responses", "response_mask"), _PUT_TOGETHER,
+         "prompts and responses are put together (padding, masks, positions)"),
+    Part(
+        "reference_compute_log_prob",
+        _TOKENS,
+        ("ref_log_prob", "reference_log_prob"),
+        _GATHERED,
+        "reference",
+        switch="reference_dump",
+        others=("reference", "ref", "ref_log_prob", "compute_ref_log_prob"),
+    ),
+    Part(
+        "critic_compute_values",
+        _TOKENS,
+        ("values", "old_values"),
+        "the values of the responses' tokens are taken from its output (shift by one, mask)",
+        "critic",
+        switch="critic_train_dump",
+        others=("compute_values", "values", "critic"),
+    ),
+    Part(
+        "actor_compute_log_prob",
+        _TOKENS,
+        ("old_log_prob", "old_entropy"),
+        _GATHERED,
+        "actor",
+        switch="actor_train_dump",
+        others=("log_prob", "compute_log_prob", "old_log_prob"),
+    ),
+    Part("", ("responses", "response_mask"), ("rewards", "reward_scores", "rm_scores", "scores", "token_level_scores"),
+         "the reward functions, or the reward model, and their normalisation"),
+    Part("", ("ref_log_prob", "old_log_prob", "rewards", "token_level_scores"), ("kl", "kl_penalty",
+         "token_level_rewards"), "the distance between actor and reference, and its coefficient"),
+    Part("", ("rewards", "scores", "token_level_scores", "token_level_rewards", "kl", "values", "response_mask"),
+         ("advantages", "returns"), "the estimate of advantages (gamma, lambda, groups, normalisation, mask)"),
+    Part(
+        "actor_update",
+        (*_TOKENS, "old_log_prob", "ref_log_prob", "advantages"),
+        ("log_prob", "entropy", "ratio", "kl_loss", "pg_loss", "policy_loss", "actor_loss", "loss", "grad_norm"),
+        "log probabilities, ratio, clipping, KL and loss are computed from its logits",
+        "actor",
+        "actor",
+        "actor_train_dump",
+        ("update", "train_actor", "update_actor"),
+    ),
+    Part(
+        "critic_update",
+        (*_TOKENS, "values", "returns"),
+        ("vpreds", "value_loss", "vf_loss", "critic_loss"),
+        "the loss of the values is computed from its output",
+        "critic",
+        "critic",
+        "critic_train_dump",
+        ("train_critic", "update_critic"),
+    ),
+)  # fmt: skip
+
+UNKNOWN = len(FLOW)
+"""The part of a key or stage that the table does not have."""
+
+TOKEN_STAGE = "actor_generate_sequences"
+
+
+@lru_cache(maxsize=4096)
+def plain(name: str) -> str:
+    """A key's name without what spellings differ in: case, separators, what stands before a slash, a plural's s."""
+    words = re.split(r"[\W_]+", name.rpartition("/")[2].lower())
+    return "_".join(word.removesuffix("s") for word in words if word)
+
+
+def part_of_stage(stage: str) -> int:
+    """Which part of the flow a stage is, by its name; UNKNOWN for one that the table does not have."""
+    named = stage.lower()
+    return next((at for at, part in enumerate(FLOW) if part.stage and named in (part.stage, *part.others)), UNKNOWN)
+
+
+def part_of_key(key: str, keys: frozenset[str]) -> tuple[int, int]:
+    """Which part makes a key, and as its how-manieth; UNKNOWN for one that the table does not have.
+
+    `keys` are the plain names of all keys of the run: where there is no old_log_prob beside it, log_prob is what the
+    actor computes before the update.
+    """
+    name = plain(key)
+    if name == "log_prob" and "old_log_prob" not in keys:
+        name = "old_log_prob"
+    return _MAKERS.get(name, (UNKNOWN, 0))
+
+
+@lru_cache(maxsize=64)
+def names(keys: tuple[str, ...]) -> frozenset[str]:
+    """Keys of the table by their plain names."""
+    return frozenset(map(plain, keys))
+
+
+_MAKERS: dict[str, tuple[int, int]] = {}
+for _at, _part in enumerate(FLOW):
+    for _place, _made in enumerate(_part.makes):
+        _MAKERS.setdefault(plain(_made), (_at, _place))

@@ -1,0 +1,145 @@
+"""The dumps of each stage, compared step by step and rank by rank like any two runs, in a folder of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msprobe.base.errors import MsprobeError
+from msprobe.compare.jobs.answer import Answer
+from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.sides import side
+from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.request import Request
+from msprobe.store.flow_roots import FlowRoot
+from msprobe.store.folders import printable
+from msprobe.store.layout import DEBUG, DUMP
+from msprobe.store.single import stem_of
+
+from .item import Item, worse
+from .parts import part_of_stage
+
+_WORTH_WORKERS = 16 << 20
+"""Bytes of dump.json of a stage that are compared before more processes would have started."""
+
+Places = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What came of one stage: the answer of its dumps, or in a sentence why there is none; what has no partner.
+
+    `held` are the (step, rank) that each side has a dump of.
+    """
+
+    name: str
+    part: int
+    held: tuple[Places, Places]
+    answer: Answer | None = None
+    problem: str = ""
+    missing: tuple[str, ...] = ()
+
+    def has(self, step: int) -> tuple[bool, bool]:
+        """Whether target and golden have a dump of a step."""
+        return any(at == step for at, _ in self.held[0]), any(at == step for at, _ in self.held[1])
+
+
+def held_places(root: FlowRoot) -> dict[str, Places]:
+    """The (step, rank) of every stage's dumps; a stage that cannot be looked into has none."""
+    found: dict[str, Places] = {}
+    for name, path in root.stages.items():
+        try:
+            places = side(path).places
+        except MsprobeError:  # whoever compares it says why
+            places = {}
+        found[name] = frozenset((place.step or 0, place.rank or 0) for place in places)
+    return found
+
+
+def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iterator[Stage]:
+    """Compare the dumps of every stage that both roots have, and say which only one of them has."""
+    ours, theirs = held_places(target), held_places(golden)
+    nowhere: Places = frozenset()
+    for name in sorted({**ours, **theirs}, key=lambda name: (part_of_stage(name), name)):
+        held = ours.get(name, nowhere), theirs.get(name, nowhere)
+        chosen = held if request.steps is None else tuple(
+            frozenset(place for place in places if place[0] in request.steps) for places in held
+        )  # fmt: skip
+        if not any(chosen) and any(held):
+            continue  # nothing of it was asked for
+        made = Stage(printable(name), part_of_stage(name), held)
+        if name not in ours or name not in theirs:
+            one = "target" if name in ours else "golden"
+            yield replace(made, missing=(f"stage {made.name} has a dump only on the {one} side",))
+            continue
+        yield _compared(made, target.stages[name], golden.stages[name], request)
+
+
+def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Stage:
+    held = stage.held[0] | stage.held[1]
+    chosen = {
+        axis: None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
+        for axis, wanted, at in (("steps", request.steps, 0), ("ranks", request.ranks, 1))
+    }
+    asked = replace(
+        request,
+        target=target,
+        golden=golden,
+        output=request.output / stem_of(stage.name),
+        steps=chosen["steps"],
+        ranks=chosen["ranks"],
+        workers=_workers(request, (target, golden)),
+        stack_file=None,
+    )
+    try:
+        answer = carry_out(asked)
+    except MsprobeError as err:
+        return replace(stage, problem=" ".join(str(err).split()))
+    return replace(stage, answer=answer, missing=tuple(f"stage {stage.name}: {each}" for each in answer.missing))
+
+
+def _workers(request: Request, roots: Sequence[Path]) -> int | None:
+    """As many as were asked for; one for little, which is done before another has started."""
+    if request.workers is not None or request.scheduler:
+        return request.workers
+    size = 0
+    for root in roots:
+        for file in (file for name in (DUMP, DEBUG) for file in root.glob(f"step*/*/{name}")):
+            size += file.stat().st_size
+            if size > _WORTH_WORKERS:
+                return None
+    return 1
+
+
+def items(stage: Stage) -> Iterator[Item]:
+    """One item for each step and rank that was compared."""
+    by_place: dict[tuple[int, int], list[Outcome]] = {}
+    for outcome in stage.answer.outcomes if stage.answer else ():
+        by_place.setdefault((outcome.step or 0, outcome.rank or 0), []).append(outcome)
+    for (step, rank), outcomes in by_place.items():
+        first = next((outcome.first for outcome in outcomes if outcome.first), None)
+        failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
+        grade = max((_grade(outcome) for outcome in outcomes), key=worse)
+        reason = f"not compared: {failed}" if failed else ""
+        yield Item(
+            "stage",
+            stage.name,
+            step,
+            rank,
+            stage.part,
+            (stage.part, 0, 0, 0, stage.name),
+            first is not None,
+            grade,
+            reason,
+            finding=first,
+            weights_differ=any(f.kind == "parameters differ" for outcome in outcomes for f in outcome.findings),
+            mode=next((outcome.mode for outcome in outcomes if outcome.mode), ""),
+        )
+
+
+def _grade(outcome: Outcome) -> Grade:
+    """The worst verdict of one comparison; `unjudged` where nothing was judged or something has no partner."""
+    for grade in ("error", "warning"):
+        if outcome.counts.get(grade):
+            return grade
+    return "pass" if outcome.is_clean and not outcome.failed else "unjudged"

@@ -1,0 +1,104 @@
+"""The walk along the flow: which key or stage differs first, which begin a difference, and which only received one.
+
+Two items agree when they are equal to the bit, as long as everything before them is; after that, when they are within
+tolerance (as in docs/compare.md, "The first wrong call"). Order: the step, the place in the flow, the rank.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .item import Item
+from .parts import FLOW, UNKNOWN, names, plain
+
+Role = Literal["begins", "received", "open", "agrees", "unjudged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An item on the walk.
+
+    `begins`: what it is made of agrees; `received`: something that it is made of differs, named in `through`; `open`:
+    what it is made of was not saved, so it cannot be said; `agreeing` are the keys that it reads and that agree.
+    """
+
+    item: Item
+    role: Role
+    through: tuple[str, ...] = ()
+    agreeing: tuple[str, ...] = ()
+
+
+def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
+    """Every item in the flow's order, with its role."""
+    ordered = sorted(items, key=lambda item: (item.step, item.order, item.rank))
+    by_place: dict[tuple[int, int], list[Seen]] = defaultdict(list)
+    walked: list[Seen] = []
+    differing: list[Item] = []
+    for item in ordered:
+        here = by_place[item.step, item.rank]
+        if item.is_beyond if differing else item.differs:
+            seen = _differing(item, here, differing)
+            differing.append(item)
+        else:
+            seen = Seen(item, "unjudged" if item.grade == "unjudged" else "agrees")
+        here.append(seen)
+        walked.append(seen)
+    return tuple(walked)
+
+
+def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
+    """The role of an item that differs, by what was seen in its step and rank, and by all that differed before."""
+    if item.part == UNKNOWN:
+        return Seen(item, "received" if differing else "open", tuple(d.name for d in differing[:1]))
+    part = FLOW[item.part]
+    reads = names(part.reads)
+    read = [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in reads]
+    if item.kind == "key":  # what the same part made before is what a key is made of, its stage above all
+        read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
+    bad = [seen.item.name for seen in read if _is_different(seen)]
+    agreeing = [seen.item for seen in read if seen.role == "agrees"]
+    good = tuple(other.name for other in agreeing if other.kind == "key" and plain(other.name) in reads)
+    if bad:
+        return Seen(item, "received", tuple(bad), good)
+    last_update = _UPDATES.get(part.model)
+    if last_update is not None:
+        earlier = (d for d in differing if d.step < item.step and (d.part == UNKNOWN or d.part <= last_update))
+        if (changed := next(earlier, None)) is not None:
+            return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
+    if item.finding is not None and item.finding.kind == "run inputs differ" and differing:
+        return Seen(item, "received", (), good)
+    # The data of a step are made of nothing that is saved.
+    return Seen(item, "begins" if agreeing or not reads else "open", (), good)
+
+
+def _is_different(seen: Seen) -> bool:
+    return seen.role in ("begins", "received", "open")
+
+
+_UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
+"""Of each model the part that changes its weights: what differs up to there reaches them by the next step."""
+
+
+def first_of(seen: Sequence[Seen]) -> Seen | None:
+    """The first that differs."""
+    return next((each for each in seen if _is_different(each)), None)
+
+
+def next_beginnings(seen: Sequence[Seen]) -> list[tuple[Seen, tuple[int, ...]]]:
+    """What begins a difference after the first, each part of the flow once, with the further steps in which it does."""
+    first = first_of(seen)
+    found: dict[object, tuple[Seen, list[int]]] = {}
+    for each in seen:
+        if first is None or each.role != "begins" or _same_part(each.item, first.item):
+            continue
+        name = each.item.name if each.item.part == UNKNOWN else each.item.part
+        if name in found:
+            found[name][1].append(each.item.step)
+        else:
+            found[name] = each, []
+    return [(each, tuple(dict.fromkeys(again))) for each, again in found.values()]
+
+
+def _same_part(item: Item, other: Item) -> bool:
+    return item.part == other.part and (item.part != UNKNOWN or item.name == other.name)

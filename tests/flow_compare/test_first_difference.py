@@ -1,0 +1,328 @@
+"""Two roots of an RL flow: the first key or stage that differs, the call in it, or what to collect."""
+
+import json
+
+import numpy as np
+import pytest
+from openpyxl import load_workbook
+
+GENERATE, REFERENCE, UPDATE = "actor_generate_sequences", "reference_compute_log_prob", "actor_update"
+BEGINS = "begins here: the keys prompts and responses that the stage reads agree"
+
+
+def first(lines):
+    """The two last lines: the first difference, and the call or what to do."""
+    assert lines[-2].startswith("first difference: ")
+    return lines[-2].removeprefix("first difference: "), lines[-1]
+
+
+def roles(whole):
+    """(step, key or stage) -> role, of everything that was walked past."""
+    return {(at["step"], at.get("key") or at["stage"]): at["role"] for at in whole["walk"]}
+
+
+@pytest.mark.parametrize("way", ["save", "graph_save"])
+def test_two_equal_runs_have_no_difference(way, roots, compare):
+    for root in roots:
+        getattr(root.configure(dump_path=str(root.path)), way)()
+        root.dump(REFERENCE)
+    code, lines, whole = compare()
+    assert code == 0
+    assert lines[-1] == "no difference: 15 pairs judged, 0 unjudged"  # 8 keys; 3 calls of 2 tensors and a parameter
+    assert (whole["is_clean"], whole["first_difference"], whole["missing"]) == (True, None, [])
+
+
+def test_the_stage_in_which_it_begins_is_named_with_its_call_and_its_key(roots, changed, compare):
+    target, golden = roots
+    for step in range(3):
+        golden.save(step)
+        off = {"ref_log_prob": changed("ref_log_prob", (1, 2), -1.75)} if step else {}
+        target.save(step, **off)
+    golden.dump(REFERENCE, 1)
+    target.dump(REFERENCE, 1, made=(2.0, 3.5, 4.5))
+    code, lines, whole = compare()
+    assert code == 1
+    says, call = first(lines)
+    assert says.startswith(
+        f"step 1, rank 0, stage {REFERENCE}, call Cell.norm.LayerNorm.forward.0 ({BEGINS}), seen in key"
+    )
+    assert "key ref_log_prob (error: 1 of 6 elements" in says
+    assert says.endswith("; first at [1, 2])")
+    assert call.startswith(
+        "first wrong call: Cell.norm.LayerNorm.forward.0 in the root: computes differently: all givens"
+    )
+    assert call.endswith("(/train/policy.py:7)")
+    assert whole["first_wrong"][0]["name"] == "Cell.norm.LayerNorm.forward.0"
+    told = whole["first_difference"]
+    assert (told["step"], told["rank"], told["stage"], told["keys"]) == (1, 0, REFERENCE, ["ref_log_prob"])
+    assert roles(whole)[1, "ref_log_prob"] == "received"
+    assert roles(whole)[1, "advantages"] == "agrees"
+
+
+def test_positions_of_the_two_paths_mean_target_and_golden(roots, changed, compare):
+    roots[0].configure(seed=1).save(loss=changed("loss", (), 0.25))
+    roots[1].configure(seed=2).save()
+    code, lines, _ = compare(positional=True)
+    assert code == 1
+    assert "  seed: 1, golden 2 (random numbers)" in lines
+
+
+@pytest.mark.parametrize(
+    ("key", "switch"),
+    [("ref_log_prob", "reference_dump"), ("old_log_prob", "actor_train_dump"), ("loss", "actor_train_dump")],
+)
+def test_a_stage_without_a_dump_is_to_be_collected(key, switch, roots, changed, compare):
+    target, golden = roots
+    for step in range(3):
+        golden.save(step)
+        target.save(step, **({key: changed(key, ..., -0.75)} if step == 2 else {}))
+    code, lines, whole = compare()
+    assert code == 1
+    assert f"set {switch}: true, step_start: 2, step_end: 2 and run again" in lines[-1]
+    assert lines[-1].startswith("collect it: ")
+    assert whole["first_difference"]["collect"] == {switch: True, "step_start": 2, "step_end": 2}
+    assert whole["first_wrong"] == []
+    assert ("collect the update of step 1 too" in lines[-1]) == (switch == "actor_train_dump")
+
+
+def test_values_are_the_critics(roots, compare):
+    values = np.array([0.5, 0.25], np.float32)
+    roots[0].save(values=values)
+    roots[1].save(values=2 * values)
+    _, lines, _ = compare()
+    assert "critic_compute_values has no dump of step 0; set critic_train_dump: true" in lines[-1]
+
+
+def test_generation_is_to_be_collected_at_the_first_token_that_differs(roots, compare):
+    """The first element is token 2 of sample 0; the first token is 1, of sample 1."""
+    responses = np.array([[5, 6, 0], [8, 0, 10]], np.int32)
+    roots[0].save(responses=responses)
+    roots[1].save()
+    _, lines, whole = compare()
+    assert "first at [0, 2])" in lines[-2]
+    assert lines[-1] == (
+        f"collect it: {GENERATE} has no dump of step 0; set actor_infer_dump: true, token_range_start: 1, "
+        "token_range_end: 1, step_start: 0, step_end: 0 and run again"
+    )
+    assert whole["first_difference"]["collect"]["token_range_start"] == 1
+    assert roles(whole)[0, "prompts"] == "agrees"
+
+
+def test_a_longer_response_differs_at_the_first_token_that_only_it_has(roots, compare):
+    longer = np.array([[5, 6, 7, 1], [8, 9, 10, 1]], np.int32)
+    roots[0].save(responses=longer)
+    roots[1].save()
+    _, lines, _ = compare()
+    assert "token_range_start: 3, token_range_end: 3" in lines[-1]
+
+
+def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compare):
+    target, golden = roots
+    golden.save().dump(REFERENCE)
+    target.save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump(REFERENCE)
+    code, lines, whole = compare()
+    assert code == 1
+    assert lines[-1].startswith(
+        f"no call can be named: the dump of {REFERENCE} agrees in this step (as far as statistics"
+    )
+    assert "host code after the stage: the log probabilities of the responses' tokens" in lines[-1]
+    assert whole["first_difference"]["collect"] is None
+    assert "first wrong call" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("prompts", "loader and tokenizer"),
+        ("rewards", "reward functions"),
+        ("advantages", "the estimate of advantages"),
+    ],
+)
+def test_what_no_stage_makes_is_of_the_host(key, words, roots, changed, compare):
+    roots[0].save(**{key: changed(key, ..., 3)})
+    roots[1].save()
+    _, lines, _ = compare()
+    assert lines[-1].startswith(f"no call can be named: no stage makes {key}; look at ")
+    assert words in lines[-1]
+
+
+def test_a_stage_that_was_given_what_differs_carries_on(roots, changed, compare):
+    """The responses differ, so the reference's dump and its log probabilities do."""
+    target, golden = roots
+    golden.save().dump(REFERENCE)
+    target.save(
+        responses=changed("responses", (0, 1), 60),
+        ref_log_prob=changed("ref_log_prob", (0, 1), -9.0),
+        loss=changed("loss", (), 0.75),
+    ).dump(REFERENCE, given=7.0, made=(8.0, 9.0, 10.0))
+    _, lines, whole = compare()
+    says, then = first(lines)
+    assert says.startswith("step 0, rank 0, key responses (error")
+    assert "actor_infer_dump: true" in then
+    assert any(
+        f"stage {REFERENCE}" in line and "it carries on a difference, responses differing" in line for line in lines
+    )
+    assert roles(whole) | {(0, REFERENCE): "received", (0, "loss"): "received"} == roles(whole)
+
+
+def test_inputs_that_differ_although_the_keys_agree_are_of_the_host_code_before(roots, changed, compare):
+    target, golden = roots
+    golden.save().dump(REFERENCE)
+    target.save(ref_log_prob=changed("ref_log_prob", (0, 1), -9.0)).dump(REFERENCE, given=7.0, made=(8.0, 9.0, 10.0))
+    _, lines, _ = compare()
+    says, call = first(lines)
+    assert (
+        "the stage was given different input, although the keys prompts and responses that the stage reads agree"
+        in says
+    )
+    assert "run inputs differ" in call
+
+
+@pytest.mark.parametrize(("step", "when"), [(0, "as they were loaded or made"), (1, "since an update before")])
+def test_weights_that_differ_are_said(step, when, roots, changed, compare):
+    target, golden = roots
+    for number in range(2):
+        golden.save(number)
+        target.save(number, **({"old_log_prob": changed("old_log_prob", (0, 0), -3.0)} if number >= step else {}))
+    golden.dump("actor_compute_log_prob", step)
+    target.dump("actor_compute_log_prob", step, weight=11.5, made=(2.0, 3.5, 4.5))
+    _, lines, _ = compare()
+    says, call = first(lines)
+    assert f"it begins before this stage: the weights of the actor differ {when}" in says
+    assert "parameters differ" in call
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({}, "and those of actor_compute_log_prob in this step do not: the new weights do not reach this stage"),
+        (
+            {"weight": 11.5, "made": (2.0, 3.5, 4.5)},
+            "although actor_update of step 0 agrees: the optimizer behind it does",
+        ),
+    ],
+)
+def test_weights_that_differ_in_one_stage_only_did_not_reach_it(other, words, roots, compare):
+    """Generation has other weights in step 1; whether the actor's other stage has them too says which it is."""
+    for at, root in enumerate(roots):
+        wrong = {} if at else {"weight": 11.5, "made": (2.0, 3.5, 4.5)}
+        root.save(0).dump(UPDATE, 0).save(1).dump(GENERATE, 1, **wrong)
+        root.dump("actor_compute_log_prob", 1, **({} if at else other))
+    _, lines, _ = compare()
+    says, call = first(lines)
+    assert says.startswith(f"step 1, rank 0, stage {GENERATE}, call ")
+    assert f"(it begins before this stage: the weights of the actor differ {words}" in says
+    assert "parameters differ" in call
+
+
+def test_without_the_keys_it_reads_a_stage_says_so(roots, compare):
+    roots[0].dump(UPDATE, 2, made=(2.0, 3.5, 4.5))
+    roots[1].dump(UPDATE, 2)
+    code, lines, _ = compare()
+    assert code == 1
+    assert "no key that the stage reads was saved), seen in none of the keys that it makes" in lines[-2]
+    assert lines[-1].startswith("first wrong call: Cell.norm.LayerNorm.forward.0")
+
+
+def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, changed, compare):
+    target, golden = roots
+    for step in range(2):
+        golden.save(step)
+        target.save(step, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
+    golden.dump(REFERENCE, 1)
+    target.dump(REFERENCE, 1, made=(2.0, 3.5, 4.5))
+    _, lines, _ = compare()
+    assert "set reference_dump: true, step_start: 0, step_end: 0 and run again; its dump of step 1 says" in lines[-1]
+    assert "Cell.norm.LayerNorm.forward.0" in lines[-1]
+
+
+def test_a_second_beginning_is_told(roots, changed, compare):
+    target, golden = roots
+    for step in range(2):
+        golden.save(step)
+        target.save(step, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5), rewards=changed("rewards", 1, 0.5))
+    _, lines, whole = compare()
+    assert "key ref_log_prob" in lines[-2]
+    (following,) = [line for line in lines if line.startswith("next: ")]
+    assert following.startswith("next: step 0, rank 0, key rewards (error")
+    assert following.endswith("[again in step 1]")
+    assert roles(whole)[0, "advantages"] == "agrees"
+    assert not [line for line in compare("--top", "0")[1] if line.startswith("next: ")]
+
+
+def test_a_difference_within_tolerance_is_named_and_passes(roots, changed, compare):
+    target, golden = roots
+    for step in range(2):
+        golden.save(step)
+        near = {"ref_log_prob": np.nextafter(golden_ref(), np.float32(0))}
+        target.save(step, **near, **({"loss": changed("loss", (), 0.75)} if step else {}))
+    code, lines, whole = compare()
+    assert code == 1
+    assert "key ref_log_prob (pass: 6 of 6 elements differ within tolerance, by" in lines[-2]
+    assert lines[-3].startswith(
+        "the first difference is within tolerance; the first beyond it: step 1, rank 0, key loss"
+    )
+    assert roles(whole)[1, "ref_log_prob"] == "agrees"
+
+
+def test_only_differences_within_tolerance_exit_with_0(roots, compare):
+    roots[0].save(ref_log_prob=np.nextafter(golden_ref(), np.float32(0)))
+    roots[1].save()
+    code, lines, _ = compare()
+    assert code == 0
+    assert "the first beyond it: nothing" in lines[-3]
+
+
+def golden_ref():
+    return np.array([[-1.0, -2.0, -0.5], [-0.25, -4.0, -1.5]], np.float32)
+
+
+def test_log_prob_alone_is_what_the_actor_computes_before_the_update(roots, changed, compare):
+    keys = {name: None for name in ("old_log_prob", "loss", "advantages")}
+    roots[0].save(**keys, log_prob=changed("log_prob", (0, 0), -7.0))
+    roots[1].save(**keys)
+    assert "actor_compute_log_prob has no dump of step 0" in compare()[1][-1]
+
+
+def test_the_earliest_place_in_the_flow_counts_over_all_ranks(roots, changed, compare):
+    target, golden = roots
+    for rank in range(2):
+        golden.save(rank=rank)
+    target.save(rank=0, loss=changed("loss", (), 0.25))
+    target.save(rank=1, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
+    assert "step 0, rank 1, key ref_log_prob" in compare()[1][-2]
+
+
+def test_an_unknown_key_stands_where_it_was_saved(roots, compare):
+    """`kv_norm` is saved between ref_log_prob and old_log_prob, and differs before old_log_prob does."""
+    order = ("prompts", "responses", "ref_log_prob", "kv_norm", "old_log_prob")
+    keys = {name: np.arange(3, dtype=np.float32) + at for at, name in enumerate(order)}
+    roots[1].graph_save(keys=keys)
+    roots[0].graph_save(keys=keys, kv_norm=keys["kv_norm"] + 1, old_log_prob=keys["old_log_prob"] + 1)
+    _, lines, whole = compare()
+    assert "key kv_norm" in lines[-2]
+    assert lines[-1].endswith("whose stage is known; it was saved after ref_log_prob and before old_log_prob")
+    walked = [at["key"] for at in whole["walk"]]
+    assert walked == list(order)
+
+
+def test_tables_of_every_form(roots, changed, compare, tmp_path):
+    roots[0].configure(lr=0.1, run_name="a").save(loss=changed("loss", (), 0.25)).dump(UPDATE)
+    roots[1].configure(lr=0.2, run_name="b").save().dump(UPDATE)
+    out = tmp_path / "out"
+    for form in ("xlsx", "csv", "json"):
+        compare("--format", form)
+        assert (out / "key_data" / f"loss.{form}").is_file()
+        assert len(list(out.glob(f"compare_flow_keys_*.{form}"))) == 1
+        assert len(list((out / UPDATE / "step0").glob(f"compare_result_rank0_*.{form}"))) == 1
+    head, *rows = load_workbook(next(out.glob("compare_flow_keys_*.xlsx"))).active.values
+    assert head[:6] == ("step", "rank", "key", "made by", "Verdict", "first difference")
+    assert [row[2] for row in rows] == list(("prompts", "responses", "ref_log_prob", "old_log_prob", "rewards",
+                                             "advantages", "log_prob", "loss"))  # fmt: skip
+    assert [row[4] for row in rows] == ["pass"] * 7 + ["error"]
+    assert rows[-1][3] == UPDATE
+    settings = json.loads(next(out.glob("compare_flow_configurations_*.json")).read_text())
+    assert [(row["setting"], row["target"], row["golden"], row["changes"]) for row in settings] == [
+        ("lr", "0.1", "0.2", "the update"),
+        ("run_name", '"a"', '"b"', "place or time"),
+    ]
