@@ -36,6 +36,7 @@ VERBS = {
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
     "mapping": Verb("msprobe.compare.counterparts.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
+    "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "verify-collection": Verb(
         "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", hands_on=True
     ),

@@ -54,7 +54,7 @@ def test_face_is_what_it_says():
     import msprobe.core as face
 
     seen = {n for n, v in vars(face).items() if not n.startswith("_") and not isinstance(v, ModuleType)}
-    assert sorted(seen) == face.__all__ == ["MsProbe", "SingleComparator", "SingleSave"]
+    assert sorted(seen) == face.__all__ == ["MsProbe", "SingleComparator", "SingleSave", "compare_rollout"]
 
 
 def save_what_the_sample_holds(root):

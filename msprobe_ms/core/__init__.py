@@ -1,6 +1,8 @@
-"""What a training imports whatever its framework is: `from msprobe.core import SingleComparator, SingleSave`."""
+"""What a training imports whatever its framework is: `from msprobe.core import MsProbe, SingleSave`."""
 
 from msprobe.compare.key_data.comparator import SingleComparator
+from msprobe.compare.rollout.entry import compare_rollout
+from msprobe.flow.probe import MsProbe
 from msprobe.single_save import SingleSave
 
-__all__ = ["SingleComparator", "SingleSave"]
+__all__ = ["MsProbe", "SingleComparator", "SingleSave", "compare_rollout"]

@@ -8,12 +8,15 @@ import pytest
 FLOORS = [
     ["msprobe.base"],
     ["msprobe.store"],
-    ["msprobe.mapping", "msprobe.executors", "msprobe.at_compile"],
+    [
+        *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
+        *("msprobe.dump_header", "msprobe.service", "msprobe.single_tree", "msprobe.who_collects"),
+    ],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
     ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],
     ["msprobe.collecting"],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
-    ["msprobe.callbacks"],
+    ["msprobe.callbacks", "msprobe.flow"],
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
     ["msprobe.__main__"],
 ]
@@ -26,6 +29,7 @@ WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprob
 DOORS = {
     "mindspore": (
         "msprobe.cell_dump.mindspore_side",
+        "msprobe.cell_dump.mindtorch_side",
         "msprobe.graph_save",
         "msprobe.executors",
         "msprobe.at_compile",
@@ -33,7 +37,12 @@ DOORS = {
         "msprobe.mindspore_debugger",
         "msprobe.callbacks",
     ),
-    "torch": ("msprobe.cell_dump.pytorch_side", "msprobe.pytorch_debugger", "msprobe.store.pt"),
+    "torch": (
+        "msprobe.cell_dump.mindtorch_side",
+        "msprobe.cell_dump.pytorch_side",
+        "msprobe.pytorch_debugger",
+        "msprobe.store.pt",
+    ),
     "openpyxl": ("msprobe.compare.report.sheet", "msprobe.compare.merge.tables", "msprobe.compare.merge.write"),
     "distributed": ("msprobe.compare.workers.cluster",),
     "tqdm": ("msprobe.compare.workers.progress",),
@@ -126,13 +135,14 @@ def test_what_is_imported_is_declared(modules):
 def test_each_side_of_the_collector_knows_its_framework_only(modules):
     """What the sides share imports neither side: a training has one framework, and the other may not be installed."""
     sides = {
-        "msprobe.cell_dump.mindspore_side": "msprobe.cell_dump.pytorch_side",
-        "msprobe.cell_dump.pytorch_side": "msprobe.cell_dump.mindspore_side",
+        "msprobe.cell_dump.mindspore_side": ["msprobe.cell_dump.pytorch_side", "msprobe.cell_dump.mindtorch_side"],
+        "msprobe.cell_dump.pytorch_side": ["msprobe.cell_dump.mindspore_side", "msprobe.cell_dump.mindtorch_side"],
+        "msprobe.cell_dump.mindtorch_side": ["msprobe.cell_dump.pytorch_side"],  # its tensors are MindSpore's
     }
     inside = [m for m in modules if below(m.name, ["msprobe.cell_dump"])]
     assert {next((side for side in sides if below(m.name, [side])), "") for m in inside} == {"", *sides}
     wrong = []
     for module in inside:
-        forbidden = [other for side, other in sides.items() if below(module.name, [side])] or list(sides)
+        forbidden = next((others for side, others in sides.items() if below(module.name, [side])), list(sides))
         wrong += [told(module, i, "the other side") for i in module.imports if below(i.module, forbidden)]
     assert not wrong, "\n".join(wrong)

@@ -1,0 +1,1 @@
+"""Log-probs of generation against those that training computed again: how far apart, and why."""

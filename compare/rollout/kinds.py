@@ -1,0 +1,132 @@
+"""Mask and truncation: some samples agree and others do not, and their prompts say which."""
+
+import numpy as np
+
+from .case import Array, Case, Finding, rank_correlation, separation
+from .standard import AGREES, JUMP, NATS
+
+_LEAST = 4  # tokens of a sample whose mean gap tells anything
+_FLOOR = 1e-7
+
+
+def two_kinds(case: Case) -> Array | None:
+    """Of each sample whether it is of those that differ; None where all are of one kind. Tiny samples are not counted.
+
+    The kinds are told by the greatest ratio between two neighbours, when mean absolute gaps are sorted.
+    """
+    size = np.where(case.whole.lengths >= _LEAST, case.samples.mean_absolute, np.nan)
+    told = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))
+    if len(told) < 3:
+        return None
+    ratio = told[1:] / told[:-1]
+    at = int(ratio.argmax())
+    is_sound = told[at] <= AGREES or at + 1 >= max(3, len(told) // 10)  # one sample may be sure of every token
+    if ratio[at] < JUMP or told[at + 1] < 1e-4 or not is_sound:
+        return None
+    with np.errstate(invalid="ignore"):
+        differs: Array = size >= told[at + 1]
+    return differs
+
+
+def by_kinds(case: Case) -> list[Finding]:
+    """Do the samples that differ have short prompts (padding), or long ones (a cut)?"""
+    whole = case.whole
+    counted = whole.lengths >= _LEAST
+    if counted.sum() < 3:
+        return []
+    differs = two_kinds(case)
+    if differs is None:
+        return _by_rank(case, counted)
+    if is_of_steps(case, differs):
+        return []
+    size, differs = case.samples.mean_absolute[counted], differs[counted]
+    says = (
+        f"{int((~differs).sum())} of {len(size)} samples agree (mean absolute gap up to {size[~differs].max():.3g}) "
+        f"and {int(differs.sum())} do not (from {size[differs].min():.3g} on)"
+    )
+    if whole.prompts is None:
+        says += "; prompt_lengths would tell whether padding or a cut prompt does it"
+        return [Finding("mask", 0.45, says), Finding("truncation", 0.44, says)]
+    found = _by_prompts(whole.prompts[counted], differs, says) or _by_prompts(
+        (whole.prompts + whole.sizes[0])[counted], differs, f"{says}, counting prompt and response", only_long=True
+    )
+    return found or _neither(case, says)
+
+
+def _by_prompts(numbers: Array, differs: Array, says: str, *, only_long: bool = False) -> list[Finding]:
+    """Are the samples that differ those of the short, or of the long ones? `says` is the beginning of the sentence."""
+    at = separation(numbers, differs)
+    ones, others = numbers[differs], numbers[~differs]
+    if min(len(ones), len(others)) < 2 and 0.02 < at < 0.98:  # one sample is of any size by chance
+        return []
+    if at >= (0.95 if only_long else 0.8):
+        text = f"{says}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
+        return [Finding("truncation", at - (0.15 if only_long else 0.08), text)]
+    if at <= 0.2 and not only_long:
+        text = (
+            f"{says}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)}, which get "
+            "padding, do not"
+        )
+        return [Finding("mask", 0.92 - at, text)]
+    return []
+
+
+def _neither(case: Case, says: str) -> list[Finding]:
+    """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first token."""
+    first = first_far(case)
+    starts = first[first >= 0]
+    if len(starts) and (starts == 0).mean() >= 0.9:
+        text = (
+            f"{says}, from their first token on and whatever their prompts: they see what is not theirs, as in a "
+            "packed batch"
+        )
+        return [Finding("mask", 0.6, text), Finding("truncation", 0.3, says)]
+    late = np.flatnonzero(first > 0)
+    size = np.abs(case.gaps)[case.aligned.begins[:-1][late] + first[late]]
+    if len(late) >= max(3, 0.3 * len(starts)) and float(np.median(size)) >= NATS and np.ptp(first[late]):
+        text = (
+            f"{says}, whatever their prompts, {len(late)} of them from some later token on, which is "
+            f"{float(np.median(size)):.2f} nats off (median): one side has another token there, or in the prompt"
+        )
+        return [Finding("tokens", 0.6, text), Finding("mask", 0.3, says)]
+    return [Finding("mask", 0.45, says), Finding("tokens", 0.45, says)]
+
+
+def first_far(case: Case) -> Array:
+    """The first position of each sample that is looked at which is no rounding of float32; -1 where none is."""
+    far = np.abs(case.gaps) > AGREES
+    first = np.full(case.aligned.count, -1, np.int64)
+    which, begins = np.unique(case.sample_of[far], return_index=True)
+    first[which] = case.position[far][begins]
+    return first
+
+
+def is_of_steps(case: Case, differs: Array) -> bool:
+    """Whether samples of one step are all of one kind: weights that part at some step."""
+    steps = case.whole.steps
+    counted = case.whole.lengths >= _LEAST
+    if steps is None or len(np.unique(steps)) < 2:
+        return False
+    shares = [differs[counted & (steps == step)] for step in np.unique(steps)]
+    mixed = sum(min(part.sum(), len(part) - part.sum()) for part in shares)
+    return bool(mixed <= 0.02 * counted.sum())
+
+
+def _by_rank(case: Case, counted: Array) -> list[Finding]:
+    """Nobody agrees to the last digit; does the gap grow with the padding, which is what a prompt lacks?"""
+    prompts, size = case.whole.prompts, case.samples.mean_absolute[counted]
+    if prompts is None or len(size) < 12:
+        return []
+    rho = rank_correlation(prompts[counted], size)
+    if abs(rho) < max(0.6, 4 / np.sqrt(len(size))):
+        return []
+    if rho < 0:
+        says = f"the gap of a sample grows with its padding (rank correlation {-rho:.2f} over {len(size)} samples)"
+        return [Finding("mask", 0.4 - rho / 2, says)]
+    says = f"the gap of a sample grows with its prompt (rank correlation {rho:.2f} over {len(size)} samples)"
+    return [Finding("truncation", 0.3 + rho / 2, says)]
+
+
+def _range(numbers: Array) -> str:
+    low, high = int(numbers.min()), int(numbers.max())
+    return f"{low}" if low == high else f"{low} to {high}"

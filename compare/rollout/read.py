@@ -1,0 +1,181 @@
+"""What the command is given: arrays in files, or key data of a run, batch by batch."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.compare.key_data.key import Part, files_by_key
+from msprobe.compare.key_data.pair import find
+from msprobe.store.npy import load_npy
+from msprobe.store.read import tensor_file
+
+from .side import Side, joined, read_numbers, read_side
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the arrays are called: keys of an npz, tags of key data, or paths of npy files. Empty: there is none."""
+
+    generated: str = "generated"
+    recomputed: str = "recomputed"
+    generated_tokens: str = ""
+    recomputed_tokens: str = ""
+    generated_mask: str = ""
+    recomputed_mask: str = ""
+    lengths: str = ""
+    prompt_lengths: str = ""
+    steps: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Both:
+    """The two sides, with what belongs to the samples of generated, and a sentence on each thing that was left out."""
+
+    generated: Side
+    recomputed: Side
+    prompts: Array | None
+    steps: Array | None
+    lost: Sequence[str] = ()
+
+
+def read(source: Path | None, names: Names) -> Both:
+    """Read both sides.
+
+    UsageError where a name leads nowhere, or where arrays do not fit; DumpError where a file is broken.
+    """
+    if source is not None and source.is_dir():
+        return _of_run(source, names)
+    held = {} if source is None else _npz(source)
+    return _both(_taken(held, names, source), None)
+
+
+def _npz(path: Path) -> dict[str, Array]:
+    try:
+        opened = np.load(path, allow_pickle=False)
+        if isinstance(opened, np.ndarray):
+            raise UsageError(f"{path}: is one array; give both with --generated A.npy --recomputed B.npy")
+        with opened as packed:
+            return {name: packed[name] for name in packed.files}
+    except FileNotFoundError as err:
+        raise UsageError(f"{path}: is not there; give an npz file or the folder of a run") from err
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
+        raise DumpError(f"{path}: cannot be read as npz ({err}); write it with numpy.savez") from err
+
+
+def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict[str, Array]:
+    taken = {}
+    for field in fields(names):
+        name = getattr(names, field.name) or next((key for key in _called(field.name) if key in held), "")
+        if name in held:
+            taken[field.name] = held[name]
+        elif name.endswith(".npy"):
+            if not Path(name).is_file():
+                raise UsageError(f"{name}: is not there; --{field.name} takes a path of an npy file")
+            taken[field.name] = load_npy(Path(name))
+        elif name:
+            where = f"{source} holds {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
+            raise UsageError(f"--{field.name} {name}: is no npy file, and {where}")
+    return taken
+
+
+def _called(field: str) -> tuple[str, ...]:
+    """The keys that an array has in an npz when nothing else is said: `mask` is that of both sides."""
+    return field, *(what for what in ("tokens", "mask") if field.endswith(f"_{what}"))
+
+
+def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both:
+    """One batch. A 1-d array of a run without lengths is one sample."""
+    prompts = read_numbers("prompt_lengths", _flat(taken.get("prompt_lengths")))
+    lengths = read_numbers("lengths", _flat(taken.get("lengths")))
+    sides = []
+    for name in ("generated", "recomputed"):
+        parts: list[object] = [taken.get(key) for key in (name, f"{name}_tokens", f"{name}_mask")]
+        if step is not None and lengths is None and taken[name].ndim == 1:
+            parts = [None if part is None else [part] for part in parts]
+        values, tokens, mask = parts
+        sides.append(read_side(name + where, values, tokens, mask, lengths, prompts))
+    steps = read_numbers("steps", taken.get("steps")) if step is None else np.full(sides[0].count, step)
+    if prompts is not None and len(prompts) != sides[0].count:
+        raise UsageError(f"prompt_lengths{where}: has {len(prompts)} entries for {sides[0].count} samples")
+    return Both(sides[0], sides[1], prompts, steps)
+
+
+def _flat(numbers: Array | None) -> Array | None:
+    return None if numbers is None else numbers.reshape(-1)
+
+
+_Place = tuple[int, int, int, tuple[Part, ...]]
+
+
+def _of_run(root: Path, names: Names) -> Both:
+    """Every batch of every step, rank and micro step that both sides have."""
+    tree = find(root)
+    by_tag: dict[str, dict[_Place, Path]] = {}
+    for spot in tree.spots:
+        for key, file in files_by_key(spot, by_index=True):
+            place = key.step, key.rank, key.micro_step, key.id
+            by_tag.setdefault(key.tag, {})[place] = tensor_file(spot.folder.path, file, "")
+    wanted = {field.name: name for field in fields(names) if (name := getattr(names, field.name))}
+    for option, name in wanted.items():
+        if name not in by_tag:
+            raise UsageError(f"--{option} {name}: {root} has no key data of that name, but {', '.join(sorted(by_tag))}")
+    one, other = by_tag[names.generated], by_tag[names.recomputed]
+    places = sorted(set(one) & set(other), key=_order)
+    if not places:
+        raise UsageError(
+            f"{root}: {names.generated} and {names.recomputed} have no step, rank and micro step in common"
+        )
+    lost, batches = [], []
+    for place in places:
+        where = f" (step {place[0]}, rank {place[1]}, micro step {place[2]})"
+        try:
+            taken = {option: _at(place, name, by_tag, names.generated) for option, name in wanted.items()}
+        except DumpError as err:
+            lost.append(f"Not read{where}: {str(err).rstrip('.')}.")
+            continue
+        batches.append(_both(taken, place[0], where))
+    alone = len(set(one) ^ set(other))
+    if alone:
+        lost.append(f"{alone} batches are on one side only and are not compared.")
+    if not batches:
+        raise DumpError(f"{root}: no batch can be read; {lost[0]}")
+    prompts = [batch.prompts for batch in batches if batch.prompts is not None]
+    steps = [batch.steps for batch in batches if batch.steps is not None]
+    return Both(
+        joined([batch.generated for batch in batches]),
+        joined([batch.recomputed for batch in batches]),
+        np.concatenate(prompts) if len(prompts) == len(batches) else None,
+        np.concatenate(steps),
+        lost,
+    )
+
+
+def _at(place: _Place, name: str, by_tag: Mapping[str, Mapping[_Place, Path]], generated: str) -> Array:
+    """The array of a tag at a place; DumpError where there is none.
+
+    Where a micro step saved a list of samples, what belongs to the samples may be one array for all of them.
+    """
+    files = by_tag[name]
+    group = sorted((other for other in by_tag[generated] if other[:3] == place[:3]), key=_order)
+    own = [other for other in files if other[:3] == place[:3]]
+    if len(group) > 1 and len(own) == 1:
+        numbers = load_npy(files[own[0]])
+        if numbers.shape == (len(group),):
+            at = group.index(place)
+            return numbers[at : at + 1]
+    if place not in files:
+        raise DumpError(f"{name} is missing")
+    return load_npy(files[place])
+
+
+def _order(place: _Place) -> tuple[int, int, int, tuple[tuple[bool, int, str], ...]]:
+    """What batches are sorted by: numbers as numbers, before texts."""
+    step, rank, micro, parts = place
+    return step, rank, micro, tuple((isinstance(p, str), p if isinstance(p, int) else 0, str(p)) for p in parts)

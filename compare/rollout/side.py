@@ -1,0 +1,242 @@
+"""One side of the comparison, in whichever form it was kept: its response tokens, sample behind sample.
+
+| form | what counts as response |
+|---|---|
+| a list of 1-d arrays | all of each array; with a list of masks, what the mask has |
+| a matrix (samples, columns) with a mask | what the mask has, wherever that is in the row |
+| a matrix with `lengths`, or with `prompt_lengths` | columns [prompt, prompt + length); prompt 0, length to the end |
+| packed, 1-d | `lengths` of it, sample behind sample; with as many prompt tokens before each where the size says so |
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+
+from .standard import HIGHEST
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Response tokens of all samples on end. `values` float64 and `tokens` int64 (or None) are of one length.
+
+    `begins` has one entry more than there are samples: sample i is `begins[i]:begins[i + 1]`.
+    """
+
+    name: str
+    values: Array
+    begins: Array
+    tokens: Array | None
+
+    @property
+    def sizes(self) -> Array:
+        """Response tokens of each sample."""
+        sizes: Array = np.diff(self.begins)
+        return sizes
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self.begins) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Where the response is in what was given: flat places in it, and the sizes of the samples."""
+
+    places: Array | None  # None: everything
+    sizes: Array
+
+
+def read_side(
+    name: str,
+    values: object,
+    tokens: object = None,
+    mask: object = None,
+    lengths: object = None,
+    prompt_lengths: object = None,
+) -> Side:
+    """Bring one side into its plain form; UsageError where that cannot be done, or where values are no log-probs."""
+    flat, shape = _flatten(name, values)
+    chosen = _choose(
+        name, shape, len(flat), mask, read_numbers("lengths", lengths), read_numbers("prompt_lengths", prompt_lengths)
+    )
+    if flat.dtype.kind in "OSUMmc":
+        raise UsageError(f"{name}: an array of {flat.dtype} holds no log-probs; pass floating-point numbers")
+    taken = (flat if chosen.places is None else flat[chosen.places]).astype(np.float64, copy=False)
+    begins = np.concatenate(([0], np.cumsum(chosen.sizes)))
+    _no_probabilities(name, taken, begins)
+    return Side(name, taken, begins, _tokens_of(name, tokens, shape, chosen))
+
+
+def _no_probabilities(name: str, values: Array, begins: Array) -> None:
+    """UsageError where a value is above 0 by more than rounding; NaN is no such value."""
+    highest = float(np.fmax.reduce(values, initial=-np.inf))
+    if highest > HIGHEST:
+        at = int(np.flatnonzero(values == highest)[0])
+        sample = int(np.searchsorted(begins, at, side="right")) - 1
+        hint = "; these look like probabilities, give their logarithms" if ((values >= 0) & (values <= 1)).all() else ""
+        raise UsageError(
+            f"{name}: is {values[at]:.6g} in sample {sample} at position {at - begins[sample]}; a log-prob is never "
+            f"above 0{hint}"
+        )
+
+
+def _flatten(name: str, given: object) -> tuple[Array, tuple[int, ...] | Array]:
+    """All elements on end, and the shape; of a ragged list the sizes of its rows."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        rows = [_array(f"{name}[{at}]", row) for at, row in enumerate(given)]
+        if not rows:
+            raise UsageError(f"{name}: is empty; give the log-probs of at least one sample")
+        if all(row.ndim == 0 for row in rows):  # a list of numbers is one packed array
+            return np.stack(rows), (len(rows),)
+        wrong = next((at for at, row in enumerate(rows) if row.ndim != 1), None)
+        if wrong is not None:
+            raise UsageError(
+                f"{name}[{wrong}]: has shape {list(rows[wrong].shape)}; a list holds one 1-d array for each sample"
+            )
+        return np.concatenate(rows), np.array([len(row) for row in rows], np.int64)
+    array = _array(name, given)
+    if array.ndim not in (1, 2):
+        raise UsageError(
+            f"{name}: has shape {list(array.shape)}; give a list of 1-d arrays, a matrix (samples, columns) with its "
+            "mask, or a packed 1-d array with lengths"
+        )
+    return array.reshape(-1), array.shape
+
+
+def _array(name: str, given: object) -> Array:
+    try:
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError) as err:  # RuntimeError: a tensor of torch that needs its gradient
+        raise UsageError(f"{name}: cannot be read as an array ({err}); pass arrays of numpy") from err
+
+
+def read_numbers(name: str, given: object) -> Array | None:
+    """Counts, one for each sample; UsageError for anything else."""
+    if given is None:
+        return None
+    array = _array(name, given)
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or (array < 0).any() or (array != array.astype(np.int64)).any():
+        raise UsageError(f"{name}: must be one whole number from 0 on for each sample, as a 1-d array")
+    return array.astype(np.int64)
+
+
+def _choose(
+    name: str, shape: tuple[int, ...] | Array, size: int, mask: object, lengths: Array | None, prompts: Array | None
+) -> _Chosen:
+    if isinstance(shape, np.ndarray):
+        if mask is not None:
+            return _by_ragged_mask(name, shape, mask)
+        _same_count(name, len(shape), lengths, prompts)
+        return _Chosen(None, shape)
+    if len(shape) == 2:
+        if mask is not None:
+            return _by_mask(name, (shape[0], shape[1]), mask)
+        _same_count(name, shape[0], lengths, prompts)
+        return _by_lengths(name, shape[0], shape[1], lengths, prompts)
+    if mask is not None:
+        raise UsageError(f"{name}: is packed (1-d), where lengths say what belongs to which sample; leave the mask out")
+    if lengths is None:
+        raise UsageError(
+            f"{name}: is packed (1-d) and needs lengths, the number of response tokens of each sample "
+            "(np.diff(cu_seqlens)); a single sample is a list of one array"
+        )
+    _same_count(name, len(lengths), None, prompts)
+    return _packed(name, size, lengths, prompts)
+
+
+def _same_count(name: str, count: int, lengths: Array | None, prompts: Array | None) -> None:
+    for what, numbers in (("lengths", lengths), ("prompt_lengths", prompts)):
+        if numbers is not None and len(numbers) != count:
+            raise UsageError(
+                f"{name}: has {count} samples, and {what} {len(numbers)} entries; give one for each sample"
+            )
+
+
+def _by_ragged_mask(name: str, sizes: Array, mask: object) -> _Chosen:
+    flat, mask_shape = _flatten(f"{name}_mask", mask)
+    if not isinstance(mask_shape, np.ndarray) or not np.array_equal(mask_shape, sizes):
+        raise UsageError(f"{name}_mask: must be a list of masks, each as long as the array that it belongs to")
+    kept = _truth(f"{name}_mask", flat)
+    row = np.repeat(np.arange(len(sizes)), sizes)
+    return _Chosen(np.flatnonzero(kept), np.bincount(row[kept], minlength=len(sizes)))
+
+
+def _by_mask(name: str, shape: tuple[int, int], mask: object) -> _Chosen:
+    given = _array(f"{name}_mask", mask)
+    if given.shape != shape:
+        raise UsageError(
+            f"{name}_mask: has shape {list(given.shape)}, {name} {list(shape)}; the mask says of each element whether "
+            "it is of a response"
+        )
+    kept = _truth(f"{name}_mask", given)
+    sizes = np.count_nonzero(kept, axis=1)
+    return _Chosen(np.flatnonzero(kept), sizes)
+
+
+def _truth(name: str, given: Array) -> Array:
+    kept: Array = given.astype(bool)
+    if given.dtype != np.bool_ and (given.dtype.kind not in "iuf" or not np.array_equal(kept, given)):
+        raise UsageError(f"{name}: must hold only 0 and 1, or booleans")
+    return kept
+
+
+def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts: Array | None) -> _Chosen:
+    if lengths is None and prompts is None:
+        raise UsageError(
+            f"{name}: is a matrix, and nothing says which of its elements are of a response; give {name}_mask, or "
+            "lengths"
+        )
+    first = np.zeros(rows, np.int64) if prompts is None else prompts
+    last = np.full(rows, width) if lengths is None else first + lengths
+    beyond = np.flatnonzero((last > width) | (first > last))
+    if len(beyond):
+        at = beyond[0]
+        raise UsageError(
+            f"{name}: sample {at} would take columns {first[at]} to {last[at]} of {width}; prompt_lengths count where "
+            f"a row holds its prompt too, otherwise give {name}_mask"
+        )
+    column = np.arange(width)
+    kept = (column >= first[:, None]) & (column < last[:, None])
+    return _Chosen(np.flatnonzero(kept), last - first)
+
+
+def _packed(name: str, size: int, lengths: Array, prompts: Array | None) -> _Chosen:
+    if lengths.sum() == size:
+        return _Chosen(None, lengths)
+    if prompts is not None and lengths.sum() + prompts.sum() == size:
+        sizes = np.stack((prompts, lengths), axis=1).reshape(-1)
+        kept = np.repeat(np.tile([False, True], len(lengths)), sizes)
+        return _Chosen(np.flatnonzero(kept), lengths)
+    if len(lengths) > 1 and lengths[0] == 0 and lengths[-1] == size and (np.diff(lengths) >= 0).all():
+        raise UsageError(f"{name}: lengths look like running sums; give np.diff(cu_seqlens)")
+    raise UsageError(f"{name}: has {size} elements, and lengths add up to {lengths.sum()}; they must be the same")
+
+
+def _tokens_of(name: str, tokens: object, shape: tuple[int, ...] | Array, chosen: _Chosen) -> Array | None:
+    if tokens is None:
+        return None
+    flat, token_shape = _flatten(f"{name}_tokens", tokens)
+    if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
+        raise UsageError(f"{name}_tokens: must have the form of {name}: one token id for each log-prob")
+    if len(flat) and (flat.dtype.kind not in "iuf" or (flat.dtype.kind == "f" and (flat != np.floor(flat)).any())):
+        raise UsageError(f"{name}_tokens: must be whole numbers, not {flat.dtype}")
+    return (flat if chosen.places is None else flat[chosen.places]).astype(np.int64)
+
+
+def joined(sides: Sequence[Side]) -> Side:
+    """Batches of one side on end. What not every batch tells, nobody tells."""
+    begins = np.concatenate(([0], np.cumsum(np.concatenate([side.sizes for side in sides]))))
+    tokens = [side.tokens for side in sides if side.tokens is not None]
+    return Side(
+        sides[0].name,
+        np.concatenate([side.values for side in sides]),
+        begins,
+        np.concatenate(tokens) if len(tokens) == len(sides) else None,
+    )

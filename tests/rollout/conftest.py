@@ -1,0 +1,6 @@
+"""The model with known log-probs is a module beside the tests."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,246 @@
+"""Whatever the form in which the same ragged log-probs are given, the answer is the same to the last bit."""
+
+import contextlib
+import math
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msprobe.base.errors import UsageError
+from msprobe.compare.rollout.entry import compare_rollout
+
+log_probs = st.lists(st.floats(-20, 0, width=32), max_size=9)
+batches = st.lists(log_probs, min_size=1, max_size=7).filter(lambda rows: any(rows))
+forms = st.sampled_from(["list", "right", "left", "in row", "lengths", "from prompt", "packed", "packed with prompts"])
+
+
+def shaped(form, rows, prompts, fill):
+    """The rows in one of the forms, each with what has to be given beside it."""
+    sizes = np.array([len(row) for row in rows])
+    if form == "list":
+        return rows, None, None
+    if form.startswith("packed"):
+        with_prompts = form != "packed"
+        parts = [part for row, p in zip(rows, prompts, strict=True) for part in ([fill] * (p * with_prompts), row)]
+        return np.concatenate([np.asarray(part, np.float64) for part in parts]), None, sizes
+    before = prompts if form in ("in row", "from prompt") else np.zeros_like(sizes)
+    width = int((before + sizes).max()) + 2
+    if form == "left":
+        before = width - sizes
+    matrix, mask = np.full((len(rows), width), float(fill)), np.zeros((len(rows), width), np.int64)
+    for at, row in enumerate(rows):
+        matrix[at, before[at] : before[at] + len(row)] = row
+        mask[at, before[at] : before[at] + len(row)] = 1
+    return (matrix, None, sizes) if form in ("lengths", "from prompt") else (matrix, mask, None)
+
+
+def numbers(answer):
+    """All that is measured, with NaN as a text so that it equals itself."""
+    told = [v if v == v else "nan" for v in asdict(answer.overall).values()]
+    arrays = [*vars(answer.by_position).values(), *vars(answer.by_sample).values()]
+    return told, [[v if v == v else "nan" for v in array.tolist()] for array in arrays]
+
+
+def test_a_matrix_whose_prompts_are_not_in_it_needs_its_mask():
+    with pytest.raises(UsageError, match="prompt_lengths count where a row holds its prompt too"):
+        compare_rollout(np.zeros((1, 3)), [[0.0] * 3], lengths=[3], prompt_lengths=[5])
+
+
+@settings(deadline=None, max_examples=60)
+@given(batches, forms, forms, st.randoms(use_true_random=False))
+def test_every_form_gives_the_same_answer(rows, form, other_form, random):
+    rows = [np.array(row) for row in rows]
+    others = [row - random.random() * np.arange(len(row)) for row in rows]
+    prompts = np.array([random.randint(1, 5) for _ in rows])
+    plain = compare_rollout(rows, others, prompt_lengths=prompts)
+    # Where a matrix has no mask, prompt_lengths mean that the prompts stand in the row.
+    told = {"generated": shaped(form, rows, prompts, 7), "recomputed": shaped(other_form, others, prompts, np.nan)}
+    more = {}
+    for name, (_, mask, sizes) in told.items():
+        more[f"{name}_mask"], more[f"{name}_lengths"] = mask, sizes
+    if "lengths" not in (form, other_form):
+        more["prompt_lengths"] = prompts
+    elif {"packed with prompts", "from prompt"} & {form, other_form}:
+        return  # these two need what that one must not have
+    answer = compare_rollout(told["generated"][0], told["recomputed"][0], **more)
+    assert numbers(answer) == numbers(plain)
+    assert answer.verdict.grade == plain.verdict.grade
+    if "lengths" not in (form, other_form):
+        assert answer.cause == plain.cause
+
+
+@settings(deadline=None, max_examples=25)
+@given(batches, st.randoms(use_true_random=False))
+def test_gaps_are_those_of_a_plain_loop(rows, random):
+    others = [[value - random.random() for value in row] for row in rows]
+    answer = compare_rollout(rows, others)
+    gaps = [[g - r for g, r in zip(*pair, strict=True)] for pair in zip(rows, others, strict=True)]
+    flat = [gap for row in gaps for gap in row]
+    o = answer.overall
+    assert (o.samples, o.tokens) == (len(rows), len(flat))
+    assert o.mean == pytest.approx(math.fsum(flat) / len(flat), abs=1e-12)
+    assert o.mean_absolute == pytest.approx(math.fsum(map(abs, flat)) / len(flat), abs=1e-12)
+    assert o.max_absolute == max(map(abs, flat))
+    assert o.k1 == o.mean
+    assert o.k2 == pytest.approx(math.fsum(gap * gap / 2 for gap in flat) / len(flat), abs=1e-12)
+    assert o.k3 == pytest.approx(math.fsum(math.exp(-gap) - 1 + gap for gap in flat) / len(flat), abs=1e-12)
+    for at, row in enumerate(gaps):
+        if row:
+            assert answer.by_sample.max_absolute[at] == max(map(abs, row))
+            assert abs(row[answer.by_sample.worst[at]]) == max(map(abs, row))
+            assert answer.by_sample.mean[at] == pytest.approx(math.fsum(row) / len(row), abs=1e-12)
+        else:
+            assert answer.by_sample.worst[at] == -1
+            assert math.isnan(answer.by_sample.mean[at])
+    for position in range(max(map(len, gaps))):
+        column = [row[position] for row in gaps if len(row) > position]
+        assert answer.by_position.count[position] == len(column)
+        assert answer.by_position.mean[position] == pytest.approx(math.fsum(column) / len(column), abs=1e-12)
+        assert answer.by_position.max_absolute[position] == max(map(abs, column))
+
+
+@settings(deadline=None, max_examples=25)
+@given(batches, st.randoms(use_true_random=False))
+def test_samples_in_another_order_are_paired_by_their_tokens(rows, random):
+    rows = [np.array(row) for row in rows]
+    others = [row - random.random() * np.arange(len(row)) for row in rows]
+    tokens = [np.array([at, *range(len(row) - 1)])[: len(row)] for at, row in enumerate(rows)]
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    plain = compare_rollout(rows, others, generated_tokens=tokens, recomputed_tokens=tokens)
+    moved = compare_rollout(
+        rows,
+        [others[at] for at in order],
+        generated_tokens=tokens,
+        recomputed_tokens=[tokens[at] for at in order],
+    )
+    assert numbers(moved) == numbers(plain)
+    assert moved.cause == plain.cause
+
+
+@settings(deadline=None, max_examples=25)
+@given(batches, st.randoms(use_true_random=False))
+def test_the_order_of_both_sides_together_says_nothing(rows, random):
+    rows = [np.array(row) for row in rows]
+    others = [row - random.random() * np.arange(len(row)) for row in rows]
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    plain = compare_rollout(rows, others)
+    moved = compare_rollout([rows[at] for at in order], [others[at] for at in order])
+    for name, value in asdict(plain.overall).items():
+        assert getattr(moved.overall, name) == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True)
+    assert moved.by_sample.max_absolute.tolist() == pytest.approx(
+        plain.by_sample.max_absolute[order].tolist(), nan_ok=True
+    )
+    assert moved.cause == plain.cause
+
+
+def test_equal_responses_behind_other_prompts_are_told_apart_by_their_log_probs():
+    tokens = [[5, 6, 7, 2], [5, 6, 7, 2], [8, 9, 10, 2]]
+    values = [[-1.0, -1.0, -1.0, -0.5], [-3.0, -3.0, -2.0, -0.5], [-0.1, -0.2, -0.3, -0.4]]
+    order = [2, 1, 0]
+    answer = compare_rollout(
+        values,
+        [values[at] for at in order],
+        generated_tokens=tokens,
+        recomputed_tokens=[tokens[at] for at in order],
+    )
+    assert answer.overall.max_absolute == 0
+    assert answer.aligned.other_sample.tolist() == [2, 1, 0]
+    assert "paired by their token ids" in " ".join(answer.evidence)
+
+
+def test_an_end_token_that_one_side_dropped_is_no_difference():
+    values = [[-1.0, -2.0, -0.5, -0.25], [-0.3, -0.4, -0.25], [-1.0] * 5]
+    shorter = [values[0][:-1], values[1][:-1], values[2]]  # the last was cut by the limit and has no end token
+    for pair in ((values, shorter), (shorter, values)):
+        answer = compare_rollout(*pair)
+        assert answer.cause == "none"
+        assert answer.overall.tokens == 10
+        assert "One token more in 2 samples" in " ".join(answer.evidence)
+
+
+def test_a_reordered_side_without_end_tokens_is_paired_too():
+    rng = np.random.default_rng(0)
+    tokens = [np.append(rng.integers(3, 90, 6), 2) for _ in range(9)]
+    values = [-rng.random(7) for _ in range(9)]
+    order = rng.permutation(9)
+    answer = compare_rollout(
+        values,
+        [values[at][:-1] for at in order],
+        generated_tokens=tokens,
+        recomputed_tokens=[tokens[at][:-1] for at in order],
+    )
+    assert answer.cause == "none"
+    assert answer.aligned.other_sample.tolist() == np.argsort(order).tolist()
+
+
+def test_samples_on_one_side_only_are_said():
+    tokens = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    values = [[-1.0] * 3, [-2.0] * 3, [-3.0] * 3]
+    answer = compare_rollout(
+        values, values[:1] + values[2:], generated_tokens=tokens, recomputed_tokens=tokens[:1] + tokens[2:]
+    )
+    assert answer.overall.max_absolute == 0
+    assert answer.verdict.grade == "unjudged"
+    assert "1 samples are in generated only" in " ".join(answer.evidence)
+
+
+@settings(deadline=None, max_examples=60)
+@given(batches, st.floats(0, 3), st.randoms(use_true_random=False))
+def test_nothing_passes_but_what_agrees(rows, size, random):
+    others = [[value - random.random() * size * random.choice([0, 1e-6, 1]) for value in row] for row in rows]
+    prompts = [random.randint(1, 9) for _ in rows]
+    answer = compare_rollout(rows, others, prompt_lengths=prompts)
+    agrees = answer.overall.mean_absolute <= 1e-5 and answer.overall.max_absolute <= 1e-3
+    assert answer.is_clean == (agrees and answer.cause == "none")
+    assert (answer.cause == "none") == (answer.verdict.grade == "pass")
+    assert answer.verdict or answer.evidence or answer.cause == "unclear"
+
+
+extreme = st.sampled_from([-3e38, -1e9, -800.0, -20.0, -1.0, -1e-3, -1e-30, -0.0, 0.0, float("nan"), float("-inf")])
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.lists(st.tuples(extreme, extreme), max_size=12), min_size=1, max_size=8),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_any_values_get_an_answer_or_a_sentence(rows, with_more, random):
+    """No warning of numpy either: those are errors in these tests."""
+    sides = [[np.array([pair[side] for pair in row]) for row in rows] for side in (0, 1)]
+    more = {}
+    if with_more:
+        tokens = [[random.randint(0, 3) for _ in row] for row in rows]
+        more = {"generated_tokens": tokens, "recomputed_tokens": tokens}
+        more |= {name: [random.randint(0, 9) for _ in rows] for name in ("prompt_lengths", "steps")}
+    broken = [at for at, pair in enumerate(zip(*sides, strict=True)) if not np.isfinite(pair).all()]
+    if not any(row for at, row in enumerate(rows) if at not in broken):
+        with pytest.raises(UsageError, match="no token is on both sides"):
+            compare_rollout(*sides)
+        return
+    answer = compare_rollout(*sides)
+    assert sorted(answer.unjudged) == broken
+    with contextlib.suppress(UsageError):  # equal tokens may be paired anew, with a NaN in every pair
+        answer = compare_rollout(*sides, **more)
+    assert answer.lines()
+    if answer.verdict.grade == "pass":
+        assert answer.overall.max_absolute <= 1e-3
+        assert not broken
+
+
+def test_the_longest_beginning_is_paired_first():
+    """Cut responses in another order; [1] is a beginning of three, and is left for the one that needs it."""
+    whole = [[1, 2, 3, 4], [1, 2, 9], [1, 7], [5, 5, 5]]
+    cut = [[5], [1, 2, 3], [1, 2], [1]]
+    values = [[-float(sum(row[: at + 1])) for at in range(len(row))] for row in whole]
+    others = [[-float(sum(row[: at + 1])) for at in range(len(row))] for row in cut]
+    answer = compare_rollout(values, others, generated_tokens=whole, recomputed_tokens=cut)
+    assert answer.aligned.sample.tolist() == [0, 1, 2, 3]
+    assert answer.aligned.other_sample.tolist() == [1, 2, 3, 0]
+    assert answer.overall.max_absolute == 0
+    assert answer.cause == "truncation"

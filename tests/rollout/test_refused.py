@@ -1,0 +1,82 @@
+"""What cannot be judged is refused with a sentence, or said as unjudged; never passed over."""
+
+import numpy as np
+import pytest
+
+from msprobe.base.errors import UsageError
+from msprobe.compare.rollout.entry import compare_rollout
+
+ROWS = [np.array([-1.0, -2.0, -0.5]), np.array([-0.3, -0.4, -0.1])]
+MATRIX = np.full((2, 4), -1.0)
+
+REFUSED = {
+    "empty": (([], []), {}, "generated: is empty"),
+    "no token": (([[]], [[]]), {}, "no token is on both sides"),
+    "masked away": (
+        (MATRIX, MATRIX),
+        {"generated_mask": np.zeros((2, 4)), "recomputed_mask": np.zeros((2, 4))},
+        "no token is on both sides",
+    ),
+    "other counts": ((ROWS, ROWS[:1]), {}, "generated has 2 samples, recomputed 1; give the token ids"),
+    "positive": ((ROWS, [[-1.0, 0.25, -1.0]] * 2), {}, "recomputed: is 0.25 in sample 0 at position 1; a log-prob is"),
+    "probabilities": (([[0.5, 0.25]], [[0.5, 0.25]]), {}, "look like probabilities, give their logarithms"),
+    "matrix alone": ((MATRIX, MATRIX), {}, "give generated_mask, or lengths"),
+    "shape of a mask": ((MATRIX, ROWS), {"generated_mask": np.ones((2, 3))}, r"generated_mask: has shape \[2, 3\]"),
+    "values of a mask": ((MATRIX, ROWS), {"generated_mask": np.full((2, 4), 0.5)}, "only 0 and 1, or booleans"),
+    "mask of a packed side": (
+        (MATRIX[0], ROWS),
+        {"generated_mask": np.ones(4), "lengths": [2, 2]},
+        "leave the mask out",
+    ),
+    "packed alone": ((MATRIX[0], ROWS), {}, r"needs lengths.*np.diff\(cu_seqlens\)"),
+    "running sums": ((MATRIX[0], ROWS), {"lengths": [0, 2, 4]}, r"running sums; give np.diff\(cu_seqlens\)"),
+    "lengths of others": ((MATRIX[0], ROWS), {"lengths": [3, 3]}, "has 4 elements, and lengths add up to 6"),
+    "negative lengths": ((MATRIX[0], ROWS), {"lengths": [-1, 5]}, "one whole number from 0 on"),
+    "count of lengths": ((MATRIX, ROWS), {"lengths": [4, 4, 4]}, "has 2 samples, and lengths 3 entries"),
+    "count of prompts": ((ROWS, ROWS), {"prompt_lengths": [4]}, "has 2 samples, and prompt_lengths 1 entries"),
+    "count of steps": ((ROWS, ROWS), {"steps": [4]}, "steps: has 1 entries for 2 samples"),
+    "three axes": ((MATRIX[None], ROWS), {}, "generated: has shape"),
+    "rows of matrices": (([MATRIX], ROWS), {}, r"generated\[0\]: has shape \[2, 4\]"),
+    "texts": ((["a", "b"], ROWS), {"lengths": [1, 1]}, "holds no log-probs"),
+    "form of tokens": ((ROWS, ROWS), {"generated_tokens": [[1, 2, 3], [4]]}, "must have the form of generated"),
+    "broken tokens": ((ROWS, ROWS), {"generated_tokens": [[1.5, 2, 3]] * 2}, "must be whole numbers"),
+    "all NaN": ((ROWS, [[np.nan] * 3] * 2), {}, "2 samples hold NaN"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_meant_is_said(what):
+    sides, more, says = REFUSED[what]
+    with pytest.raises(UsageError, match=says):
+        compare_rollout(*sides, **more)
+
+
+@pytest.mark.parametrize("broken", [np.nan, -np.inf])
+def test_a_sample_with_nan_is_unjudged_and_in_no_number(broken):
+    others = [ROWS[0].copy(), ROWS[1]]
+    others[0][1] = broken
+    answer = compare_rollout(ROWS, others)
+    assert answer.verdict.grade == "unjudged"
+    assert not answer.is_clean
+    assert answer.unjudged == (0,)
+    assert answer.overall.tokens == 3
+    assert answer.overall.max_absolute == 0
+    assert "first sample 0 at position 1" in " ".join(answer.evidence)
+
+
+def test_a_difference_beside_a_nan_is_an_error_all_the_same():
+    rng = np.random.default_rng(0)
+    rows = [-rng.exponential(1, 30) for _ in range(10)]
+    others = [np.append(row[1:], row[:1]) for row in rows]
+    others[3] = others[3] * np.nan
+    answer = compare_rollout(rows, others)
+    assert (answer.verdict.grade, answer.cause, answer.unjudged) == ("error", "shift", (3,))
+
+
+def test_rounding_of_a_log_prob_of_0_is_no_positive_log_prob():
+    assert compare_rollout([[1e-7, -1.0]], [[0.0, -1.0]]).cause == "none"
+
+
+def test_few_tokens_that_differ_are_unclear():
+    answer = compare_rollout([[-1.0, -2.0]], [[-1.4, -1.9]])
+    assert (answer.verdict.grade, answer.cause) == ("error", "unclear")
