@@ -1,7 +1,9 @@
 """The calls of a comparison as the locating sees them: in execution order, each with its givens and its results."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
@@ -83,10 +85,11 @@ def events(comparison: Comparison) -> list[Event]:
     around = _Around(comparison)
     found: list[Event] = []
     forwards: dict[str, Event] = {}
-    for place, owner in _in_execution_order(called, backwards):
+    owners = _owners(called, backwards)
+    for place, owner in _in_execution_order(called, owners):
         name = names.parse(called[place])
         is_backward = name.direction == "backward"
-        same = backwards[name.stem] if owner else [place]
+        same = owners[place] if owner else [place]
         before = [
             f
             for p in (same if is_backward else ())
@@ -140,7 +143,31 @@ def _cell_backwards(called: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def _in_execution_order(called: Sequence[str], backwards: dict[str, list[int]]) -> list[tuple[int, str]]:
+def _owners(called: Sequence[str], backwards: dict[str, list[int]]) -> dict[int, list[int]]:
+    """Place of the gradients of a cell's parameters -> the places of the backward calls that they come from.
+
+    Where gradients are computed several times in a step, each has the calls of its own time: those before the cell is
+    called forward again. They stand just before their last backward call, or behind it.
+    """
+    records: dict[str, list[int]] = {}
+    forwards: dict[str, list[int]] = {}
+    for place, text in enumerate(called):
+        name = names.parse(text)
+        if name.stem in backwards and (name.kind == "parameters_grad" or name.direction == "forward"):
+            (forwards if name.direction == "forward" else records).setdefault(name.stem, []).append(place)
+    found: dict[int, list[int]] = {}
+    for stem, places in records.items():
+        calls, again, begin = backwards[stem], forwards.get(stem, []), 0
+        for place, following in pairwise([*places, len(called)]):
+            at = bisect_right(again, place)
+            until = min([*again[at : at + 1], following])
+            end = bisect_right(calls, until) if following < len(called) else len(calls)
+            found[place] = calls[begin:end] or calls[-1:]
+            begin = end
+    return found
+
+
+def _in_execution_order(called: Sequence[str], owners: dict[int, list[int]]) -> list[tuple[int, str]]:
     """Every call, and for the gradients of a cell's parameters the backward call that they belong to.
 
     The other tool reserves their place when the cell's forward ends, before any backward call. They arrive when the
@@ -156,7 +183,7 @@ def _in_execution_order(called: Sequence[str], backwards: dict[str, list[int]]) 
             ordered += waiting.pop(text, [])
             ordered.append((place, ""))
             continue
-        owner = called[backwards[name.stem][-1]] if name.stem in backwards else ""
+        owner = called[owners[place][-1]] if place in owners else ""
         if is_backward:
             ordered.append((place, owner))
         else:

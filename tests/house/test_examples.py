@@ -13,8 +13,10 @@ import pytest
 pytest.importorskip("mindspore", reason="the examples train; without a framework they cannot")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-COMMANDS = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^first wrong call: .*$", re.MULTILINE)
+MEASURED = re.compile(r"\d+\.\d+(e[-+]\d+)?|\d+(?= times| of )|\[[\d, ]+\]")
+"""What another processor may round otherwise: numbers with a point, how often a limit is passed, the worst element."""
 
 
 def without_folders(answer):
@@ -26,6 +28,15 @@ def answers(text):
     return [without_folders(answer) for answer in ANSWER.findall(text)]
 
 
+def blocks(text, language):
+    return [block for name, block in BLOCK.findall(text) if name == language]
+
+
+def lines(text):
+    """What is printed, without what may differ from processor to processor, and without folders."""
+    return {MEASURED.sub("#", without_folders(line)) for line in text.splitlines()}
+
+
 def test_every_example_is_explained():
     assert all((folder / "README.md").is_file() for folder in EXAMPLES.iterdir() if folder.is_dir())
 
@@ -34,7 +45,7 @@ def test_every_example_is_explained():
 def test_the_commands_of_an_example_run_and_say_what_it_shows(name, tmp_path):
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("out", "__pycache__"))
     readme = (EXAMPLES / name / "README.md").read_text()
-    commands = "".join(COMMANDS.findall(readme))
+    commands = "".join(blocks(readme, "bash"))
     assert commands
     # `python` and `msprobe` of a reader's environment are those of ours
     path = os.pathsep.join([sysconfig.get_path("scripts"), str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -43,7 +54,7 @@ def test_the_commands_of_an_example_run_and_say_what_it_shows(name, tmp_path):
         shell, cwd=tmp_path / name, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    given, shown = answers(done.stdout), answers(readme)
-    assert set(shown) <= set(given), "the README shows what is really said"
+    shown = lines("".join(blocks(readme, "")))
+    assert shown <= lines(done.stdout), "the README shows what is really said"
     if name == "demo":
-        assert answers((EXAMPLES.parent / "README.md").read_text())[0] == given[0]
+        assert answers((EXAMPLES.parent / "README.md").read_text())[0] == answers(done.stdout)[0]
