@@ -49,7 +49,7 @@ suite: $(TOOLS) $(TORCH) install
 	@echo "== the suite on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@$(PYTEST)
 
-mindtorch: $(TOOLS) $(LAYER) install
+mindtorch: $(TOOLS) $(TORCH) $(LAYER) install
 	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) tests/mindtorch
 

@@ -160,7 +160,9 @@ class Debugger:
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
-            once(message, f"{message}; the training goes on without the dump of this step")
+            # once for all steps, each of which has a folder of its own
+            refused = f"{self._settings.dump_path}: {why}"
+            once(refused, f"{message}; the training goes on without the dump of this step")
             return
         for other in _all():
             if other is not self:

@@ -1,7 +1,7 @@
 """The tree of single saves below one folder: where each value goes, step by step and micro step by micro step."""
 
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -26,15 +26,19 @@ def tree_of(root: Path, first: Framework) -> "SingleTree":
     return tree
 
 
+class NotATensor(TypeError):
+    """An element of a container that is no tensor. Errors of the training may be TypeErrors too."""
+
+
 class SingleTree:
     """Writes what is saved by name, and counts the saves of each name within a step.
 
     `first` is the framework that is asked for the rank first. No failure reaches the training: a value that cannot be
-    written is said once per cause in the log.
+    written is said once per cause in the log. Any thread may save, also a signal handler that comes in between.
     """
 
     def __init__(self, root: Path, first: Framework) -> None:
-        self._root, self._framework, self._lock = root, first, Lock()
+        self._root, self._framework, self._lock = root, first, RLock()
         self._step = 0
         self._rank: int | None = None
         self._micro_steps: dict[str, int] = {}
@@ -43,15 +47,14 @@ class SingleTree:
     def save(self, data: Any) -> None:
         """Save each value under its key, in the next micro step of this key; see `save_ex`."""
         for key, value in _items(data):
+            tensors = _settled(key, value)
             with self._lock:
-                micro_step = self._micro_steps.get(key, 0)
-                self._save(key, value, micro_step)
-                self._micro_steps[key] = micro_step + 1  # also where nothing was saved: the next number is the same
+                self._save(key, value, tensors, self._next(key))
 
     def save_ex(self, data: Any, micro_batch: int | None = None) -> None:
         """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
 
-        TypeError for an element of a container that is no tensor: then nothing of this value is saved.
+        NotATensor for an element of a container that is none: then nothing of this value is saved.
         """
         if micro_batch is not None and (
             isinstance(micro_batch, bool) or not isinstance(micro_batch, int) or micro_batch < 0
@@ -59,13 +62,20 @@ class SingleTree:
             _left_out("micro_batch", f"micro_batch is {micro_batch!r}; write a whole number from 0 on, or leave it out")
             return
         for key, value in _items(data):
+            tensors = _settled(key, value)
             with self._lock:
-                self._save(key, value, micro_batch)
+                self._save(key, value, tensors, micro_batch)
 
     def leave_out(self, key: str) -> None:
         """Count a save that was refused."""
         with self._lock:
-            self._micro_steps[key] = self._micro_steps.get(key, 0) + 1
+            self._next(key)
+
+    def _next(self, key: str) -> int:
+        """The micro step of this save, taken before anything is written; also where nothing is."""
+        micro_step = self._micro_steps.get(key, 0)
+        self._micro_steps[key] = micro_step + 1
+        return micro_step
 
     def step(self) -> None:
         """End a step: the next saves belong to the following one, and micro steps begin at 0."""
@@ -81,11 +91,9 @@ class SingleTree:
         except Exception as cause:  # a failure while collecting never stops the training
             _lost("configurations.json", cause)
 
-    def _save(self, key: str, value: Any, micro_step: int | None) -> None:
-        tensors = _tensors(key, value)
+    def _save(self, key: str, value: Any, tensors: dict[str, Any] | None, micro_step: int | None) -> None:
         if tensors is None:
             return
-        framework.settle(list(tensors.values()))
         try:
             if self._rank is None:  # communication may be initialised after the construction
                 self._rank = framework.rank(self._framework)
@@ -110,6 +118,19 @@ class SingleTree:
                 f"SingleSave: {place.of_rank(self._root)} is there already; what an earlier run or another process "
                 "saved at the same places is replaced, and the rest stays: give each run a dump_path of its own",
             )
+
+
+def _settled(key: str, value: Any) -> dict[str, Any] | None:
+    """The tensors of a value, as `_tensors` has them, computed; the training's own errors come out here."""
+    try:
+        tensors = _tensors(key, value)
+    except NotATensor:
+        raise
+    except Exception as cause:  # a container is foreign code, which another thread may be changing
+        _lost(key, cause)
+        return None
+    framework.settle(list(tensors.values()) if tensors else [])
+    return tensors
 
 
 def _items(data: object) -> list[tuple[str, Any]]:
@@ -140,7 +161,7 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
         return None
     for member, tensor in tensors.items():
         if not _is_tensor(tensor):
-            raise TypeError(
+            raise NotATensor(
                 f"SingleSave: {key}.{member} is of type {_kind(tensor)}; a list, tuple or dict may hold tensors only, "
                 "one level deep: make it a tensor, or save it under a key of its own"
             )

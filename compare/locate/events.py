@@ -1,9 +1,9 @@
 """The calls of a comparison as the locating sees them: in execution order, each with its givens and its results."""
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
@@ -80,12 +80,11 @@ def events(comparison: Comparison) -> list[Event]:
     """All calls in execution order (of completion: children before the cell around them)."""
     pairs = comparison.pairs
     called = [pairs.name(place) for place in range(len(pairs))]
-    backwards = _cell_backwards(called)
     keys = _Keys(comparison)
     around = _Around(comparison)
     found: list[Event] = []
     forwards: dict[str, Event] = {}
-    owners = _owners(called, backwards)
+    owners = _owners(called)
     for place, owner in _in_execution_order(called, owners):
         name = names.parse(called[place])
         is_backward = name.direction == "backward"
@@ -133,38 +132,55 @@ class _Keys:
         return name if self._targets[place] >= 0 else self._of_golden.get(name, f"golden {name}")
 
 
-def _cell_backwards(called: Sequence[str]) -> dict[str, list[int]]:
-    """Cell -> the places of its backward calls, in execution order."""
-    found: dict[str, list[int]] = {}
-    for place, text in enumerate(called):
-        name = names.parse(text)
-        if name.kind == "cell" and name.direction == "backward":
-            found.setdefault(name.stem, []).append(place)
-    return found
-
-
-def _owners(called: Sequence[str], backwards: dict[str, list[int]]) -> dict[int, list[int]]:
+def _owners(called: Sequence[str]) -> dict[int, list[int]]:
     """Place of the gradients of a cell's parameters -> the places of the backward calls that they come from.
 
-    Where gradients are computed several times in a step, each has the calls of its own time: those before the cell is
-    called forward again. They stand just before their last backward call, or behind it.
+    Where gradients are computed several times in a step, each has the calls of its own time. A time of a cell ends
+    where the cell is called forward after backward calls and gradients; calls that no gradients follow in a time of
+    their own belong to those before, whose place was reserved for what comes last.
     """
-    records: dict[str, list[int]] = {}
-    forwards: dict[str, list[int]] = {}
+    times: dict[str, list[_Time]] = {}
     for place, text in enumerate(called):
         name = names.parse(text)
-        if name.stem in backwards and (name.kind == "parameters_grad" or name.direction == "forward"):
-            (forwards if name.direction == "forward" else records).setdefault(name.stem, []).append(place)
+        if name.kind not in ("cell", "parameters_grad"):
+            continue
+        known = times.setdefault(name.stem, [_Time([], [])])
+        if name.kind == "parameters_grad":
+            known[-1].gradients.append(place)
+        elif name.direction == "backward":
+            known[-1].calls.append(place)
+        elif known[-1].gradients and known[-1].calls:
+            known.append(_Time([], []))
     found: dict[int, list[int]] = {}
-    for stem, places in records.items():
-        calls, again, begin = backwards[stem], forwards.get(stem, []), 0
-        for place, following in pairwise([*places, len(called)]):
-            at = bisect_right(again, place)
-            until = min([*again[at : at + 1], following])
-            end = bisect_right(calls, until) if following < len(called) else len(calls)
-            found[place] = calls[begin:end] or calls[-1:]
-            begin = end
+    for known in times.values():
+        if len(known) > 1 and not known[-1].gradients:
+            last = known.pop()
+            known[-1].calls.extend(last.calls)
+        for time in known:
+            found.update(_shared_out(time))
     return found
+
+
+class _Time(NamedTuple):
+    """The gradients of a cell's parameters and its backward calls, by their places, between two calls forward."""
+
+    gradients: list[int]
+    calls: list[int]
+
+
+def _shared_out(time: _Time) -> Iterator[tuple[int, list[int]]]:
+    """The backward calls of each of the gradients of one time; all of them, where there is but one.
+
+    They stand just before their last backward call or behind it, as the last ones do. Two of one call have it both.
+    """
+    gradients, calls = time
+    is_before = bool(calls and gradients) and gradients[-1] < calls[-1]
+    begin = 0
+    for place in gradients:
+        end = len(calls) if place == gradients[-1] else bisect(calls, place) + is_before
+        if owners := calls[begin:end] or calls[:end][-1:]:
+            yield place, owners
+        begin = end
 
 
 def _in_execution_order(called: Sequence[str], owners: dict[int, list[int]]) -> list[tuple[int, str]]:

@@ -18,11 +18,14 @@ Check = Callable[[object], Any]
 
 
 def shown(value: object) -> str:
-    """A value for a message, as JSON writes it, cut where it would fill the screen."""
+    """A value for a message, as JSON writes it, cut where it would fill the screen. Never raises."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError):  # keys that JSON does not have; a list that holds itself
-        text = repr(value)
+    except Exception:  # keys that JSON does not have; a list that holds itself; whatever foreign code raises
+        try:
+            text = repr(value)
+        except Exception:  # foreign code
+            text = f"<{type(value).__name__}>"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

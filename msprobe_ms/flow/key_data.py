@@ -17,7 +17,7 @@ from msprobe.base.checks import shown
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
-from msprobe.single_tree import tree_of
+from msprobe.single_tree import NotATensor, tree_of
 from msprobe.store.describe import reason
 from msprobe.store.npy import is_storable
 from msprobe.store.single import stem_of
@@ -42,9 +42,13 @@ class KeyData:
     def save(self, name: object, data: Any) -> None:
         """Save the tensors of `data`, also those in lists, tuples and dicts, under one name."""
         if not isinstance(name, str) or not name:
-            left_out("name", f"save_data: the name is {name!r:.80}; give a text: save_data('loss', loss)")
+            left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
             return
-        tensors = list(_tensors(name, data, 0))
+        try:
+            tensors = list(_tensors(name, data, 0))
+        except Exception as cause:  # a container is foreign code, which another thread may be changing
+            failed(f"save_data: {name}", cause)
+            return
         framework.settle([tensor for _, tensor in tensors])
         try:
             folder = str(self._root / "data" / stem_of(name))
@@ -59,17 +63,22 @@ class KeyData:
 
     def save_each(self, data: dict[str, Any]) -> None:
         """Save each value under its key, in the next micro step of this key."""
-        for key, value in data.items():
+        try:
+            items = list(data.items())
+        except Exception as cause:  # foreign code, as in `save`
+            failed("save_data", cause)
+            return
+        for key, value in items:
             try:
                 self._singles.save({key: value})
-            except TypeError as cause:  # what it holds is of a wrong type
+            except NotATensor as cause:
                 left_out(f"of {key}", str(cause))
                 self._singles.leave_out(key)
 
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each text as the bytes of its UTF-8, one save for each."""
         if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
-            left_out("strings", f"save_string_list: {name} is no list of texts; call save_string_list(name, [text])")
+            left_out("strings", f"save_string_list: {shown(name)} is no list of texts; call save_string_list(name, [text])")
             return
         for text in strings:
             self.save(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))

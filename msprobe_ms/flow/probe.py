@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
@@ -83,7 +84,7 @@ class MsProbe:
         elif isinstance(name, dict):
             cls._data.save_each(name)
         else:
-            left_out("call", f"save_data({name!r:.80}): give a name and its data, or a dict of both")
+            left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
 
     @classmethod
     def save_string_list(cls, name: str, strings: Any) -> None:
@@ -105,7 +106,7 @@ class MsProbe:
         except MsprobeError:  # the user's mistake
             raise
         except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"debugger_start({tag!r})", cause)
+            failed(f"debugger_start({shown(tag)})", cause)
 
     @classmethod
     def debugger_stop(cls, tag: str) -> None:
@@ -115,7 +116,7 @@ class MsProbe:
         try:
             cls._stages.stop(tag)
         except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"debugger_stop({tag!r})", cause)
+            failed(f"debugger_stop({shown(tag)})", cause)
 
     @classmethod
     def step(cls) -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from msprobe.base import framework
+from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.log import once
 from msprobe.base.settings import Settings
@@ -65,7 +66,7 @@ class Stages:
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is said once."""
         if tag not in SWITCHES:
-            once(f"debugger_stop {tag!r:.80}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; nothing is stopped")
+            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; nothing is stopped")
         elif tag in self._settings and tag != self._open:
             what = f"{self._open} is" if self._open else "nothing is"
             once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
@@ -116,11 +117,18 @@ def _settings(above: Settings, tag: str, given: StageConfig, steps: str) -> Sett
     where = f"config_init, {SECTION}.stage_configs, {tag}"
     try:
         if not isinstance(given, Mapping):
-            return stage_settings(above, tag, given, {"step": [steps]})
-        for key in ("dump_path", "step"):
-            if key in given:
-                raise SettingsError(f"{key} is the same for all stages; leave it out, and set it in {SECTION}")
-        return stage_settings(above, tag, None, {**given, "step": [steps]})
+            settings = stage_settings(above, tag, given, {"step": [steps]})
+        else:
+            for key in ("dump_path", "step"):
+                if key in given:
+                    raise SettingsError(f"{key} is the same for all stages; leave it out, and set it in {SECTION}")
+            settings = stage_settings(above, tag, None, {**given, "step": [steps]})
+        if settings.level == "debug":
+            raise SettingsError(
+                'level: "debug" collects what a debugger\'s save() is given, and no code has the debugger of this stage; '
+                'choose "L0", "L1" or "mix", and save_data for single tensors'
+            )
+        return settings
     except SettingsError as err:
         raise SettingsError(f"{where}: {err}") from err
 

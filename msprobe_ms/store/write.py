@@ -125,8 +125,11 @@ class Writer:
             self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
-        """Write down what could not be collected; on a full disk it is kept until there is room."""
-        if not self._is_here:
+        """Write down what could not be collected; on a full disk it is kept until there is room.
+
+        After the end it is passed over: what the disk refused at the end itself has no dump any more to stand in.
+        """
+        if not self._is_here or self._fd < 0:
             return
         line = missing_line(name, part, cause)
         try:

@@ -193,6 +193,7 @@ def test_a_mistake_in_a_stages_settings_is_raised_at_config_init(tmp_path):
         ({"levle": "mix"}, 'stage_configs, actor_update: argument "levle" of stage("actor_update"): unknown setting'),
         ({"dump_path": "x"}, "dump_path is the same for all stages; leave it out, and set it in msprobe_config"),
         ({"level": "L2"}, 'choose "L0", "L1", "mix" or "debug" for a stage'),
+        ({"level": "debug"}, 'no code has the debugger of this stage; choose "L0", "L1" or "mix"'),
         (str(tmp_path / "no.json"), "there is no such file"),
     ]:
         with pytest.raises(SettingsError) as refused:

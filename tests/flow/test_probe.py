@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from msprobe import single_tree
+from msprobe.base import framework
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.core import MsProbe, SingleComparator, SingleSave
 
@@ -154,8 +157,71 @@ def test_names_lead_nowhere_else():
 
 
 class Strange:
-    def __str__(self):
+    def __repr__(self):
         raise RuntimeError("no text")
+
+
+class Changing(dict):
+    """As one that another thread changes just now."""
+
+    def items(self):
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+STRANGE = [
+    lambda: MsProbe.save_data("x", Strange()),
+    lambda: MsProbe.save_data("x", {Strange(): X}),
+    lambda: MsProbe.save_data("x", Changing(a=X)),
+    lambda: MsProbe.save_data(Strange(), X),
+    lambda: MsProbe.save_data(Strange()),
+    lambda: MsProbe.save_data({Strange(): X}),
+    lambda: MsProbe.save_data({"x": Strange()}),
+    lambda: MsProbe.save_data({"x": {Strange(): X}}),
+    lambda: MsProbe.save_data({"x": Changing(a=X)}),
+    lambda: MsProbe.save_data(Changing(a=X)),
+    lambda: MsProbe.save_string_list(Strange(), ["a"]),
+    lambda: MsProbe.save_string_list(Strange(), None),
+    lambda: MsProbe.debugger_stop(Strange()),
+]
+
+
+@pytest.mark.parametrize("call", STRANGE)
+def test_what_foreign_objects_raise_never_reaches_the_training(call, said):
+    MsProbe.config_init(ON)
+    call()
+    assert len(said) == 1
+    assert files() == []
+
+
+def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, said):
+    def failed(tensors):
+        raise TypeError("an operator of the training")
+
+    MsProbe.config_init(ON)
+    monkeypatch.setattr(framework, "settle", failed)
+    for call in (lambda: MsProbe.save_data("x", X), lambda: MsProbe.save_data({"x": X})):
+        with pytest.raises(TypeError, match="an operator of the training"):
+            call()
+    assert said == []
+
+
+def test_a_signal_handler_that_saves_within_a_save_waits_for_nobody(monkeypatch):
+    write, inner = single_tree.write, []
+
+    def interrupted(root, place, value):
+        if not inner:
+            inner.append(True)
+            MsProbe.save_data({"x": X + 1})
+        write(root, place, value)
+
+    MsProbe.config_init(ON)
+    monkeypatch.setattr(single_tree, "write", interrupted)
+    thread = threading.Thread(target=MsProbe.save_data, args=({"x": X},), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for itself"
+    both = [np.load(f"msprobe_dump/data/x/step0/rank0/micro_step{m}/x.npy") for m in (0, 1)]
+    np.testing.assert_array_equal(both, [X, X + 1])
 
 
 def test_configurations_hold_what_json_holds_and_texts_of_the_rest(said):

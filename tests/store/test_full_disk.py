@@ -279,3 +279,13 @@ def test_a_folder_that_became_read_only(folder, frozen):
     assert [bool(call.records[0].file) for call in dump.calls] == [True, True, False, False]
     assert [text.split(": ")[0] for text in dump.missing] == ["F.2.forward output.0", "F.3.forward output.0"]
     assert os.strerror(errno.EACCES if os.geteuid() else errno.EROFS) in dump.missing[0]
+
+
+def test_an_end_that_the_disk_refuses_is_noted_without_an_error(folder):
+    writer = Writer(folder, HEADER)
+    collect(writer, ["before"])
+    with no_file_larger_than(100), pytest.raises(OSError, match="File too large"):
+        writer.close()
+    writer.missing("step", "assemble", "File too large")  # as a collector does: there is no dump any more to say it
+    assert doctor.run(Namespace(folder=str(folder))) == 0
+    assert [call.name for call in read(folder).calls] == ["before"]
