@@ -15,10 +15,11 @@ import numpy as np
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError
-from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, safe_name
+from msprobe.base.files import NO_LINK, make_folder, safe_name
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
+from msprobe.store.claim import claim
 from msprobe.store.describe import beginning, reason, statistics
 
 Array = np.ndarray[Any, Any]
@@ -124,16 +125,24 @@ class SaveTree:
 
 
 def _begin(folder: Path) -> int:
-    """Begin the index of a folder, and remove what an earlier run left behind there."""
+    """Begin the index of a folder, and remove what an earlier run left behind there; not what another one writes."""
     make_folder(folder)
     index = folder / layout.SAVES
-    with suppress(FileNotFoundError):
-        for line in index.read_text("ascii", "replace").splitlines():
-            with suppress(ValueError, KeyError, TypeError, OSError):
-                file = json.loads(line)["data_name"]
-                if file == os.path.basename(file) and file.endswith(".npy"):
-                    (folder / file).unlink()
-    return os.open(index, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | NO_LINK, FILE_MODE)
+    number = claim(index, create=True)
+    if number is None:
+        once(
+            "save: another process",
+            f"save: {folder}: another process saves here too, and files of the same name take each other's place; give "
+            "each process a folder of its own, or save after the communication is initialised, which gives it a rank",
+        )
+        return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
+    for line in index.read_text("ascii", "replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError, OSError):
+            file = json.loads(line)["data_name"]
+            if file == os.path.basename(file) and file.endswith(".npy"):
+                (folder / file).unlink()
+    os.ftruncate(number, 0)
+    return number
 
 
 tree = SaveTree()

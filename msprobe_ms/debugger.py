@@ -29,6 +29,9 @@ from msprobe.store.layout import rank_folder
 from msprobe.store.write import Writer
 from msprobe.who_collects import Collecting
 
+PLACES = 32
+"""So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
+
 
 @dataclass
 class Clock:
@@ -182,9 +185,14 @@ class Debugger:
     @on_either
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
-        self._collectors.shut()
+        self._shut()
         if self._started is not self:
-            self._started._collectors.shut()
+            self._started._shut()
+
+    def _shut(self) -> None:
+        self._collectors.shut()
+        if self._above is not None:  # the rest of the step is of other stages, collected or not
+            self._collectors.give_way()
 
     @on_either
     def step(self) -> None:
@@ -202,6 +210,8 @@ class Debugger:
         for each in self._family():
             each._end_step()
         self._clock.step += 1
+        for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
+            self._known.pop(self._places.pop(root)._settings, None)
         if not self._has_said_over and all(each._is_over for each in self._family()):
             self._has_said_over = True
             last = max(each._settings.last_step or 0 for each in self._family())

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, listed, nearest, shown
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.files import make_folder
+from msprobe.base.files import make_root
 from msprobe.base.framework import FRAMEWORKS, Framework
 from msprobe.base.log import once
 from msprobe.single_tree import SingleTree, tree_of
@@ -27,7 +27,7 @@ class SingleSave:
         root, chosen = _checked(dump_path, fmk)
         only = cls._only
         if only is None:
-            _made(root)
+            make_root(root, "SingleSave")
             only = super().__new__(cls)
             only._root, only._framework, only._tree = root, chosen, tree_of(root, chosen)
             cls._only = only
@@ -84,13 +84,3 @@ def _checked(dump_path: object, fmk: object) -> tuple[Path, Framework]:
         return folder(dump_path), fmk
     except SettingsError as err:
         raise SettingsError(f"SingleSave: dump_path: {err}") from err
-
-
-def _made(root: Path) -> None:
-    try:
-        make_folder(root)
-    except OSError as cause:
-        why = cause.strerror or cause
-        raise UsageError(
-            f"SingleSave: {root} cannot be written: {why}; free some space, or choose another dump_path"
-        ) from cause

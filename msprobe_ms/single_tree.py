@@ -1,5 +1,6 @@
 """The tree of single saves below one folder: where each value goes, step by step and micro step by micro step."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -100,7 +101,7 @@ class SingleTree:
             place = Place(key, self._step, self._rank or 0, micro_step)
             self._begin(place)
             arrays = {member: _array(tensor) for member, tensor in tensors.items()}
-            if isinstance(value, dict):
+            if isinstance(value, Mapping):
                 write(self._root, place, arrays)
             else:
                 write(self._root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
@@ -112,7 +113,9 @@ class SingleTree:
         if place.key in self._begun:
             return
         self._begun.add(place.key)
-        if place.of_rank(self._root).exists():
+        # what `save_data(name, data)` of a flow left beside it is none of ours
+        there = place.of_rank(self._root).glob("*")
+        if any(found.suffix == ".json" or found.name.startswith("micro_step") for found in there):
             once(
                 "SingleSave: an earlier run",
                 f"SingleSave: {place.of_rank(self._root)} is there already; what an earlier run or another process "
@@ -135,7 +138,7 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
 
 def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is said and left out."""
-    if not isinstance(data, dict):
+    if not isinstance(data, Mapping):
         _left_out("data", f"the data is of type {type(data).__name__}; write a dict of tensors, {{name: tensor}}")
         return []
     for key in data:
@@ -148,7 +151,7 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
     """The tensors of a value by position or key, a single one under ""; None, with a line in the log, without any."""
     if _is_tensor(value):
         return {"": value}
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         tensors = {str(member): tensor for member, tensor in value.items()}
     elif isinstance(value, list | tuple):
         tensors = {str(position): tensor for position, tensor in enumerate(value)}

@@ -11,7 +11,7 @@ from msprobe.compare.locate.find import Finding
 from .item import Item
 from .parts import FLOW, TOKEN_STAGE, UNKNOWN, Part
 from .stages import Stage
-from .walk import Seen, first_of
+from .walk import UPDATES, Seen, first_of
 
 Value = bool | int
 
@@ -32,6 +32,9 @@ class First:
     finding: Finding | None = None
     seen_in: tuple[Item, ...] = ()
     collect: Mapping[str, Value] = field(default_factory=dict)
+
+
+_AN_UPDATE = "since an update before"
 
 
 def first_difference(walked: Sequence[Seen], stages: Iterable[Stage]) -> First | None:
@@ -55,14 +58,29 @@ def _of_stage(seen: Seen, walked: Sequence[Seen]) -> First:
         and other.role not in ("agrees", "unjudged")
     )
     call = item.finding.name if item.finding else ""
+    collect = _update_to_collect(seen, walked)
     role = _role_of_stage(seen, walked)
+    if collect:
+        role += f"; {_shown(collect)} collect that of step {item.step - 1}"
     says = f"{place_said(item)}, stage {item.name}, call {call} ({role})"
     if shown:
         says += f", seen in {key_said(shown[0])}"
         says += "".join(f", {other.name} ({other.grade})" for other in shown[1:])
     elif item.part != UNKNOWN:
         says += ", seen in none of the keys that it makes"
-    return First(seen, item.name, says, finding=item.finding, seen_in=shown)
+    return First(seen, item.name, says, finding=item.finding, seen_in=shown, collect=collect)
+
+
+def _update_to_collect(seen: Seen, walked: Sequence[Seen]) -> dict[str, Value]:
+    """The switches of the update before a stage whose weights differ, where neither side's dump of it was judged."""
+    item = seen.item
+    model = FLOW[item.part].model if item.part != UNKNOWN else ""
+    is_of_weights = item.finding is not None and item.finding.kind == "parameters differ"
+    if not is_of_weights or not _since(item, model, walked).endswith(_AN_UPDATE):
+        return {}
+    update = UPDATES.get(model)
+    has = any((s.item.kind, s.item.part, s.item.step) == ("stage", update, item.step - 1) for s in walked)
+    return {} if update is None or has else _collect(FLOW[update], item.step - 1)
 
 
 def _role_of_stage(seen: Seen, walked: Sequence[Seen]) -> str:
@@ -99,7 +117,7 @@ def _since(item: Item, model: str, walked: Sequence[Seen]) -> str:
     updates = [s for s in stages if s.item.step == item.step - 1 and FLOW[s.item.part].updates == model]
     if model and any(s.role == "agrees" for s in updates):
         return f"although {updates[0].item.name} of step {item.step - 1} agrees: the optimizer behind it does not"
-    return "since an update before"
+    return _AN_UPDATE
 
 
 def _of_key(seen: Seen, walked: Sequence[Seen], stages: Mapping[int, Stage]) -> First:
@@ -120,18 +138,19 @@ def _of_key(seen: Seen, walked: Sequence[Seen], stages: Mapping[int, Stage]) -> 
     if dumped is not None and dumped.role == "agrees":
         then = (
             f"no call can be named: the dump of {dumped.item.name} agrees in this step{_blind(part, dumped.item)}; "
-            f"what lies between is host code after the stage: {part.after}"
+            f"what lies between is host code after the stage: {part.after}; where that code runs before debugger_stop, "
+            f"stage_configs: {{{dumped.item.name}: {{level: mix}}}} records its calls"
         )
         return First(seen, dumped.item.name, says, then, seen_in=(item,))
-    collect = _collect(part, item)
-    shown = ", ".join(f"{name}: {str(value).lower()}" for name, value in collect.items())
+    collect = _collect(part, item.step, item.token)
     name = stage.name if stage is not None else part.stage
-    then = f"collect it: {_lack(name, stage, dumped, item.step)}; set {shown} and run again"
+    then = f"collect it: {_lack(name, stage, dumped, item.step)}; set {_shown(collect)} and run again"
     other = next((s.item for s in walked if s.item.part == item.part and s.item.finding), None)
     if other is not None and other.finding is not None:
         then += f"; its dump of step {other.step} says: first wrong call: {finding_said(other.finding)}"
     elif part.model and part.model != "reference" and item.step > min(s.item.step for s in walked):
-        then += f"; if its weights differ there, collect the update of step {item.step - 1} too"
+        switches = _shown(_collect(FLOW[UPDATES[part.model]], item.step - 1))
+        then += f"; if its weights differ there, collect the update of step {item.step - 1} too ({switches})"
     return First(seen, name, says, then, seen_in=(item,), collect=collect)
 
 
@@ -156,12 +175,17 @@ def _lack(name: str, stage: Stage | None, dumped: Seen | None, step: int) -> str
     return f"{name} has no dump of step {step}"
 
 
-def _collect(part: Part, item: Item) -> dict[str, Value]:
+def _collect(part: Part, step: int, token: int | None = None) -> dict[str, Value]:
     """The switches of a stage, for both runs."""
     collect: dict[str, Value] = {part.switch: True}
-    if part.stage == TOKEN_STAGE and item.token is not None:
-        collect |= {"token_range_start": item.token, "token_range_end": item.token}
-    return collect | {"step_start": item.step, "step_end": item.step}
+    if part.stage == TOKEN_STAGE and token is not None:
+        collect |= {"token_range_start": token, "token_range_end": token}
+    return collect | {"step_start": step, "step_end": step}
+
+
+def _shown(collect: Mapping[str, Value]) -> str:
+    """Switches as a YAML file has them."""
+    return ", ".join(f"{name}: {str(value).lower()}" for name, value in collect.items())
 
 
 def _blind(part: Part, item: Item) -> str:

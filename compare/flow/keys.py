@@ -1,14 +1,13 @@
 """The key data of two roots: paired and judged as `SingleComparator` does, then one item per step, rank and key."""
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from msprobe.base.errors import MsprobeError
-from msprobe.base.log import logger
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.key_data.judge import Row
 from msprobe.compare.key_data.pair import Pair, find, pair
@@ -44,18 +43,8 @@ class KeyData:
 
 def trees_of(target: Path | None, golden: Path | None) -> tuple[SingleTree, SingleTree]:
     """The key data of both roots, one without any as an empty tree. UsageError where one cannot be read."""
-    made = []
-    for root in (target, golden):
-        tree = SingleTree(Path("data"), (), ()) if root is None else find(root)
-        if tree.strangers:
-            logger.warning(
-                "%s: %d npy files do not stand in data/<tag>/step<n>/rank<n>/ and are not compared, such as %s",
-                tree.data,
-                len(tree.strangers),
-                tree.strangers[0],
-            )
-        made.append(tree)
-    return made[0], made[1]
+    ours, theirs = (SingleTree(Path("data"), (), ()) if root is None else find(root) for root in (target, golden))
+    return ours, theirs
 
 
 def compare_keys(
@@ -202,11 +191,38 @@ def _missing(pairs: Sequence[Pair]) -> Iterator[str]:
             yield f"key data is only on the {side} side"
             continue
         other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
-        for step, rank in sorted({place[:2] for place in lonely} - other_places):
-            yield f"step {step}, rank {rank} of the key data is only on the {side} side"
+        for places, verb in _places({place[:2] for place in lonely} - other_places):
+            yield f"{places} of the key data {verb} only on the {side} side"
         for key in sorted({place[2] for place in lonely} - other_keys):
             yield f"key {key} is only on the {side} side"
-        for step, rank, key in sorted(lonely):
-            if (step, rank) in other_places and key in other_keys:
-                what = "some of key" if (step, rank, key) in other else "key"
-                yield f"{what} {key} of step {step}, rank {rank} is only on the {side} side"
+        shared = {place for place in lonely if place[:2] in other_places and place[2] in other_keys}
+        for what, found in (("key", shared - other), ("some of key", shared & other)):
+            for key in sorted({place[2] for place in found}):
+                for places, _ in _places(place[:2] for place in found if place[2] == key):
+                    yield f"{what} {key} of {places} is only on the {side} side"
+
+
+def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
+    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as say them; and the verb."""
+    ranks_of: dict[int, list[int]] = defaultdict(list)
+    for step, rank in sorted(found):
+        ranks_of[step].append(rank)
+    steps_with: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for step, ranks in ranks_of.items():
+        steps_with[tuple(ranks)].append(step)
+    for of_steps, steps in steps_with.items():
+        verb = "is" if len(steps) == len(of_steps) == 1 else "are"
+        yield f"{_numbers('step', steps)}, {_numbers('rank', of_steps)}", verb
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    """`step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are in order."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [word for run in runs for word in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
+    said = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"{noun}{'s' * (len(numbers) > 1)} {said}"

@@ -144,3 +144,10 @@ _MAKERS: dict[str, tuple[int, int]] = {}
 for _at, _part in enumerate(FLOW):
     for _place, _made in enumerate(_part.makes):
         _MAKERS.setdefault(plain(_made), (_at, _place))
+
+
+@lru_cache(maxsize=64)
+def beside(name: str) -> frozenset[str]:
+    """The plain names of the keys that the host code makes which makes a key; none where a stage makes it."""
+    at, _ = _MAKERS.get(name, (UNKNOWN, 0))
+    return names(FLOW[at].makes) if at != UNKNOWN and not FLOW[at].stage else frozenset()

@@ -69,9 +69,10 @@ class FlowResult:
         if self.keys.rows:
             tags = len({row.key.tag for row in self.keys.rows})
             yield f"key data of {tags} key{'s' * (tags != 1)} compared: {count(self.keys.counts)}"
+        dumps = {(s.item.name, s.item.step, s.item.rank): s for s in self.walked if s.item.kind == "stage"}
         for stage in self.stages:
             for outcome in stage.answer.outcomes if stage.answer else ():
-                yield self._of_outcome(stage, outcome)
+                yield _of_outcome(outcome, stage.name, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
                 yield f"{mode} cannot see {blind}"
@@ -80,21 +81,6 @@ class FlowResult:
             yield f"missing: {len(self.missing) - _SAID} more, in the json"
         yield from self._next()
         yield from self._answer()
-
-    def _of_outcome(self, stage: Stage, outcome: Outcome) -> str:
-        where = f"stage {stage.name}, {outcome.label or f'step {outcome.step}'}"
-        if outcome.failed:
-            return f"{where}: not compared: {outcome.failed}"
-        counts = {grade: outcome.counts.get(grade, 0) for grade in GRADES}
-        text = f"{where}: {outcome.mode} compared: {count(counts)}"
-        if outcome.first is None:
-            return text
-        at = "stage", stage.name, outcome.step or 0, outcome.rank or 0
-        seen = next(s for s in self.walked if (s.item.kind, s.item.name, s.item.step, s.item.rank) == at)
-        if seen.role == "received":
-            through = f", {' and '.join(dict.fromkeys(seen.through))} differing before it" if seen.through else ""
-            text += f"; it carries on a difference{through}"
-        return f"{text}; first wrong call: {outcome.first.name} in {outcome.first.cell}"
 
     def _next(self) -> Iterator[str]:
         following = next_beginnings(self.walked)
@@ -106,7 +92,8 @@ class FlowResult:
 
     def _answer(self) -> Iterator[str]:
         if self.first is None:
-            yield f"no difference: {self.judged} pairs judged, {self.unjudged} unjudged"
+            where = " in what both sides have" if self.missing else ""
+            yield f"no difference{where}: {self.judged} pairs judged, {self.unjudged} unjudged"
             return
         first = self.first.seen.item
         before = self.walked[: self.walked.index(self.first.seen)]
@@ -120,6 +107,20 @@ class FlowResult:
             yield f"the first difference is within tolerance; the first beyond it: {where}"
         yield f"first difference: {self.first.says}"
         yield f"first wrong call: {finding_said(self.first.finding)}" if self.first.finding else self.first.then
+
+
+def _of_outcome(outcome: Outcome, stage: str, seen: Seen) -> str:
+    where = f"stage {stage}, {outcome.label or f'step {outcome.step}'}"
+    if outcome.failed:
+        return f"{where}: not compared: {outcome.failed}"
+    counts = {grade: outcome.counts.get(grade, 0) for grade in GRADES}
+    text = f"{where}: {outcome.mode} compared: {count(counts)}"
+    if outcome.first is None:
+        return text
+    if seen.role == "received":
+        through = f", {' and '.join(dict.fromkeys(seen.through))} differing before it" if seen.through else ""
+        text += f"; it carries on a difference{through}"
+    return f"{text}; first wrong call: {outcome.first.name} in {outcome.first.cell}"
 
 
 def _item_said(item: Item) -> str:

@@ -1,10 +1,12 @@
 """The dumps of each stage, compared step by step and rank by rank like any two runs, in a folder of its own."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.base.errors import MsprobeError
+from msprobe.base.log import logger
 from msprobe.compare.jobs.answer import Answer
 from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.jobs.outcome import Outcome
@@ -62,10 +64,7 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
     nowhere: Places = frozenset()
     for name in sorted({**ours, **theirs}, key=lambda name: (part_of_stage(name), name)):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
-        chosen = held if request.steps is None else tuple(
-            frozenset(place for place in places if place[0] in request.steps) for places in held
-        )  # fmt: skip
-        if not any(chosen) and any(held):
+        if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
         made = Stage(printable(name), part_of_stage(name), held)
         if name not in ours or name not in theirs:
@@ -73,6 +72,12 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
             yield replace(made, missing=(f"stage {made.name} has a dump only on the {one} side",))
             continue
         yield _compared(made, target.stages[name], golden.stages[name], request)
+
+
+def _is_chosen(place: tuple[int, int], request: Request) -> bool:
+    """Whether a step and rank are asked for."""
+    chosen = zip(place, (request.steps, request.ranks), strict=True)
+    return all(wanted is None or number in wanted for number, wanted in chosen)
 
 
 def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Stage:
@@ -92,9 +97,11 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Sta
         stack_file=None,
     )
     try:
-        answer = carry_out(asked)
+        answer = carry_out(asked, logging.DEBUG)  # a line for each of many stages is enough
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
+    compared = len(answer.outcomes)
+    logger.info("stage %s: %d %s, in %s", stage.name, compared, "dumps" if compared > 1 else "dump", asked.output)
     return replace(stage, answer=answer, missing=tuple(f"stage {stage.name}: {each}" for each in answer.missing))
 
 

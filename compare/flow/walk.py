@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .item import Item
-from .parts import FLOW, UNKNOWN, names, plain
+from .parts import FLOW, UNKNOWN, beside, names, plain
 
 Role = Literal["begins", "received", "open", "agrees", "unjudged"]
 
@@ -56,12 +56,17 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     read = [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in reads]
     if item.kind == "key":  # what the same part made before is what a key is made of, its stage above all
         read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
+    saved = {plain(seen.item.name) for seen in here if seen.item.kind == "key"}
+    for unsaved in reads - saved:  # what the same host code made: returns follow advantages
+        read += [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in beside(unsaved)]
     bad = [seen.item.name for seen in read if _is_different(seen)]
+    if item.finding is not None and item.finding.kind == "parameters differ" and part.model:
+        bad += [seen.item.name for seen in here if seen.item.weights_differ and _model(seen.item) == part.model]
     agreeing = [seen.item for seen in read if seen.role == "agrees"]
     good = tuple(other.name for other in agreeing if other.kind == "key" and plain(other.name) in reads)
     if bad:
         return Seen(item, "received", tuple(bad), good)
-    last_update = _UPDATES.get(part.model)
+    last_update = UPDATES.get(part.model)
     if last_update is not None:
         earlier = (d for d in differing if d.step < item.step and (d.part == UNKNOWN or d.part <= last_update))
         if (changed := next(earlier, None)) is not None:
@@ -72,11 +77,16 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     return Seen(item, "begins" if agreeing or not reads else "open", (), good)
 
 
+def _model(item: Item) -> str:
+    """Whose weights a stage uses."""
+    return FLOW[item.part].model if item.kind == "stage" and item.part != UNKNOWN else ""
+
+
 def _is_different(seen: Seen) -> bool:
     return seen.role in ("begins", "received", "open")
 
 
-_UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
+UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
 """Of each model the part that changes its weights: what differs up to there reaches them by the next step."""
 
 

@@ -1,5 +1,6 @@
 """A request is carried out: planned, its jobs done here, on worker processes or on a cluster, and summed up."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from .outcome import Outcome, Task, compare_alone, compare_job
 from .places import stamp, summary, tables
 
 
-def carry_out(request: Request) -> Answer:
-    """Compare everything that a request asks for.
+def carry_out(request: Request, loud: int = logging.INFO) -> Answer:
+    """Compare everything that a request asks for, and tell what is compared and written, as loud as that.
 
     Of several jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant,
     DumpError where nothing at all could be compared.
@@ -37,15 +38,15 @@ def carry_out(request: Request) -> Answer:
         alone = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
         answer = Answer((compare_alone(alone),), made.missing)
     else:
-        answer = Answer(tuple(_all(made, request, paths)), made.missing)
-    _say(answer)
-    _write_beside(answer, request, time)
+        answer = Answer(tuple(_all(made, request, paths, loud)), made.missing)
+    _say(answer, loud)
+    _write_beside(answer, request, time, loud)
     return answer
 
 
-def _all(made: Plan, request: Request, paths: Sequence[Path]) -> Iterator[Outcome]:
+def _all(made: Plan, request: Request, paths: Sequence[Path], loud: int) -> Iterator[Outcome]:
     """The outcomes in the order of the jobs, in whatever order they come."""
-    logger.info("%s; %d comparisons", made.kinds, len(made.jobs))
+    logger.log(loud, "%s; %d comparisons", made.kinds, len(made.jobs))
     # Where there are more processes than jobs, those that are left over help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
     tasks = [Task(job, request, path, inside, "", True) for job, path in zip(made.jobs, paths, strict=True)]
@@ -64,15 +65,15 @@ def _all(made: Plan, request: Request, paths: Sequence[Path]) -> Iterator[Outcom
     return (found[at] for at in range(len(tasks)))
 
 
-def _say(answer: Answer) -> None:
+def _say(answer: Answer, loud: int) -> None:
     for sides in dict.fromkeys(outcome.sides for outcome in answer.outcomes if outcome.sides):
-        logger.info("%s", sides)
+        logger.log(loud, "%s", sides)
     tables = [outcome.table for outcome in answer.outcomes if outcome.table]
     if len(tables) == 1:
-        logger.info("the table is in %s", tables[0])
+        logger.log(loud, "the table is in %s", tables[0])
 
 
-def _write_beside(answer: Answer, request: Request, time: str) -> None:
+def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> None:
     """The files beside the tables: the sum of several jobs, and what was asked for."""
     wanted = []
     if len(answer.outcomes) > 1 or answer.missing:
@@ -86,7 +87,7 @@ def _write_beside(answer: Answer, request: Request, time: str) -> None:
             write(path, answer)
         except OSError as err:
             raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
-        logger.info("%s is in %s", what, path)
+        logger.log(loud, "%s is in %s", what, path)
 
 
 def _absolute(request: Request) -> Request:

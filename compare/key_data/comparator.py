@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
-
-if TYPE_CHECKING:
-    from msprobe.store.single_trees import SingleTree
 
 
 @dataclass(frozen=True)
@@ -66,8 +62,6 @@ def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> C
     from .workers import judge_pairs
 
     trees = find(target), find(golden)
-    for tree in trees:
-        _tell_strangers(tree)
     pairs = pair(*trees)
     if not pairs:
         raise UsageError(
@@ -95,13 +89,3 @@ def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> C
         output,
     )
     return Compared(sheets, counts, one_sided)
-
-
-def _tell_strangers(tree: "SingleTree") -> None:
-    if tree.strangers:
-        logger.warning(
-            "%s: %d npy files do not stand in data/<tag>/step<n>/rank<n>/ and are not compared, such as %s",
-            tree.data,
-            len(tree.strangers),
-            tree.strangers[0],
-        )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.log import logger
 from msprobe.store.saved_trees import is_indexed
 from msprobe.store.single_trees import DATA, SingleTree, Spot, single_tree
 
@@ -27,16 +28,27 @@ class Pair:
 
 
 def find(root: Path) -> SingleTree:
-    """Look through `root/data`, links to folders included; UsageError where it is missing or cannot be read."""
+    """Look through `root/data`, links to folders included, and say what in it is no key data.
+
+    UsageError where it is missing or cannot be read.
+    """
     if not (root / DATA).is_dir():
         raise UsageError(
             f"{root} has no folder data; give the folder that holds it, which is the dump_path of the run that saved "
             "the key data. What `save` left in a save_dir of its own is compared by `msprobe compare`"
         )
     try:
-        return single_tree(root / DATA, follow=True)
+        tree = single_tree(root / DATA, follow=True)
     except DumpError as err:
         raise UsageError(str(err)) from err
+    if tree.strangers:
+        logger.warning(
+            "%s: %d npy files do not stand in data/<tag>/step<n>/rank<n>/ and are not compared, such as %s",
+            tree.data,
+            len(tree.strangers),
+            tree.strangers[0],
+        )
+    return tree
 
 
 def pair(target: SingleTree, golden: SingleTree) -> list[Pair]:

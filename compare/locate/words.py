@@ -87,7 +87,10 @@ def parameters(before: Sequence[str], total: int, step: int | None) -> str:
             f"{text}; {'these are' if several else 'this is one of the'} running statistics, look at the layer's "
             "momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before"
         )
-    return f"{text}; an earlier update already differed, look at the optimizer, the learning rate and earlier gradients"
+    return (
+        f"{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
+        "or weights were not handed over to this model"
+    )
 
 
 def before(unjudged: Sequence[str]) -> str:

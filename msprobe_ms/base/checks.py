@@ -49,7 +49,8 @@ def unread(value: object) -> object:
 def flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    raise SettingsError(f"{shown(value)} is not a truth value; write true or false")
+    bare = ", without quotation marks" if isinstance(value, str) else ""
+    raise SettingsError(f"{shown(value)} is not a truth value; write true or false{bare}")
 
 
 def texts(value: object) -> tuple[str, ...]:

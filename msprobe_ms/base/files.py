@@ -7,6 +7,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
+from .errors import UsageError
+
 FOLDER_MODE = 0o750
 FILE_MODE = 0o640
 
@@ -32,13 +34,25 @@ def make_folder(folder: Path) -> None:
             raise
 
 
+def make_root(root: Path, asked_by: str) -> None:
+    """Create the folder that a user named. UsageError, with who asked for it, where that cannot be."""
+    try:
+        make_folder(root)
+    except OSError as cause:
+        why = cause.strerror or cause
+        raise UsageError(
+            f"{asked_by}: {root} cannot be written: {why}; free some space, or choose another dump_path"
+        ) from cause
+
+
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
-    Its neighbour `path.part` holds the text until then: whoever reads `path` sees the old file or the new one.
+    Its neighbour `path.part` holds the text until then: whoever reads `path` sees the old file or the new one. Where
+    several processes write the same path at once, each names itself by `writer`, and the last one that ends stays.
     """
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}{writer}.part")
     number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK, FILE_MODE)
     try:
         with open(number, "wb") as file:

@@ -5,8 +5,9 @@ has it. A dict becomes `data/{name}/step{n}/rank{r}/micro_step{m}/{name}.npy` wi
 has it.
 """
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,19 @@ class KeyData:
     """The key data below one dump_path, and the number of the step there.
 
     What is no key data is said once in the log and left out; no failure reaches the training, and an error of the
-    training that comes up at our look at a tensor comes out as it is.
+    training that comes up at our look at a tensor comes out as it is. A forked child saves nothing, which is said.
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self._root, self._pid = root, os.getpid()
         self._files = SaveTree()
         self._singles = tree_of(root, _first([]))
         self.step_number = 0
 
     def save(self, name: object, data: Any) -> None:
         """Save the tensors of `data`, also those in lists, tuples and dicts, under one name."""
+        if self._is_forked():
+            return
         if not isinstance(name, str) or not name:
             left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
             return
@@ -61,8 +64,10 @@ class KeyData:
         except Exception as cause:  # a failure while collecting never stops the training
             failed(f"save_data: {name}", cause)
 
-    def save_each(self, data: dict[str, Any]) -> None:
+    def save_each(self, data: Mapping[str, Any]) -> None:
         """Save each value under its key, in the next micro step of this key."""
+        if self._is_forked():
+            return
         try:
             items = list(data.items())
         except Exception as cause:  # foreign code, as in `save`
@@ -78,7 +83,9 @@ class KeyData:
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each text as the bytes of its UTF-8, one save for each."""
         if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
-            left_out("strings", f"save_string_list: {shown(name)} is no list of texts; call save_string_list(name, [text])")
+            left_out(
+                "strings", f"save_string_list: {shown(name)} is no list of texts; call save_string_list(name, [text])"
+            )
             return
         for text in strings:
             self.save(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
@@ -91,6 +98,17 @@ class KeyData:
         except Exception as cause:  # a failure while collecting never stops the training
             failed("step", cause)
         self._singles.step()
+
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process that saves here: its numbers are ours, and so its files would be."""
+        forked = os.getpid() != self._pid
+        if forked:
+            once(
+                f"MsProbe: forked {self._root}",
+                f"MsProbe: a forked process saves nothing in {self._root}, whose files would take the place of its "
+                "parent's; call config_init in it, with a dump_path of its own",
+            )
+        return forked
 
 
 def left_out(cause: str, what: str) -> None:
@@ -108,8 +126,8 @@ def _tensors(name: str, data: Any, depth: int) -> Iterator[tuple[str, Any]]:
     """The tensors inside, each with its positions and keys behind the name; None is passed over."""
     if framework.maker(data) is not None or (isinstance(data, np.ndarray) and is_storable(data)):
         yield name, data
-    elif isinstance(data, dict | list | tuple) and depth < _DEPTH:
-        for key, inner in data.items() if isinstance(data, dict) else enumerate(data):
+    elif isinstance(data, Mapping | list | tuple) and depth < _DEPTH:
+        for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
             yield from _tensors(f"{name}.{key}", inner, depth + 1)
     elif data is not None:
         kind = type(data).__name__

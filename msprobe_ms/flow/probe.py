@@ -1,12 +1,13 @@
 """`MsProbe`: the small class that a framework for reinforcement learning calls; see `docs/rl-flows.md`."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msprobe.base.checks import shown
-from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.files import make_folder
+from msprobe.base.errors import MsprobeError
+from msprobe.base.files import make_root
 from msprobe.base.log import logger
 from msprobe.store.configurations import write_configurations
 
@@ -50,7 +51,7 @@ class MsProbe:
 
             data = cls._roots.get(settings.dump_path) or KeyData(settings.dump_path)
             stages = Stages(settings, data.step_number)
-            _made(settings.dump_path)
+            make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
@@ -81,7 +82,7 @@ class MsProbe:
             return
         if data is not _NOTHING:
             cls._data.save(name, data)
-        elif isinstance(name, dict):
+        elif isinstance(name, Mapping):
             cls._data.save_each(name)
         else:
             left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
@@ -131,13 +132,3 @@ class MsProbe:
         # what the user's own `save` and `save_grad` write has the same steps
         if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
             saves.step()
-
-
-def _made(root: Path) -> None:
-    try:
-        make_folder(root)
-    except OSError as cause:
-        why = cause.strerror or cause
-        raise UsageError(
-            f"config_init: {root} cannot be written: {why}; free some space, or choose another dump_path"
-        ) from cause

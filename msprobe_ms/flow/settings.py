@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ StageConfig = str | PathLike[str] | Mapping[str, Any]
 
 def number(value: object) -> int:
     """A step or a token."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         raise SettingsError(f"{shown(value)} is no number; write a whole number from 0 on")
-    return numbers([value])[0]
+    return numbers([int(value)])[0]
 
 
 def stage_configs(value: object) -> dict[str, StageConfig]:
@@ -137,13 +138,17 @@ def _fields(given: Any, where: str) -> dict[str, Any]:
     """The fields by name; for a mapping all of its keys."""
     if given is None:
         return {}
+    known = tuple(settings_of(FlowSettings))
     if isinstance(given, Mapping):
-        return {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
-    known = settings_of(FlowSettings)
-    found = {key: getattr(given, key) for key in known if hasattr(given, key)}
-    if not found:
+        found = {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
+        is_other = bool(found) and not any(key in known or nearest(key, known) for key in found)
+    else:
+        found = {key: getattr(given, key) for key in known if hasattr(given, key)}
+        is_other = not found
+    if is_other:  # the whole configuration of a framework, say, without our section
         raise SettingsError(
             f"{where}: {shown(given)} of type {type(given).__name__} has none of the fields of {SECTION}; give a dict, "
-            "an object with these fields, or the path of a YAML file with the section"
+            f"an object with these fields, or the path of a YAML file with the section; a whole configuration has them "
+            f"below {SECTION}"
         )
     return found

@@ -34,6 +34,7 @@ class Stages:
         self._debugger: Debugger | None = None
         self._open = ""
         self._begun: set[str] = set()
+        self._has_stepped = False
 
     def start(self, model: Any, tag: Any) -> None:
         """Start a stage, if it is to be collected. A mistake is a UsageError where it shows in the first call."""
@@ -51,9 +52,7 @@ class Stages:
 
     def _start(self, model: Any, tag: str) -> None:
         if self._open:
-            raise UsageError(
-                f"debugger_start: {tag} begins within {self._open}; call debugger_stop({self._open!r}) before"
-            )
+            self._end_left_open(tag)
         debugger = self._for(model, tag)
         tokens = self._tokens if tag == GENERATES else None
         if tokens and debugger._framework == "mindspore" and _in_graph_mode():
@@ -62,6 +61,15 @@ class Stages:
         # the documented folder of a process without communication is rank0
         debugger.stage(tag).start(model, tokens, framework.rank(debugger._framework) or 0)
         self._open = tag
+
+    def _end_left_open(self, tag: str) -> None:
+        """A stage begins within another: refused in the first step; later an exception may have passed its stop by."""
+        what = f"debugger_start: {tag} begins within {self._open}"
+        remedy = f"call debugger_stop({self._open!r}) before, in a finally: where an exception may come between"
+        if tag not in self._begun and not self._has_stepped:
+            raise UsageError(f"{what}; {remedy}")
+        once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
+        self._shut()
 
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is said once."""
@@ -80,6 +88,7 @@ class Stages:
             once("open stage", f"MsProbe: step: {left}")
             self._shut()
         self._step += 1
+        self._has_stepped = True
         if self._debugger is not None:
             self._debugger.step()
 
@@ -125,8 +134,8 @@ def _settings(above: Settings, tag: str, given: StageConfig, steps: str) -> Sett
             settings = stage_settings(above, tag, None, {**given, "step": [steps]})
         if settings.level == "debug":
             raise SettingsError(
-                'level: "debug" collects what a debugger\'s save() is given, and no code has the debugger of this stage; '
-                'choose "L0", "L1" or "mix", and save_data for single tensors'
+                "level: \"debug\" collects what a debugger's save() is given, and no code has this stage's debugger; "
+                'choose "L0", "L1" or "mix"; single tensors are for save_data'
             )
         return settings
     except SettingsError as err:

@@ -1,10 +1,12 @@
 """`configurations.json`: with what a run was configured, as far as JSON can hold it."""
 
 import json
+import os
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replacing, safe_name
 
 NAME = "configurations.json"
 
@@ -12,10 +14,13 @@ _DEPTH = 50
 
 
 def write_configurations(root: Path, data: object) -> None:
-    """Write `root/configurations.json`, in place of the one that is there. OSError when the disk refuses."""
+    """Write `root/configurations.json`, in place of the one that is there. OSError when the disk refuses.
+
+    Every rank of a run may write the same root at the same time: the file is always that of one of them.
+    """
     text = json.dumps(plain(data), indent=4)
     make_folder(root)
-    with replacing(root / NAME) as file:
+    with replacing(root / NAME, f".{safe_name(platform.node())[:64]}.{os.getpid()}") as file:
         file.write(text.encode())
 
 

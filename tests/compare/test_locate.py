@@ -382,7 +382,9 @@ def test_rows_say_which_difference_begins_and_which_was_received(net):
 def test_parameters_at_a_later_step_point_to_the_update_before(net):
     target = net("t", backward=False, w1=2.5, h=3.5, r=4.5, m=5.5, y=7.5)
     target.build.extra["run"] = {"step": 3}
-    assert "an earlier update already differed" in findings(target, net("g", backward=False))[0].reason
+    reason = findings(target, net("g", backward=False))[0].reason
+    assert "an earlier update already differed (look at the optimizer" in reason
+    assert "or weights were not handed over" in reason
 
 
 def test_a_golden_only_call_is_not_taken_for_the_targets_of_the_same_name(builder):
@@ -431,8 +433,13 @@ def test_running_statistics_are_not_the_optimizers(names):
     said = words.parameters(names, len(names), step=1)
     assert "momentum" in said
     assert "optimizer" not in said
+    assert "handed over" not in said
     assert "momentum" not in words.parameters(names, len(names), step=0)
 
 
 def test_other_parameters_of_a_later_step_are_the_optimizers():
     assert "optimizer" in words.parameters(("bn.moving_mean", "bn.gamma"), 2, step=1)
+
+
+def test_parameters_of_the_first_step_have_no_update_before_them():
+    assert words.parameters(("fc.weight",), 1, step=0) == "1 parameter differs: fc.weight"

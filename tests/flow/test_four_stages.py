@@ -193,7 +193,7 @@ def test_a_mistake_in_a_stages_settings_is_raised_at_config_init(tmp_path):
         ({"levle": "mix"}, 'stage_configs, actor_update: argument "levle" of stage("actor_update"): unknown setting'),
         ({"dump_path": "x"}, "dump_path is the same for all stages; leave it out, and set it in msprobe_config"),
         ({"level": "L2"}, 'choose "L0", "L1", "mix" or "debug" for a stage'),
-        ({"level": "debug"}, 'no code has the debugger of this stage; choose "L0", "L1" or "mix"'),
+        ({"level": "debug"}, 'no code has this stage\'s debugger; choose "L0", "L1" or "mix"'),
         (str(tmp_path / "no.json"), "there is no such file"),
     ]:
         with pytest.raises(SettingsError) as refused:
@@ -244,8 +244,8 @@ def test_a_mistake_in_the_first_call_is_raised(model, tag, what):
     assert len(dump("actor_update", 0)["data"]) > 1
 
 
-def test_a_stage_within_another_is_refused_at_once_and_later_only_said(said):
-    MsProbe.config_init({**EVERY, "step_start": 2})
+def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(said):
+    MsProbe.config_init({**EVERY, "step_start": 2, "stage_configs": {}})
     net = Policy(1)
     MsProbe.debugger_start(net, "actor_update")
     with pytest.raises(UsageError, match=r"reference_compute_log_prob begins within actor_update; call debugger_stop"):
@@ -254,13 +254,18 @@ def test_a_stage_within_another_is_refused_at_once_and_later_only_said(said):
     forward(net, "reference_compute_log_prob")
     for _ in range(2):
         MsProbe.step()
-    MsProbe.debugger_start(net, "actor_update")
-    MsProbe.debugger_start(net, "reference_compute_log_prob")
-    MsProbe.debugger_start(net, "actor_update")
+    for tag in ("actor_update", "critic_update", "actor_update", "actor_update"):  # as after an exception in each
+        MsProbe.debugger_start(net, tag)
+        net(Tensor(np.ones((1, WORDS), np.float32)))
+    MsProbe.debugger_stop("actor_update")
+    MsProbe.step()
     assert [line.partition(";")[0] for line in said] == [
-        "MsProbe: debugger_start: reference_compute_log_prob begins within actor_update",
-        "MsProbe: debugger_start: actor_update begins within actor_update",
+        "MsProbe: debugger_start: critic_update begins within actor_update, which ends here",
+        "MsProbe: debugger_start: actor_update begins within critic_update, which ends here",
+        "MsProbe: debugger_start: actor_update begins within actor_update, which ends here",
     ]
+    runs = {tag: [c for c in dump(tag, 2)["data"] if "head" in c] for tag in ("actor_update", "critic_update")}
+    assert {tag: len(calls) for tag, calls in runs.items()} == {"actor_update": 3, "critic_update": 1}
 
 
 def test_what_was_never_started_cannot_be_stopped_and_that_is_said(said):
@@ -329,7 +334,7 @@ def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(said, mo
     monkeypatch.setattr(PrecisionDebugger, "_takes", lambda *_: 1 / 0)
     forward(Policy(1), "actor_update")
     assert said[0] == (
-        "MsProbe: debugger_start('actor_update') failed: ZeroDivisionError: division by zero; the training goes on "
+        'MsProbe: debugger_start("actor_update") failed: ZeroDivisionError: division by zero; the training goes on '
         "without it"
     )
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections import UserDict
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,18 @@ def test_what_is_no_key_data_is_said_once_and_the_rest_is_saved(said):
     )
 
 
+def test_any_mapping_is_as_good_as_a_dict_and_both_trees_may_share_a_key(said):
+    MsProbe.config_init(ON)
+    batch = UserDict(ids=X, more=UserDict(mask=X))  # as tokenizers and batches of frameworks are
+    MsProbe.save_data("batch", batch)
+    MsProbe.save_data(UserDict(batch=UserDict(ids=X)))
+    drained()
+    assert [Path(name).name for name in files()] == [
+        *("batch.ids_float32_0.npy", "batch.more.mask_float32_1.npy", "batch.ids.npy", "batch.json")
+    ]
+    assert said == [], "nobody was there before"
+
+
 def test_names_lead_nowhere_else():
     MsProbe.config_init(ON)
     for name in ("../../out", "..", "a/b", "\ud800"):
@@ -203,6 +216,42 @@ def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, sa
         with pytest.raises(TypeError, match="an operator of the training"):
             call()
     assert said == []
+
+
+FORKED = """
+import os, sys
+import numpy as np
+from msprobe.core import MsProbe
+
+on = {"msprobe": True, "key_data_dump": True}
+MsProbe.config_init(on)
+
+def save(value):
+    MsProbe.save_data("x", np.full(2, value))
+    MsProbe.save_data({"y": np.full(2, value)})
+
+if child := os.fork():
+    assert os.waitpid(child, 0)[1] == 0
+    save(1.0)
+    MsProbe.step()
+else:
+    save(2.0)
+    MsProbe.step()
+    save(3.0)
+    MsProbe.config_init({**on, "dump_path": "child"})
+    save(4.0)
+"""
+
+
+def test_a_forked_child_takes_nothing_from_its_parent_and_saves_in_a_folder_of_its_own():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
+    assert done.stderr.count("a forked process saves nothing in") == 1
+    for root, value in (("msprobe_dump", 1), ("child", 4)):
+        found = {str(path.relative_to(root)): np.load(path).tolist() for path in Path(root).rglob("*.npy")}
+        assert found == {
+            "data/x/step0/rank0/x_float64_0.npy": [value, value],
+            "data/y/step0/rank0/micro_step0/y.npy": [value, value],
+        }
 
 
 def test_a_signal_handler_that_saves_within_a_save_waits_for_nobody(monkeypatch):

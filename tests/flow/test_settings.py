@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from msprobe.base.errors import SettingsError
@@ -75,7 +76,9 @@ def test_the_section_is_taken_from_whatever_holds_it(tmp_path):
     [
         ({"mspobe": True}, 'config_init, msprobe_config.mspobe: unknown setting "mspobe"; did you mean "msprobe"?'),
         ({"keydata_dump": True}, 'did you mean "key_data_dump"?'),
-        ({3: True}, 'unknown setting "3"'),
+        ({3: True, "msprobe": True}, 'unknown setting "3"'),
+        ({"trainer": {}, "data": {}}, "has none of the fields of msprobe_config; give a dict"),
+        ({"msprobe": "true"}, '"true" is not a truth value; write true or false, without quotation marks'),
         ({"msprobe": "yes"}, 'msprobe_config.msprobe: "yes" is not a truth value; write true or false'),
         ({"dump_path": 5}, "msprobe_config.dump_path: 5 is not a path"),
         ({"step_start": -1}, "msprobe_config.step_start: -1 is outside 0 to 1000000"),
@@ -94,6 +97,10 @@ def test_what_cannot_be_meant_is_said_with_its_place_and_a_remedy(given, what):
     with pytest.raises(SettingsError) as refused:
         load(given)
     assert what in str(refused.value)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert load({"step_start": np.int64(2), "step_end": np.int32(3)}) == load({"step_start": 2, "step_end": 3})
 
 
 @pytest.mark.parametrize(

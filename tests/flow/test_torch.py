@@ -130,3 +130,23 @@ def test_models_of_two_frameworks_do_not_meet_in_one_flow():
     ):
         MsProbe.debugger_start(ms.nn.ReLU(), "reference_compute_log_prob")
     np.testing.assert_equal(MsProbe.enabled, True)
+
+
+def test_an_update_that_is_not_collected_leaves_nothing_in_the_stages_before_it():
+    """A model that generates and is trained, as the actor is, where only its generation is collected."""
+    net, x = torch.nn.Sequential(torch.nn.Linear(3, 2)), torch.ones(2, 3)
+    MsProbe.config_init({"msprobe": True, "actor_infer_dump": True, "critic_train_dump": True})
+    MsProbe.debugger_start(net, "actor_generate_sequences")
+    with torch.no_grad():
+        net(x)
+    MsProbe.debugger_stop("actor_generate_sequences")
+    net(x).sum().backward()
+    MsProbe.debugger_start(net, "critic_update")
+    loss = net(x).sum()
+    MsProbe.debugger_stop("critic_update")
+    loss.backward()
+    MsProbe.step()
+    forward, own = ["Module.0.Linear.forward.0"], ["Module.0.Linear.backward.0", "Module.0.Linear.parameters_grad"]
+    for stage, expected in (("actor_generate_sequences", forward), ("critic_update", forward + own)):
+        dump = json.loads(Path("msprobe_dump", stage, "step0/rank0/dump.json").read_text())
+        assert sorted(dump["data"]) == sorted(expected)

@@ -82,7 +82,8 @@ def test_a_stage_without_a_dump_is_to_be_collected(key, switch, roots, changed, 
     assert lines[-1].startswith("collect it: ")
     assert whole["first_difference"]["collect"] == {switch: True, "step_start": 2, "step_end": 2}
     assert whole["first_wrong"] == []
-    assert ("collect the update of step 1 too" in lines[-1]) == (switch == "actor_train_dump")
+    too = "collect the update of step 1 too (actor_train_dump: true, step_start: 1, step_end: 1)"
+    assert (too in lines[-1]) == (switch == "actor_train_dump")
 
 
 def test_values_are_the_critics(roots, compare):
@@ -126,6 +127,9 @@ def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compar
         f"no call can be named: the dump of {REFERENCE} agrees in this step (as far as statistics"
     )
     assert "host code after the stage: the log probabilities of the responses' tokens" in lines[-1]
+    assert lines[-1].endswith(
+        f"where that code runs before debugger_stop, stage_configs: {{{REFERENCE}: {{level: mix}}}} records its calls"
+    )
     assert whole["first_difference"]["collect"] is None
     assert "first wrong call" not in "\n".join(lines)
 
@@ -186,10 +190,33 @@ def test_weights_that_differ_are_said(step, when, roots, changed, compare):
         target.save(number, **({"old_log_prob": changed("old_log_prob", (0, 0), -3.0)} if number >= step else {}))
     golden.dump("actor_compute_log_prob", step)
     target.dump("actor_compute_log_prob", step, weight=11.5, made=(2.0, 3.5, 4.5))
-    _, lines, _ = compare()
+    _, lines, whole = compare()
     says, call = first(lines)
-    assert f"it begins before this stage: the weights of the actor differ {when}" in says
+    switches = {"actor_train_dump": True, "step_start": 0, "step_end": 0}
+    shown = "; actor_train_dump: true, step_start: 0, step_end: 0 collect that of step 0" if step else ""
+    assert f"(it begins before this stage: the weights of the actor differ {when}{shown})" in says
+    assert whole["first_difference"]["collect"] == (switches if step else None)
     assert "parameters differ" in call
+
+
+def test_weights_that_differ_in_two_stages_of_a_model_begin_once(roots, compare):
+    target, golden = roots
+    for root, wrong in ((target, {"weight": 11.5, "made": (2.0, 3.5, 4.5)}), (golden, {})):
+        root.save(0).save(1).dump(GENERATE, 1, **wrong).dump("actor_compute_log_prob", 1, **wrong)
+    _, lines, whole = compare()
+    assert roles(whole)[1, GENERATE] == "begins"
+    assert roles(whole)[1, "actor_compute_log_prob"] == "received"
+    assert not [line for line in lines if line.startswith("next: ")]
+
+
+@pytest.mark.parametrize(("differing", "role"), [("advantages", "received"), ("ref_log_prob", "begins")])
+def test_returns_that_were_not_saved_follow_advantages(differing, role, roots, changed, compare):
+    """The critic's update reads values, which agree, and returns, which the code that makes advantages makes."""
+    values, loss = np.array([0.5, 0.25], np.float32), np.array([0.5], np.float32)
+    roots[0].save(**{differing: changed(differing, 0, 3.0)}, values=values, critic_loss=2 * loss)
+    roots[1].save(values=values, critic_loss=loss)
+    _, _, whole = compare()
+    assert roles(whole)[0, "critic_loss"] == role
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,23 @@ def test_a_step_on_one_side(roots, compare):
     assert code == 1
     assert missing(lines) == ["step 1, rank 0 of the key data is only on the target side"]
     assert whole["missing"] == missing(lines)
-    assert lines[-1] == "no difference: 8 pairs judged, 8 unjudged"
+    assert lines[-1] == "no difference in what both sides have: 8 pairs judged, 8 unjudged"
     assert compare("--step", "0")[0] == 0
+
+
+def test_steps_and_ranks_on_one_side_are_told_in_few_lines(roots, compare):
+    for step in range(6):
+        for rank in range(4):
+            roots[1].save(step, rank)
+            if (step < 4 or step == 5) and rank not in (1, 3):
+                roots[0].save(step, rank, **({"loss": None} if step in (0, 1, 3) else {}))
+    code, lines, _ = compare()
+    assert code == 1
+    assert missing(lines) == [
+        "steps 0 to 3 and 5, ranks 1 and 3 of the key data are only on the golden side",
+        "step 4, ranks 0 to 3 of the key data are only on the golden side",
+        "key loss of steps 0, 1 and 3, ranks 0 and 2 is only on the golden side",
+    ]
 
 
 def test_a_key_on_one_side(roots, compare):
@@ -56,7 +71,7 @@ def test_key_data_on_one_side(roots, compare):
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == ["key data is only on the target side"]
-    assert lines[-1] == "no difference: 7 pairs judged, 8 unjudged"
+    assert lines[-1] == "no difference in what both sides have: 7 pairs judged, 8 unjudged"
 
 
 def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare):
@@ -200,6 +215,16 @@ def test_steps_and_ranks_choose_in_every_part(roots, changed, compare):
     assert compare("--step", "1")[0] == 0
     assert compare("--rank", "1")[1][-1] == "no difference: 30 pairs judged, 0 unjudged"
     assert compare("--rank", "0")[0] == 1
+
+
+def test_a_stage_without_a_dump_of_the_ranks_asked_for_is_not_missing(roots, compare):
+    """As where the optimizer runs on one rank, and every rank saves key data."""
+    for root in roots:
+        root.save(rank=0).save(rank=1).dump(UPDATE, rank=0)
+    code, lines, _ = compare("--rank", "1")
+    assert (code, missing(lines), lines[-1]) == (0, [], "no difference: 8 pairs judged, 0 unjudged")
+    assert compare("--rank", "1", "--step", "0")[0] == 0
+    assert compare("--rank", "0,1")[1][-1] == "no difference: 23 pairs judged, 0 unjudged"
 
 
 def test_from_python_it_gives_the_outcomes_of_the_stages(roots, tmp_path):

@@ -1,6 +1,8 @@
 """configurations.json: everything that JSON knows as it is, everything else as its text."""
 
 import json
+import subprocess
+import sys
 from collections import UserDict
 from enum import IntEnum
 
@@ -55,3 +57,14 @@ def test_a_later_configuration_takes_the_place_of_the_earlier_one(tmp_path):
     write_configurations(tmp_path, {"b": 2})
     assert [p.name for p in tmp_path.iterdir()] == ["configurations.json"]
     assert (tmp_path / "configurations.json").read_text() == '{\n    "b": 2\n}'
+
+
+def test_ranks_that_write_at_the_same_time_leave_a_whole_file(tmp_path):
+    write = (
+        "import sys; from pathlib import Path; from msprobe.store.configurations import write_configurations\n"
+        "for _ in range(300): write_configurations(Path(sys.argv[1]), {'rank': sys.argv[2] * 2000})"
+    )
+    ranks = [subprocess.Popen([sys.executable, "-c", write, str(tmp_path), rank]) for rank in ("0", "1")]
+    assert [rank.wait() for rank in ranks] == [0, 0]
+    assert [p.name for p in tmp_path.iterdir()] == ["configurations.json"]
+    assert json.loads((tmp_path / "configurations.json").read_text())["rank"] in ("0" * 2000, "1" * 2000)

@@ -1,0 +1,56 @@
+"""What is said of the work on standard error, beside the answer: little, and with `MSPROBE_LOG_LEVEL=0` all of it."""
+
+import logging
+
+import pytest
+
+from msprobe.base.log import logger
+from msprobe.cli import main
+
+STAGES = ("reference_compute_log_prob", "actor_update")
+
+
+@pytest.fixture
+def talk(roots, tmp_path, capsys):
+    """`talk(level)`: the lines of a comparison of two runs with two stages of one and of three steps."""
+
+    def run(level):
+        for root in roots:
+            for step in range(3):
+                root.save(step).dump(STAGES[1], step)
+            root.dump(STAGES[0])
+        before = logger.level
+        logger.setLevel(level)
+        try:
+            assert main(["compare", *(str(root.path) for root in roots), "-o", str(tmp_path / "out")]) == 0
+        finally:
+            logger.setLevel(before)
+        return capsys.readouterr().err.splitlines()
+
+    return run
+
+
+def test_each_stage_has_one_line(talk, tmp_path):
+    lines = talk(logging.INFO)
+    out = tmp_path / "out"
+    assert lines[0].startswith("msprobe INFO: target: ")
+    assert lines[1:-1] == [
+        f"msprobe INFO: stage {STAGES[0]}: 1 dump, in {out / STAGES[0]}",
+        f"msprobe INFO: stage {STAGES[1]}: 3 dumps, in {out / STAGES[1]}",
+    ]
+    assert lines[-1].startswith(f"msprobe INFO: the tables are in {out}, ")
+
+
+def test_the_rest_is_there_for_who_asks(talk, tmp_path):
+    detail = [line for line in talk(logging.DEBUG) if line.startswith("msprobe DEBUG: ")]
+    assert any("; 3 comparisons" in line for line in detail)
+    assert any(f"the table is in {tmp_path / 'out' / STAGES[0]}" in line for line in detail)
+    assert any("target: MindSpore, statistics, level L0" in line for line in detail)
+
+
+def test_what_is_skipped_is_said_still(roots, talk):
+    roots[0].save(0)
+    folder = roots[0].path / STAGES[1] / "step0"
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("")
+    assert any("skipped, being neither a step nor a rank: notes.txt" in line for line in talk(logging.INFO))
