@@ -13,6 +13,7 @@ from .judge import judge
 from .lengths import is_end_token
 from .measure import by_position, by_sample, overall
 from .side import read_numbers, read_side
+from .standard import LOWEST
 
 
 def compare_rollout(
@@ -87,6 +88,7 @@ def answer(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
 def _whole(aligned: Aligned) -> tuple[Array, list[str]]:
     """Which samples are finite throughout, and a sentence on the others."""
     finite = np.isfinite(aligned.generated) & np.isfinite(aligned.recomputed)
+    finite &= (aligned.generated > LOWEST) & (aligned.recomputed > LOWEST)
     whole = np.ones(aligned.count, bool)
     if finite.all():
         return whole, []
@@ -95,7 +97,7 @@ def _whole(aligned: Aligned) -> tuple[Array, list[str]]:
     whole[samples] = False
     first, sample = int(places[0]), int(samples[0])
     says = (
-        f"{int((~whole).sum())} samples hold NaN or infinity and are not judged, first sample "
+        f"{int((~whole).sum())} samples hold NaN or infinity (or what stands for it) and are not judged, first sample "
         f"{aligned.sample[sample]} at position {first - int(aligned.begins[sample])}: {aligned.generated[first]:g} "
         f"generated, {aligned.recomputed[first]:g} recomputed."
     )

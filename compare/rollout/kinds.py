@@ -1,12 +1,20 @@
 """Mask and truncation: some samples agree and others do not, and their prompts say which."""
 
+import math
+
 import numpy as np
 
 from .case import Array, Case, Finding, rank_correlation, separation
-from .standard import AGREES, JUMP, NATS
+from .standard import AGREES, CLEAN, JUMP, NATS
 
 _LEAST = 4  # tokens of a sample whose mean gap tells anything
 _FLOOR = 1e-7
+
+_BY_CHANCE = 0.04
+"""How often an order by prompts may come about by itself: by one sample of 25, by two of eight, by four of eight."""
+
+_BEGINNING = 4
+"""Tokens within which a wrong context shows: of what is sure anyway the log-prob stays."""
 
 
 def two_kinds(case: Case) -> Array | None:
@@ -20,7 +28,8 @@ def two_kinds(case: Case) -> Array | None:
         return None
     ratio = told[1:] / told[:-1]
     at = int(ratio.argmax())
-    is_sound = told[at] <= AGREES or at + 1 >= max(3, len(told) // 10)  # one sample may be sure of every token
+    # One sample may be sure of every token: it agrees only if it does as whole runs do.
+    is_sound = told[at] <= CLEAN.mean or at + 1 >= max(3, len(told) // 10)
     if ratio[at] < JUMP or told[at + 1] < 1e-4 or not is_sound:
         return None
     with np.errstate(invalid="ignore"):
@@ -44,20 +53,24 @@ def by_kinds(case: Case) -> list[Finding]:
         f"{int((~differs).sum())} of {len(size)} samples agree (mean absolute gap up to {size[~differs].max():.3g}) "
         f"and {int(differs.sum())} do not (from {size[differs].min():.3g} on)"
     )
-    if whole.prompts is None:
-        says += "; prompt_lengths would tell whether padding or a cut prompt does it"
+    if whole.prompts is None or not _is_enough(differs):
+        says += (
+            "; prompt_lengths would tell whether padding or a cut prompt does it"
+            if whole.prompts is None
+            else "; so few samples do not tell by what"
+        )
         return [Finding("mask", 0.45, says), Finding("truncation", 0.44, says)]
     found = _by_prompts(whole.prompts[counted], differs, says) or _by_prompts(
         (whole.prompts + whole.sizes[0])[counted], differs, f"{says}, counting prompt and response", only_long=True
     )
-    return found or _neither(case, says)
+    return found or _neither(case, max(AGREES, float(case.samples.max_absolute[counted][~differs].max())), says)
 
 
 def _by_prompts(numbers: Array, differs: Array, says: str, *, only_long: bool = False) -> list[Finding]:
     """Are the samples that differ those of the short, or of the long ones? `says` is the beginning of the sentence."""
     at = separation(numbers, differs)
     ones, others = numbers[differs], numbers[~differs]
-    if min(len(ones), len(others)) < 2 and 0.02 < at < 0.98:  # one sample is of any size by chance
+    if min(len(ones), len(others)) < 2 and (only_long or 0.02 < at < 0.98):  # one sample is of any size by chance
         return []
     if at >= (0.95 if only_long else 0.8):
         text = f"{says}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
@@ -71,30 +84,39 @@ def _by_prompts(numbers: Array, differs: Array, says: str, *, only_long: bool = 
     return []
 
 
-def _neither(case: Case, says: str) -> list[Finding]:
-    """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first token."""
-    first = first_far(case)
+def _is_enough(differs: Array) -> bool:
+    """Whether an order without any exception would be more than chance, which is one in n + m over n for n and m."""
+    fewer = min(int(differs.sum()), int((~differs).sum()), 4)  # four beside four are one in 70
+    return math.comb(len(differs), fewer) * _BY_CHANCE >= 1
+
+
+def _neither(case: Case, rounding: float, says: str) -> list[Finding]:
+    """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first tokens.
+
+    `rounding` is the greatest gap of the samples that agree.
+    """
+    first = first_far(case, rounding)
     starts = first[first >= 0]
-    if len(starts) and (starts == 0).mean() >= 0.9:
+    if len(starts) and (starts < _BEGINNING).mean() >= 0.9:
         text = (
-            f"{says}, from their first token on and whatever their prompts: they see what is not theirs, as in a "
+            f"{says}, from their first tokens on and whatever their prompts: they see what is not theirs, as in a "
             "packed batch"
         )
         return [Finding("mask", 0.6, text), Finding("truncation", 0.3, says)]
-    late = np.flatnonzero(first > 0)
+    late = np.flatnonzero(first >= _BEGINNING)
     size = np.abs(case.gaps)[case.aligned.begins[:-1][late] + first[late]]
     if len(late) >= max(3, 0.3 * len(starts)) and float(np.median(size)) >= NATS and np.ptp(first[late]):
         text = (
             f"{says}, whatever their prompts, {len(late)} of them from some later token on, which is "
-            f"{float(np.median(size)):.2f} nats off (median): one side has another token there, or in the prompt"
+            f"{float(np.median(size)):.3g} nats off (median): one side has another token there, or in the prompt"
         )
         return [Finding("tokens", 0.6, text), Finding("mask", 0.3, says)]
     return [Finding("mask", 0.45, says), Finding("tokens", 0.45, says)]
 
 
-def first_far(case: Case) -> Array:
-    """The first position of each sample that is looked at which is no rounding of float32; -1 where none is."""
-    far = np.abs(case.gaps) > AGREES
+def first_far(case: Case, rounding: float = AGREES) -> Array:
+    """The first position of each sample that is looked at which is beyond rounding; -1 where none is."""
+    far = np.abs(case.gaps) > rounding
     first = np.full(case.aligned.count, -1, np.int64)
     which, begins = np.unique(case.sample_of[far], return_index=True)
     first[which] = case.position[far][begins]

@@ -3,7 +3,11 @@
 import numpy as np
 
 from .case import Array, Case, Finding
-from .standard import LAGS
+from .rounding import is_within
+from .standard import LAGS, NUMERIC_16_BIT
+
+_ALIKE = 0.9
+"""Correlation of two sides that begin at one place, even under other weights."""
 
 
 def by_ids(case: Case) -> list[Finding]:
@@ -67,12 +71,25 @@ def by_lengths(case: Case) -> list[Finding]:
             )
             found.append(Finding("mask", 0.97, says))
             continue
+        more = others - sizes
+        if case.whole.prompts is not None and (more == case.whole.prompts).all() and np.ptp(more):
+            says = (
+                f"{longer} has as many response tokens more as there are prompt tokens: its mask holds the prompt too"
+            )
+            found.append(Finding("mask", 0.97, says))
+            continue
         says = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
         if at_cap >= max(2, cut // 2) or cut == 1:
             says += f", and stops at {cap} tokens in {at_cap} of those (up to {int(others[is_cut].max())} in {longer})"
         else:
             says += f", by {int((others - sizes)[is_cut].min())} to {int((others - sizes)[is_cut].max())} tokens"
-        found.append(Finding("truncation", 0.97, says))
+        if is_within(case, NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
+            found.append(Finding("truncation", 0.97, says))
+            continue
+        says += (
+            ", and what both have is not alike: a mask that leaves other tokens out, as those of tools, does that too"
+        )
+        found += [Finding("truncation", 0.45, says), Finding("mask", 0.45, says)]
     return found
 
 
@@ -98,6 +115,9 @@ def by_zeros(case: Case) -> list[Finding]:
         if count < 3 or count < 0.005 * len(empty):
             continue
         sample, zeros = case.sample_of, values == 0
+        is_near = others >= -0.05
+        if is_near[zeros].mean() > 0.2 + (is_near[~zeros].mean() if not zeros.all() else 0):
+            continue  # zeros of a model that is sure of its token, which stand where the other side is sure too
         behind = np.zeros(aligned.count, np.int64)
         np.maximum.at(behind, sample[empty], aligned.lengths[sample[empty]] - case.position[empty])
         in_tail = behind[sample] >= aligned.lengths[sample] - case.position

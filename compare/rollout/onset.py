@@ -50,7 +50,7 @@ def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
             break
     middle = float(np.median(size))
     says = (
-        f"{len(differs)} samples agree up to some token, which is then {middle:.2f} nats off (median), at another "
+        f"{len(differs)} samples agree up to some token, which is then {middle:.3g} nats off (median), at another "
         "position in each: one side has another token there"
     )
     named = None if aligned.ids is None else _one_id(aligned.ids, places)

@@ -125,6 +125,8 @@ def by_weights(case: Case) -> list[Finding]:
                 f"; k1 {told.k1:.3g} (give or take {error:.2g}) fits k2 {told.k2:.3g}, as of samples of one model "
                 "under another"
             )
+            if told.mean_absolute <= SCATTER.mean and case.aligned.ids is None and case.aligned.other_ids is None:
+                says += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
             return [Finding("weights", 0.65, says)]
         return [Finding("weights", 0.5, says)]
     g, r = case.aligned.generated, case.aligned.recomputed

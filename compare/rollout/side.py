@@ -66,7 +66,7 @@ def read_side(
     chosen = _choose(
         name, shape, len(flat), mask, read_numbers("lengths", lengths), read_numbers("prompt_lengths", prompt_lengths)
     )
-    if flat.dtype.kind in "OSUMmc":
+    if flat.dtype.kind in "OSUMmcV":
         raise UsageError(f"{name}: an array of {flat.dtype} holds no log-probs; pass floating-point numbers")
     taken = (flat if chosen.places is None else flat[chosen.places]).astype(np.float64, copy=False)
     begins = np.concatenate(([0], np.cumsum(chosen.sizes)))
@@ -89,6 +89,8 @@ def _no_probabilities(name: str, values: Array, begins: Array) -> None:
 
 def _flatten(name: str, given: object) -> tuple[Array, tuple[int, ...] | Array]:
     """All elements on end, and the shape; of a ragged list the sizes of its rows."""
+    if isinstance(given, np.ndarray) and given.dtype == object and given.ndim == 1:
+        given = list(given)  # how numpy holds rows of several lengths
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         rows = [_array(f"{name}[{at}]", row) for at, row in enumerate(given)]
         if not rows:
@@ -122,7 +124,8 @@ def read_numbers(name: str, given: object) -> Array | None:
     if given is None:
         return None
     array = _array(name, given)
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or (array < 0).any() or (array != array.astype(np.int64)).any():
+    is_right = array.ndim == 1 and array.dtype.kind in "iuf" and np.isfinite(array).all() and (array >= 0).all()
+    if not is_right or (array != np.floor(array)).any():
         raise UsageError(f"{name}: must be one whole number from 0 on for each sample, as a 1-d array")
     return array.astype(np.int64)
 
@@ -160,24 +163,32 @@ def _same_count(name: str, count: int, lengths: Array | None, prompts: Array | N
 
 
 def _by_ragged_mask(name: str, sizes: Array, mask: object) -> _Chosen:
-    flat, mask_shape = _flatten(f"{name}_mask", mask)
+    of_mask = _beside(name, "mask")
+    flat, mask_shape = _flatten(of_mask, mask)
     if not isinstance(mask_shape, np.ndarray) or not np.array_equal(mask_shape, sizes):
-        raise UsageError(f"{name}_mask: must be a list of masks, each as long as the array that it belongs to")
-    kept = _truth(f"{name}_mask", flat)
+        raise UsageError(f"{of_mask}: must be a list of masks, each as long as the array that it belongs to")
+    kept = _truth(of_mask, flat)
     row = np.repeat(np.arange(len(sizes)), sizes)
     return _Chosen(np.flatnonzero(kept), np.bincount(row[kept], minlength=len(sizes)))
 
 
 def _by_mask(name: str, shape: tuple[int, int], mask: object) -> _Chosen:
-    given = _array(f"{name}_mask", mask)
+    of_mask = _beside(name, "mask")
+    given = _array(of_mask, mask)
     if given.shape != shape:
         raise UsageError(
-            f"{name}_mask: has shape {list(given.shape)}, {name} {list(shape)}; the mask says of each element whether "
+            f"{of_mask}: has shape {list(given.shape)}, {name} {list(shape)}; the mask says of each element whether "
             "it is of a response"
         )
-    kept = _truth(f"{name}_mask", given)
+    kept = _truth(of_mask, given)
     sizes = np.count_nonzero(kept, axis=1)
     return _Chosen(np.flatnonzero(kept), sizes)
+
+
+def _beside(name: str, what: str) -> str:
+    """The argument of the same side: `generated (step 0)` and `mask` give `generated_mask (step 0)`."""
+    argument, _, place = name.partition(" ")
+    return f"{argument}_{what} {place}".rstrip()
 
 
 def _truth(name: str, given: Array) -> Array:
@@ -190,8 +201,8 @@ def _truth(name: str, given: Array) -> Array:
 def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts: Array | None) -> _Chosen:
     if lengths is None and prompts is None:
         raise UsageError(
-            f"{name}: is a matrix, and nothing says which of its elements are of a response; give {name}_mask, or "
-            "lengths"
+            f"{name}: is a matrix, and nothing says which of its elements are of a response; give "
+            f"{_beside(name, 'mask')}, or lengths"
         )
     first = np.zeros(rows, np.int64) if prompts is None else prompts
     last = np.full(rows, width) if lengths is None else first + lengths
@@ -200,7 +211,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
         at = beyond[0]
         raise UsageError(
             f"{name}: sample {at} would take columns {first[at]} to {last[at]} of {width}; prompt_lengths count where "
-            f"a row holds its prompt too, otherwise give {name}_mask"
+            f"a row holds its prompt too, otherwise give {_beside(name, 'mask')}"
         )
     column = np.arange(width)
     kept = (column >= first[:, None]) & (column < last[:, None])
@@ -222,12 +233,16 @@ def _packed(name: str, size: int, lengths: Array, prompts: Array | None) -> _Cho
 def _tokens_of(name: str, tokens: object, shape: tuple[int, ...] | Array, chosen: _Chosen) -> Array | None:
     if tokens is None:
         return None
-    flat, token_shape = _flatten(f"{name}_tokens", tokens)
+    flat, token_shape = _flatten(_beside(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
-        raise UsageError(f"{name}_tokens: must have the form of {name}: one token id for each log-prob")
-    if len(flat) and (flat.dtype.kind not in "iuf" or (flat.dtype.kind == "f" and (flat != np.floor(flat)).any())):
-        raise UsageError(f"{name}_tokens: must be whole numbers, not {flat.dtype}")
-    return (flat if chosen.places is None else flat[chosen.places]).astype(np.int64)
+        raise UsageError(f"{_beside(name, 'tokens')}: must have the form of {name}: one token id for each log-prob")
+    taken = flat if chosen.places is None else flat[chosen.places]  # padding may hold anything
+    is_float = taken.dtype.kind == "f"
+    if len(taken) and (
+        taken.dtype.kind not in "iuf" or (is_float and not (np.isfinite(taken) & (taken == np.floor(taken))).all())
+    ):
+        raise UsageError(f"{_beside(name, 'tokens')}: must be whole numbers, not {flat.dtype}")
+    return taken.astype(np.int64)
 
 
 def joined(sides: Sequence[Side]) -> Side:

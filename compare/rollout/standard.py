@@ -17,6 +17,10 @@ HIGHEST = 1e-3
 """A log-prob above 0 by more than that is none: float16 rounds log(1) to within 2^-10."""
 
 
+LOWEST = -1e30
+"""From there on a value stands for -inf, as the least float32 and the least bfloat16 (-3.4e38) do in engines."""
+
+
 @dataclass(frozen=True)
 class Rounding:
     """What counts as rounding: mean absolute gap, greatest gap, and k3, all at most that."""
@@ -41,6 +45,13 @@ PROBABILITIES_APART = 0.01
 LAGS = (-3, -2, -1, 1, 2, 3)
 NEARER_BY = 0.5
 """At a lag of a shift the mean absolute gap is at most this part of that at lag 0. Unrelated values gain nothing."""
+
+BEYOND, BEYOND_BY_CHANCE = 0.1, 10.0
+"""Labels a place off: two probabilities of one distribution add up to more than 1 in at most this part of the places
+where unrelated ones do. Of those there must be so many: one or none instead of ten is chance once in 2,000 times."""
+
+EQUAL = 5
+"""The same: places that are equal to the digit at a lag, and at least ten times as many as by chance."""
 
 FEWEST = 8
 """Tokens below which nothing is said of the cause."""

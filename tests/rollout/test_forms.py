@@ -218,7 +218,9 @@ def test_any_values_get_an_answer_or_a_sentence(rows, with_more, random):
         tokens = [[random.randint(0, 3) for _ in row] for row in rows]
         more = {"generated_tokens": tokens, "recomputed_tokens": tokens}
         more |= {name: [random.randint(0, 9) for _ in rows] for name in ("prompt_lengths", "steps")}
-    broken = [at for at, pair in enumerate(zip(*sides, strict=True)) if not np.isfinite(pair).all()]
+    broken = [
+        at for at, pair in enumerate(zip(*sides, strict=True)) if not all(value > -1e30 for value in np.ravel(pair))
+    ]
     if not any(row for at, row in enumerate(rows) if at not in broken):
         with pytest.raises(UsageError, match="no token is on both sides"):
             compare_rollout(*sides)
@@ -244,3 +246,45 @@ def test_the_longest_beginning_is_paired_first():
     assert answer.aligned.other_sample.tolist() == [1, 2, 3, 0]
     assert answer.overall.max_absolute == 0
     assert answer.cause == "truncation"
+
+
+@pytest.mark.parametrize("fill", [np.nan, -np.inf, np.inf, 0.0, 5.0, -3e38])
+@pytest.mark.parametrize("kind", [bool, np.uint8, np.int32, np.float16])
+def test_what_padding_holds_says_nothing(fill, kind):
+    """Nor does it where the mask has holes, as of what a tool said inside a response."""
+    values = -np.arange(1.0, 13.0).reshape(2, 6)
+    inside = np.array([[0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 1, 1]], bool)
+    tokens = np.where(inside, np.arange(12.0).reshape(2, 6), fill)
+    masks = {name: inside.astype(kind) for name in ("generated_mask", "recomputed_mask")}
+    answer = compare_rollout(np.where(inside, values, fill), values, generated_tokens=tokens, **masks)
+    assert answer.cause == "none"
+    assert answer.aligned.generated.tolist() == [-2, -3, -5, -7, -11, -12]
+    assert answer.aligned.ids.tolist() == [1, 2, 4, 6, 10, 11]
+
+
+def test_an_array_of_arrays_is_a_list_of_them():
+    rows = [np.array([-1.0, -2.0]), np.array([-3.0])]
+    answer = compare_rollout(np.array(rows, dtype=object), rows)
+    assert answer.aligned.lengths.tolist() == [2, 1]
+
+
+def test_a_mask_that_holds_the_prompt_too_is_said():
+    rng = np.random.default_rng(0)
+    prompts, lengths = rng.integers(2, 9, 12), rng.integers(4, 20, 12)
+    whole = [-rng.exponential(1, p + n) for p, n in zip(prompts, lengths, strict=True)]
+    responses = [row[p:] for row, p in zip(whole, prompts, strict=True)]
+    for sides in ((whole, responses), (responses, whole)):
+        answer = compare_rollout(*sides, prompt_lengths=prompts)
+        assert answer.cause == "mask"
+        assert "its mask holds the prompt too" in answer.evidence[0]
+
+
+def test_holes_that_only_one_mask_has_are_not_said_to_be_a_cut():
+    rng = np.random.default_rng(0)
+    rows = [-rng.exponential(1, rng.integers(30, 50)) for _ in range(12)]
+    without = [np.delete(row, slice(at := rng.integers(2, 9), at + rng.integers(5, 15))) for row in rows]
+    answer = compare_rollout(without, rows)
+    assert answer.cause == "unclear"
+    assert {one.cause for one in answer.candidates[:2]} == {"mask", "truncation"}
+    assert "as those of tools" in answer.evidence[0]
+    assert compare_rollout([row[:20] for row in rows], rows).cause == "truncation"

@@ -32,6 +32,8 @@ REFUSED = {
     "running sums": ((MATRIX[0], ROWS), {"lengths": [0, 2, 4]}, r"running sums; give np.diff\(cu_seqlens\)"),
     "lengths of others": ((MATRIX[0], ROWS), {"lengths": [3, 3]}, "has 4 elements, and lengths add up to 6"),
     "negative lengths": ((MATRIX[0], ROWS), {"lengths": [-1, 5]}, "one whole number from 0 on"),
+    "broken lengths": ((MATRIX, ROWS), {"lengths": [np.nan, 4]}, "one whole number from 0 on"),
+    "bytes": (([np.zeros(3, "V2")], [[0.0] * 3]), {}, r"an array of \|V2 holds no log-probs"),
     "count of lengths": ((MATRIX, ROWS), {"lengths": [4, 4, 4]}, "has 2 samples, and lengths 3 entries"),
     "count of prompts": ((ROWS, ROWS), {"prompt_lengths": [4]}, "has 2 samples, and prompt_lengths 1 entries"),
     "count of steps": ((ROWS, ROWS), {"steps": [4]}, "steps: has 1 entries for 2 samples"),
@@ -51,7 +53,7 @@ def test_what_cannot_be_meant_is_said(what):
         compare_rollout(*sides, **more)
 
 
-@pytest.mark.parametrize("broken", [np.nan, -np.inf])
+@pytest.mark.parametrize("broken", [np.nan, -np.inf, np.finfo(np.float32).min, -1e300])
 def test_a_sample_with_nan_is_unjudged_and_in_no_number(broken):
     others = [ROWS[0].copy(), ROWS[1]]
     others[0][1] = broken

@@ -112,6 +112,7 @@ WRONG = {
     ),
     "no such array": (["--generated", "g.npy", "--recomputed", "one.npy"], "g.npy: is not there"),
     "matrix alone": (["a.npz"], "give generated_mask, or lengths"),
+    "matrix alone in a run": (["run", *NAMES[:4]], "give generated_mask (step 0, rank 0, micro step 0), or lengths"),
     "no key data": (["folder"], "has no folder data"),
     "no such tag": (["run", *NAMES[:2], "--recomputed", "log_prob"], "has no key data of that name, but old_log_prob"),
     "output there": (["b.npz", "-o", "taken"], "is there already"),
