@@ -1,7 +1,7 @@
 """What the command is given: arrays in files, or key data of a run, batch by batch."""
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,35 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Names:
-    """What the arrays are called: keys of an npz, tags of key data, or paths of npy files. Empty: there is none."""
+    """What the arrays are called: keys of an npz, tags of key data, or paths of npy files.
 
-    generated: str = "generated"
-    recomputed: str = "recomputed"
-    generated_tokens: str = ""
-    recomputed_tokens: str = ""
-    generated_mask: str = ""
-    recomputed_mask: str = ""
-    lengths: str = ""
-    prompt_lengths: str = ""
-    steps: str = ""
+    None: as such arrays are usually called, if there is one. Empty: there is none.
+    """
+
+    generated: str | None = None
+    recomputed: str | None = None
+    generated_tokens: str | None = None
+    recomputed_tokens: str | None = None
+    generated_mask: str | None = None
+    recomputed_mask: str | None = None
+    lengths: str | None = None
+    prompt_lengths: str | None = None
+    steps: str | None = None
+
+
+_USUAL = {
+    "generated": ("generated", "rollout_log_prob", "rollout_log_probs"),
+    "recomputed": ("recomputed", "old_log_prob", "old_log_probs"),
+    "generated_tokens": ("generated_tokens", "tokens", "responses"),
+    "recomputed_tokens": ("recomputed_tokens", "tokens", "responses"),
+    "generated_mask": ("generated_mask", "mask", "response_mask"),
+    "recomputed_mask": ("recomputed_mask", "mask", "response_mask"),
+    "lengths": ("lengths",),
+    "prompt_lengths": ("prompt_lengths",),
+    "steps": ("steps",),
+}
+"""Names under which each is looked for where none is given, ours first, then those that flows in MindSpore and PyTorch
+use (`log_prob` is not among them: of an update, it may be computed with newer weights)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +90,7 @@ def _npz(path: Path) -> dict[str, Array]:
 def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict[str, Array]:
     taken = {}
     for field in fields(names):
-        name = getattr(names, field.name) or next((key for key in _called(field.name) if key in held), "")
+        name = _chosen(getattr(names, field.name), field.name, held)
         if name in held:
             taken[field.name] = held[name]
         elif name.endswith(".npy"):
@@ -85,9 +103,9 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
     return taken
 
 
-def _called(field: str) -> tuple[str, ...]:
-    """The keys that an array has in an npz when nothing else is said: `mask` is that of both sides."""
-    return field, *(what for what in ("tokens", "mask") if field.endswith(f"_{what}"))
+def _chosen(given: str | None, field: str, held: Container[str]) -> str:
+    """The name that was given, or the first usual one that is there; "" without any."""
+    return next((name for name in _USUAL[field] if name in held), "") if given is None else given
 
 
 def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both:
@@ -122,26 +140,35 @@ def _of_run(root: Path, names: Names) -> Both:
         for key, file in files_by_key(spot, by_index=True):
             place = key.step, key.rank, key.micro_step, key.id
             by_tag.setdefault(key.tag, {})[place] = tensor_file(spot.folder.path, file, "")
-    wanted = {field.name: name for field in fields(names) if (name := getattr(names, field.name))}
+    wanted = {
+        field.name: name for field in fields(names) if (name := _chosen(getattr(names, field.name), field.name, by_tag))
+    }
     for option, name in wanted.items():
         if name not in by_tag:
             raise UsageError(f"--{option} {name}: {root} has no key data of that name, but {', '.join(sorted(by_tag))}")
-    one, other = by_tag[names.generated], by_tag[names.recomputed]
-    places = sorted(set(one) & set(other), key=_order)
+    for option in ("generated", "recomputed"):
+        if option not in wanted:
+            raise UsageError(
+                f"{root}: holds none of {', '.join(_USUAL[option])}; say with --{option} which log-probs are meant, of "
+                f"{', '.join(sorted(by_tag))}"
+            )
+    generated, recomputed = wanted["generated"], wanted["recomputed"]
+    one, other = by_tag[generated], by_tag[recomputed]
+    lost, whole = _whole_and_parts(one, other, generated, recomputed)
+    places = sorted((set(one) & set(other)) - whole, key=_order)
     if not places:
-        raise UsageError(
-            f"{root}: {names.generated} and {names.recomputed} have no step, rank and micro step in common"
-        )
-    lost, batches = [], []
+        why = f": {lost[0]}" if lost else ""
+        raise UsageError(f"{root}: {generated} and {recomputed} have no step, rank and micro step in common{why}")
+    batches = []
     for place in places:
         where = f" (step {place[0]}, rank {place[1]}, micro step {place[2]})"
         try:
-            taken = {option: _at(place, name, by_tag, names.generated) for option, name in wanted.items()}
+            taken = {option: _at(place, name, by_tag, generated) for option, name in wanted.items()}
         except DumpError as err:
             lost.append(f"Not read{where}: {str(err).rstrip('.')}.")
             continue
         batches.append(_both(taken, place[0], where))
-    alone = len(set(one) ^ set(other))
+    alone = len((set(one) ^ set(other)) - whole)
     if alone:
         lost.append(f"{alone} batches are on one side only and are not compared.")
     if not batches:
@@ -155,6 +182,29 @@ def _of_run(root: Path, names: Names) -> Both:
         np.concatenate(steps),
         lost,
     )
+
+
+def _whole_and_parts(
+    one: Iterable[_Place], other: Iterable[_Place], generated: str, recomputed: str
+) -> tuple[list[str], set[_Place]]:
+    """What was saved whole on one side and in micro steps on the other: a sentence for each step, and all its places.
+
+    The rows of a mini-batch need not stand in the order of the whole, so they are not put together.
+    """
+    lost, places = [], set()
+    steps: dict[tuple[int, int], tuple[set[_Place], set[_Place]]] = {}
+    for side, taken in enumerate((one, other)):
+        for place in taken:
+            steps.setdefault(place[:2], (set(), set()))[side].add(place)
+    for (step, rank), both in sorted(steps.items()):
+        here, there = (len({place[2] for place in side}) for side in both)
+        if here != there and 1 in (here, there) and 0 not in (here, there):
+            lost.append(
+                f"Not compared (step {step}, rank {rank}): {generated} was saved in {here} micro steps and "
+                f"{recomputed} in {there}; save both whole, or both in the same mini-batches."
+            )
+            places |= both[0] | both[1]
+    return lost, places
 
 
 def _at(place: _Place, name: str, by_tag: Mapping[str, Mapping[_Place, Path]], generated: str) -> Array:

@@ -2,9 +2,10 @@
 
   msprobe rollout_check rollout.npz [--generated KEY --recomputed KEY --mask KEY --tokens KEY ...]
   msprobe rollout_check --generated A.npy --recomputed B.npy --mask M.npy
-  msprobe rollout_check RUN --generated rollout_log_prob --recomputed old_log_prob --mask response_mask
+  msprobe rollout_check RUN [--generated rollout_log_prob --recomputed old_log_prob --mask response_mask ...]
 
 RUN is a folder that holds `data`, as MsProbe, SingleSave and save write it; steps, ranks and micro steps are joined.
+What is not named is looked for under its usual names; an empty name ('') leaves it out.
 The answer is on standard output; tables by sample and by position go to the folder of -o.
 
 Exit code 0: both sides are the same to float32. 1: they differ, rounding to 16 bits included, or something could not be
@@ -19,12 +20,12 @@ from msprobe.base.errors import UsageError
 from msprobe.base.visible import visible
 
 _OPTIONS = {
-    "generated": "log-probs of generation, default `generated`",
-    "recomputed": "log-probs of training, default `recomputed`",
-    "tokens": "token ids of both sides",
+    "generated": "log-probs of generation, default `generated`, else `rollout_log_prob`",
+    "recomputed": "log-probs of training, default `recomputed`, else `old_log_prob`",
+    "tokens": "token ids of both sides, default `tokens`, else `responses`",
     "generated_tokens": "those of one side",
     "recomputed_tokens": "those of the other",
-    "mask": "1 where an element is of a response, of both sides",
+    "mask": "1 where an element is of a response, of both sides, default `mask`, else `response_mask`",
     "generated_mask": "that of one side",
     "recomputed_mask": "that of the other",
     "lengths": "response tokens of each sample, for packed arrays and for matrices without a mask",
@@ -59,8 +60,9 @@ def run(args: argparse.Namespace) -> int:
     given = {field.name: getattr(args, field.name) for field in fields(Names)}
     for side in ("generated", "recomputed"):
         for what in ("tokens", "mask"):
-            given[f"{side}_{what}"] = given[f"{side}_{what}"] or getattr(args, what)
-    both = read(Path(args.source) if args.source else None, Names(**{k: v for k, v in given.items() if v}))
+            if given[f"{side}_{what}"] is None:
+                given[f"{side}_{what}"] = getattr(args, what)
+    both = read(Path(args.source) if args.source else None, Names(**given))
     said = answer(align(both.generated, both.recomputed, both.prompts, both.steps), both.lost)
     written = write(said, Path(args.output), args.format)
     for line in said.lines(args.top):

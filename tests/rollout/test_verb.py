@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -53,6 +54,41 @@ def test_a_run_that_agrees_ends_with_0(tmp_path, rollout, capsys):
     assert said.startswith("pass: cause: none")
     total = sum(map(len, rollout.log_probs))
     assert f"24 samples, {total} tokens" in said
+
+
+def test_names_of_a_flow_need_not_be_given(tmp_path, rollout, capsys):
+    recomputed = again(rollout, change=padded_attended(rollout, 5))
+    run = a_run(tmp_path / "run", rollout, recomputed)
+    whole = [*NAMES, "--tokens", "responses", "--prompt_lengths", "prompt_lengths"]
+    said = []
+    for words in ([], whole):
+        assert main(["rollout_check", str(run), *words, "-o", str(tmp_path / f"out{len(words)}")]) == 1
+        said.append(capsys.readouterr().out.partition("written:")[0])
+    assert said[0] == said[1]
+    assert said[0].startswith("error: cause: mask")
+    assert main(["rollout_check", str(run), "--prompt_lengths", "", "-o", str(tmp_path / "without")]) == 1
+    assert capsys.readouterr().out.startswith("error: cause: unclear")  # padding and a cut prompt look the same
+
+
+def test_a_run_without_such_names_is_asked_which_are_meant(tmp_path, rollout, capsys):
+    save(tmp_path / "run", "rollout_log_prob", 0, 0, padded(rollout.log_probs[:6], 40))
+    save(tmp_path / "run", "log_prob", 0, 0, padded(rollout.log_probs[:6], 40))
+    assert main(["rollout_check", str(tmp_path / "run"), "-o", str(tmp_path / "out")]) == 2
+    assert "say with --recomputed which log-probs are meant, of log_prob, rollout_log_prob" in capsys.readouterr().err
+
+
+def test_what_was_saved_whole_is_not_compared_with_mini_batches(tmp_path, rollout, capsys):
+    """Their rows may stand in another order: the first mini-batch is not the first rows."""
+    run = a_run(tmp_path / "run", rollout, again(rollout))
+    shutil.rmtree(run / "data/rollout_log_prob/step1/rank0/micro_step1")
+    assert main(["rollout_check", str(run), "-o", str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("unjudged")
+    assert (
+        "Not compared (step 1, rank 0): rollout_log_prob was saved in 1 micro steps and old_log_prob in 2; save both "
+        "whole, or both in the same mini-batches."
+    ) in said
+    assert f"12 samples, {sum(map(len, rollout.log_probs[:12]))} tokens" in said
 
 
 def test_a_run_with_a_fault_ends_with_1_and_leaves_tables(tmp_path, rollout, capsys):
@@ -112,7 +148,7 @@ WRONG = {
     ),
     "no such array": (["--generated", "g.npy", "--recomputed", "one.npy"], "g.npy: is not there"),
     "matrix alone": (["a.npz"], "give generated_mask, or lengths"),
-    "matrix alone in a run": (["run", *NAMES[:4]], "give generated_mask (step 0, rank 0, micro step 0), or lengths"),
+    "matrix alone in a run": (["run", "--mask", ""], "give generated_mask (step 0, rank 0, micro step 0), or lengths"),
     "no key data": (["folder"], "has no folder data"),
     "no such tag": (["run", *NAMES[:2], "--recomputed", "log_prob"], "has no key data of that name, but old_log_prob"),
     "output there": (["b.npz", "-o", "taken"], "is there already"),
