@@ -1,54 +1,35 @@
 """What is collected besides cells: functions, primitives, `@jit` code, and what the user registers (L1 and mix)."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from msprobe.base.errors import SettingsError
-from msprobe.base.patches import Patches
-from msprobe.cell_dump.custom import CustomCalls
-from msprobe.cell_dump.golden import stems_of
-from msprobe.cell_dump.recorded import Current, Stems
-from msprobe.cell_dump.references import References
+from msprobe.base.patches import Patch, Patches
+from msprobe.cell_dump.function_calls import FunctionCalls
+from msprobe.cell_dump.recorded import Current
 
 from . import api, jit
 from .primitive import PrimitiveCalls
 from .users import USERS
 
 
-class Sources:
+class Sources(FunctionCalls):
     """The sources of one collector. Their places are taken and given back with its patches."""
 
+    users = USERS
+    other_stems = ("Primitive.", "Jit.")
+    golden = "MindSpore"
+
     def __init__(self, current: Current, patches: Patches) -> None:
-        self._current, self._patches = current, patches
+        super().__init__(current, patches)
         self._primitives = PrimitiveCalls(current)
-        self._references = References(USERS)
-        self._customs = CustomCalls(current, patches, self._references)
-        self._wanted: Stems = None
-        self._planned = False
 
-    def plan(self, roots: list[Any], names_from: str = "", rank: str = "") -> None:
-        """Plan patches for what is there now, before each `start`, while nothing is installed.
+    def _functions(self) -> Iterator[Patch]:
+        yield from api.plan(self._current, self._patches, self._wanted)
+        jit.plan_calls(self._current, self._patches, self._wanted)
 
-        `roots` are cells whose primitives and references are taken in, besides those known already. With `names_from`,
-        the path of a golden dump, only what that one names is collected, its rank `rank` if it has several.
-        """
-        if not self._planned:
-            self._wanted = self._named(names_from, rank) if names_from else None
-            self._planned = True
-            for patch in api.plan(self._current, self._patches, self._wanted):
-                self._references.follow(patch)
-            jit.plan_calls(self._current, self._patches, self._wanted)
-            self._patches.join(self._references)
-        if roots:
-            self._primitives.add(roots, self._patches, self._wanted)
-            self._references.add(roots)
-        self._customs.update(self._wanted)
+    def _stems(self) -> Iterator[str]:
+        return (stem for *_, stem in api.functions())
 
-    @staticmethod
-    def _named(path: str, rank: str) -> frozenset[str]:
-        stems = stems_of(path, rank)
-        ours = {stem for *_, stem in api.functions()}
-        if not any(stem in ours or stem.startswith(("Primitive.", "Jit.")) for stem in stems):
-            raise SettingsError(
-                f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of MindSpore"
-            )
-        return stems
+    def _take_in(self, roots: list[Any]) -> None:
+        self._primitives.add(roots, self._patches, self._wanted)
+        super()._take_in(roots)

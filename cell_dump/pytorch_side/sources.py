@@ -5,12 +5,9 @@ from typing import Any
 
 import torch
 
-from msprobe.base.errors import SettingsError
-from msprobe.base.patches import Patches
-from msprobe.cell_dump.custom import CustomCalls
-from msprobe.cell_dump.golden import stems_of
-from msprobe.cell_dump.recorded import Current, Stems
-from msprobe.cell_dump.references import References, Users
+from msprobe.base.patches import Patch
+from msprobe.cell_dump.function_calls import FunctionCalls
+from msprobe.cell_dump.references import Users
 
 from . import api
 
@@ -24,38 +21,14 @@ USERS = Users(modules_of=_modules, layers=("torch.nn.modules.", "torch.nn.attent
 """Whose modules refer to PyTorch's functions."""
 
 
-class Sources:
+class Sources(FunctionCalls):
     """The sources of one collector. Their places are taken and given back with its patches."""
 
-    def __init__(self, current: Current, patches: Patches) -> None:
-        self._current, self._patches = current, patches
-        self._references = References(USERS)
-        self._customs = CustomCalls(current, patches, self._references)
-        self._wanted: Stems = None
-        self._planned = False
+    users = USERS
+    golden = "PyTorch"
 
-    def plan(self, roots: list[Any], names_from: str = "", rank: str = "") -> None:
-        """Plan patches for what is there now, before each `start`, while nothing is installed.
+    def _functions(self) -> Iterator[Patch]:
+        yield from api.plan(self._current, self._patches, self._wanted)
 
-        `roots` are modules whose references are taken in, besides those known already. With `names_from`, the path of a
-        golden dump, only what that one names is collected, its rank `rank` if it has several.
-        """
-        if not self._planned:
-            self._wanted = self._named(names_from, rank) if names_from else None
-            self._planned = True
-            for patch in api.plan(self._current, self._patches, self._wanted):
-                self._references.follow(patch)
-            self._patches.join(self._references)
-        if roots:
-            self._references.add(roots)
-        self._customs.update(self._wanted)
-
-    @staticmethod
-    def _named(path: str, rank: str) -> frozenset[str]:
-        stems = stems_of(path, rank)
-        ours = {stem for *_, stem in api.functions()}
-        if ours.isdisjoint(stems):
-            raise SettingsError(
-                f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of PyTorch"
-            )
-        return stems
+    def _stems(self) -> Iterator[str]:
+        return (stem for *_, stem in api.functions())
