@@ -6,13 +6,8 @@ Two launches serve all tests, for the ranks of one need seconds to find each oth
 import json
 import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 import mindspore as ms
@@ -25,60 +20,23 @@ from msprobe.cell_dump.collective import NOT_WAITED
 from msprobe.cell_dump.mindspore_side.collective import HANDLES
 
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
-LIMIT = 300
 STEPS = 3
 X = ms.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
-def options(count):
-    """What `msrun` is told wherever it runs."""
-    return [f"--worker_num={count}", f"--local_worker_num={count}", "--join=True"]
-
-
-def launch(count, case, folder):
+def launch(msrun, count, case, folder):
     """Run `ranks.py` on so many ranks; gives what each reports."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     os.mkfifo(folder / "go")
-    command = [
-        *(
-            sys.executable,
-            "-m",
-            "mindspore.parallel.cluster.run",
-            f"--worker_num={count}",
-            f"--local_worker_num={count}",
-        ),
-        *("--master_addr=127.0.0.1", f"--master_port={port}", f"--log_dir={folder / 'logs'}", "--join=True"),
-        *(f"--cluster_time_out={LIMIT}", str(SCRIPT), case, str(folder)),
-    ]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
-    with subprocess.Popen(
-        command,
-        start_new_session=True,
-        env={**os.environ, "PATH": path, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired as cause:
-            said = str(cause)
-        finally:
-            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
-                os.killpg(process.pid, signal.SIGKILL)
-    logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
-    assert process.returncode == 0, f"{said[-3000:]}{logs}"
+    msrun(SCRIPT, case, folder, folder=folder, count=count)
     return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(count)]
 
 
 class Run:
     """A launch: what its ranks reported, and their dumps."""
 
-    def __init__(self, count, case, folder):
+    def __init__(self, msrun, count, case, folder):
         self.folder, self.count = folder, count
-        self.reports = launch(count, case, folder)
+        self.reports = launch(msrun, count, case, folder)
 
     def dumps(self, name, step=0):
         """The dumps of one debugger, by rank folder."""
@@ -114,13 +72,13 @@ def records(value):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    return Run(2, "two", tmp_path_factory.mktemp("two"))
+def two(tmp_path_factory, msrun):
+    return Run(msrun, 2, "two", tmp_path_factory.mktemp("two"))
 
 
 @pytest.fixture(scope="module")
-def four(tmp_path_factory):
-    return Run(4, "four", tmp_path_factory.mktemp("four"))
+def four(tmp_path_factory, msrun):
+    return Run(msrun, 4, "four", tmp_path_factory.mktemp("four"))
 
 
 # ---- one folder a rank -----------------------------------------------------------------------------------------------
@@ -209,7 +167,7 @@ def test_gradients_are_each_ranks_own_before_and_the_sum_of_all_afterwards(two):
             np.testing.assert_array_equal(dump.array(f"{name}.output.0"), own[0] + own[1])
 
 
-def test_the_example_of_the_documentation_runs(two):
+def test_the_example_of_the_documentation_runs(two, options):
     page = (SCRIPT.parents[2] / "docs" / "ranks.md").read_text()
     command = re.search(r"^msrun .*$", page, re.MULTILINE)[0].split()
     assert command == ["msrun", *options(2), "train.py"]

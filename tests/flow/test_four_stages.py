@@ -342,8 +342,8 @@ def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(said, mo
 def test_an_error_of_the_training_comes_out_of_save_data():
     MsProbe.config_init(ON)
     x = Tensor(np.arange(4, dtype=np.float32)) * 2
-    mint.index_select(x, 0, Tensor([1]))  # has no kernel on a CPU
-    with pytest.raises(RuntimeError, match="IndexSelect"):
+    with pytest.raises(RuntimeError, match="IndexSelect"):  # noqa: PT012  # whichever comes to it
+        mint.index_select(x, 0, Tensor([1]))  # has no kernel on a CPU; says so as soon as the queue has come to it
         MsProbe.save_data("x", x)
     MsProbe.save_data("x", x)
     MsProbe.step()

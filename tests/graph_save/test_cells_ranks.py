@@ -1,53 +1,21 @@
 """Cells in graph mode on two ranks: real processes, started by `msrun`, whose gradients are averaged in the graph."""
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 SCRIPT = Path(__file__).parents[1] / "training" / "graph_ranks.py"
-LIMIT = 300
 STEPS = 2
 RANKS = ("rank0", "rank1")
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, msrun):
     """The folder of a launch."""
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"),
-        *("--master_addr=127.0.0.1", f"--master_port={port}", f"--log_dir={folder / 'logs'}", "--join=True"),
-        *(f"--cluster_time_out={LIMIT}", str(SCRIPT), str(folder)),
-    ]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
-    with subprocess.Popen(
-        command,
-        start_new_session=True,
-        env={**os.environ, "PATH": path, "GLOG_v": "3"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired as cause:
-            said = str(cause)
-        finally:
-            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
-                os.killpg(process.pid, signal.SIGKILL)
-    logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
-    assert process.returncode == 0, f"{said[-3000:]}{logs}"
+    msrun(SCRIPT, folder, folder=folder)
     return folder
 
 

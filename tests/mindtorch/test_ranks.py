@@ -1,13 +1,7 @@
 """Exchanges of `torch.distributed` on MindSpore: two real processes on a CPU, in one launch for all tests."""
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import zlib
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,39 +9,12 @@ import pytest
 REASON = "MSAdapter, which takes the place of torch, is not installed; `make mindtorch` runs this"
 pytest.importorskip("msadapter", reason=REASON)
 
-LIMIT = 300
-
 
 @pytest.fixture(scope="module")
-def dumps(tmp_path_factory):
+def dumps(tmp_path_factory, msrun):
     """What each rank wrote."""
     folder = tmp_path_factory.mktemp("ranks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"),
-        *("--master_addr=127.0.0.1", f"--master_port={port}", f"--log_dir={folder / 'logs'}", "--join=True"),
-        *(f"--cluster_time_out={LIMIT}", str(Path(__file__).with_name("ranks.py")), str(folder / "dump")),
-    ]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
-    with subprocess.Popen(
-        command,
-        start_new_session=True,
-        env={**os.environ, "PATH": path, "GLOG_v": "3"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            said, _ = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired as cause:
-            said = str(cause)
-        finally:
-            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
-                os.killpg(process.pid, signal.SIGKILL)
-    logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
-    assert process.returncode == 0, f"{said[-3000:]}{logs}"
+    msrun(Path(__file__).with_name("ranks.py"), folder / "dump", folder=folder)
     return [json.loads((folder / f"dump/step0/rank{rank}/dump.json").read_text()) for rank in range(2)]
 
 
