@@ -179,12 +179,14 @@ def test_one_command_leads_from_the_roots_to_the_call(fault, runs, capsys):
         ("clean", "none"),
         ("generate-temperature", "sampling settings"),
         ("generate-stale", "weights"),
-        ("log-prob-mask", "mask"),
+        ("log-prob-mask", "unclear"),  # a single sample with a whole prompt, which agrees, is too few to tell by
     ],
 )
 def test_generation_is_checked_against_training(fault, cause, runs, capsys):
     names = {"generated": "rollout_log_prob", "recomputed": "old_log_prob", "mask": "response_mask"}
     names |= {"tokens": "responses", "prompt_lengths": "prompt_lengths"}
     options = [word for option, key in names.items() for word in (f"--{option}", key)]
-    answer = said(capsys, "rollout_check", runs / fault, *options, "-o", runs / f"{fault}-rollout")[0]
-    assert re.search(r"cause: ([\w ]+)", answer)[1] == cause
+    answer = said(capsys, "rollout_check", runs / fault, *options, "-o", runs / f"{fault}-rollout")
+    assert re.search(r"cause: ([\w ]+)", answer[0])[1] == cause
+    if cause == "unclear":
+        assert "  candidates: mask 0.45, truncation 0.44" in answer
