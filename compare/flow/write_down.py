@@ -1,22 +1,20 @@
 """The comparison of two roots written down: a table per key, one of all keys, one of settings, and all as JSON."""
 
-import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.table import COLUMNS as OF_KEY
 from msprobe.compare.key_data.table import rows as rows_of_key
 from msprobe.compare.locate.find import Finding
 from msprobe.compare.report.cells import Cell, guard
 from msprobe.compare.report.columns import Column
-from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.json_file import as_object
-from msprobe.compare.report.sheet import write_sheet
+from msprobe.compare.report.table_file import write_table, write_text
 from msprobe.compare.request import Format
 from msprobe.store.folders import printable
 from msprobe.store.single import stem_of
@@ -60,27 +58,12 @@ def write_down(result: FlowResult, output: Path, form: Format, second: str) -> N
     if result.keys.rows:
         make_folder(output / FOLDER)
         for tag, part in groupby(result.keys.rows, key=lambda row: row.key.tag):
-            _write(output / FOLDER / f"{stem_of(tag)}.{form}", OF_KEY, rows_of_key(part), form)
-        _write(output / f"compare_flow_keys_{second}.{form}", OF_KEYS, _rows(result.walked), form)
+            write_table(output / FOLDER / f"{stem_of(tag)}.{form}", OF_KEY, rows_of_key(part), form)
+        write_table(output / f"compare_flow_keys_{second}.{form}", OF_KEYS, _rows(result.walked), form)
     if result.configurations.count:
         path = output / f"compare_flow_configurations_{second}.{form}"
-        _write(path, OF_SETTINGS, rows_of_settings(result.configurations), form)
-    _write_text(summary(output, second), _whole(result, output))
-
-
-def _write(path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], form: Format) -> None:
-    if form == "csv":
-        write_csv(path, columns, rows)
-    elif form == "json":
-        titles = [column.title for column in columns]
-        _write_text(path, [dict(zip(titles, row, strict=True)) for row in rows])
-    else:
-        write_sheet(path, columns, rows)
-
-
-def _write_text(path: Path, made: object) -> None:
-    with replacing(path) as file:
-        file.write(json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+        write_table(path, OF_SETTINGS, rows_of_settings(result.configurations), form)
+    write_text(summary(output, second), _whole(result, output))
 
 
 def _rows(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:

@@ -10,6 +10,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.compare.report.cells import Cell, number
 from msprobe.compare.report.columns import Column
+from msprobe.compare.report.table_file import objects, write_table
 
 from .answer import Answer
 
@@ -49,20 +50,11 @@ def write(answer: Answer, folder: Path, form: str) -> list[Path]:
     try:
         make_folder(folder)
         for name, (columns, rows) in tables.items():
-            path = folder / f"rollout_{name}.{form}"
             if form == "json":
-                told[name] = [
-                    {column.title: cell for column, cell in zip(columns, row, strict=True)} for row in rows(answer)
-                ]
+                told[name] = objects(columns, rows(answer))
                 continue
-            if form == "csv":
-                from msprobe.compare.report.csv_file import write_csv
-
-                write_csv(path, columns, rows(answer))
-            else:
-                from msprobe.compare.report.sheet import write_sheet
-
-                write_sheet(path, columns, rows(answer), title=name)
+            path = folder / f"rollout_{name}.{form}"
+            write_table(path, columns, rows(answer), form, title=name)
             written.append(path)
         with replacing(summary) as file:
             file.write(json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))

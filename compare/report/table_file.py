@@ -1,0 +1,36 @@
+"""A table in the form that was asked for: csv, xlsx, or a JSON list with an object for each row."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msprobe.base.files import replacing
+
+from .cells import Cell
+from .columns import Column
+from .csv_file import write_csv
+from .sheet import write_sheet
+
+
+def write_table(
+    path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]], form: str, title: str = "compare"
+) -> None:
+    """Write rows in one of the three forms, a sheet under its `title`; OSError where the disk refuses."""
+    if form == "csv":
+        write_csv(path, columns, rows)
+    elif form == "json":
+        write_text(path, objects(columns, rows))
+    else:
+        write_sheet(path, columns, rows, title=title)
+
+
+def objects(columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> list[dict[str, Cell]]:
+    """Each row by the titles of its columns."""
+    titles = [column.title for column in columns]
+    return [dict(zip(titles, row, strict=True)) for row in rows]
+
+
+def write_text(path: Path, made: object) -> None:
+    """Write JSON, with a `?` for what UTF-8 cannot hold; whole or not at all."""
+    with replacing(path) as file:
+        file.write(json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
