@@ -6,9 +6,9 @@ raised here, at construction or at `start`; after the first step nothing of ours
 
 import atexit
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial, update_wrapper
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from msprobe.base.stage_settings import stage_settings
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves
 from msprobe.dump_header import header_of
+from msprobe.on_either import on_either
 from msprobe.service import Service, ServiceConfig
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
@@ -38,21 +39,6 @@ class Clock:
     """The number of the step; a debugger shares its own with its stages."""
 
     step: int = 0
-
-
-class on_either:
-    """A method that may be called on the class too: it then means the debugger that was constructed last."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]  # a descriptor that carries the method's name and docstring
-
-    def __get__(self, instance: "Debugger | None", owner: "type[Debugger]") -> Callable[..., Any]:
-        if instance is None:
-            instance = owner._latest
-            if instance is None:
-                raise UsageError(f"PrecisionDebugger.{self._method.__name__}: construct a PrecisionDebugger first")
-        return self._method.__get__(instance, owner)  # type: ignore[no-any-return]  # bound by the function itself
 
 
 class Debugger:

@@ -11,7 +11,8 @@ from msprobe.cell_dump.mindspore_side.at_save import in_graph
 from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
 from msprobe.cell_dump.saves import Saves
 from msprobe.collecting import Collectors
-from msprobe.debugger import Debugger, on_either
+from msprobe.debugger import Debugger
+from msprobe.on_either import on_either
 
 
 class PrecisionDebugger(Debugger):
