@@ -28,6 +28,22 @@ def recorded(
     return call
 
 
+def standing_at(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]], original: Any) -> Callable[..., Any]:
+    """What `make` makes of `original` to stand in a module or class, saying that it stands there.
+
+    What refers to it may be pickled meanwhile: a whole model by `torch.save`, what is sent to another process. Pickle
+    takes a function only where it finds that very object by its `__module__` and `__qualname__`; those of the original
+    are those of the place it was defined in, `torch._C._nn` for `F.gelu`. In a process without us the place has the
+    framework's own function.
+    """
+    call = make(original)
+    if isinstance(owner, type):
+        call.__module__, call.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+    else:
+        call.__module__, call.__qualname__ = owner.__name__, name
+    return call
+
+
 def quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
     """`original`, of whose inside nothing is recorded: what a framework does by itself around a backward."""
 

@@ -9,6 +9,10 @@ the functions are made of do not.
 Not seen are references inside closures, default arguments, class attributes, attributes of other objects than the
 model's cells, containers within containers, and those in a cell or container that was changed after its model's first
 `start`. A module is looked at again only when it has got more or fewer variables.
+
+Pickle takes a function only where its name leads to that very object. So what holds a reference that is not seen can be
+pickled while nothing is collected, if it is to a function of a framework that is defined where it is replaced
+(`torch.nn.functional.relu`, not `gelu`); and a copy made meanwhile, of a model that has ours, only meanwhile.
 """
 
 import sys

@@ -3,7 +3,7 @@
 Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from mindspore import Tensor, ops
@@ -21,13 +21,59 @@ from .runtime import has_tensor_dump, rank
 from .tensordump import GradientDump, dump
 from .tree import tree
 
+# ---- who keeps what arrives ----------------------------------------------------------------------------------------
+
+
+class Keeper(Protocol):
+    """Whose files the saved tensors become. `where` is a text: what `plant` was given."""
+
+    def folder(self, where: str) -> str:
+        """What stands before `step{n}` in the paths, for a device that writes the files itself."""
+
+    def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
+        """Save an array that a running graph handed over; it is the framework's memory, and read now."""
+
+    def takes_late(self, name: str) -> bool:
+        """Say, at compile time, that the shape of a tensor is not known; whether it is saved by Python then."""
+
+    def refuse(self, name: str) -> None:
+        """Say, at compile time, that something is neither a tensor nor a container."""
+
+
+class _Saves:
+    """What `save` is given goes to its tree; `where` is the `save_dir`."""
+
+    def folder(self, where: str) -> str:
+        return where
+
+    def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
+        tree.save(where, name, array, dtype, tree.next_count(where, name), rank())
+
+    def takes_late(self, name: str) -> bool:
+        what = f"save(): the shape of {name} is not known when the graph is compiled"
+        once(
+            what,
+            f"{what}; Python saves it while the graph runs, which the framework refuses in a graph that also has "
+            "gradients or saves of fixed shapes: if it fails, give the network inputs of fixed shapes, or run this "
+            "part in PyNative",
+        )
+        return True
+
+    def refuse(self, name: str) -> None:
+        refuse_data(name, "neither a tensor nor a container")
+
+
+KEEPERS: dict[str, Keeper] = {"save": _Saves()}
+"""By the text that `plant` is given: in compiled code only texts can be handed on."""
+
+
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
 _places = Places()
 
 
-def _folder(save_dir: str) -> str:
-    return save_dir.rstrip("/") + "/{step}/{rank}/"
+def _folder(keeper: str, where: str) -> str:
+    return KEEPERS[keeper].folder(where).rstrip("/") + "/{step}/{rank}/"
 
 
 def _admitted(function: str, save_dir: Any, name: Any) -> None:
@@ -35,13 +81,12 @@ def _admitted(function: str, save_dir: Any, name: Any) -> None:
     tree.expect()
 
 
-def _late(name: str) -> None:
-    what = f"save(): the shape of {name} is not known when the graph is compiled"
-    once(
-        what,
-        f"{what}; Python saves it while the graph runs, which the framework refuses in a graph that also has gradients "
-        "or saves of fixed shapes: if it fails, give the network inputs of fixed shapes, or run this part in PyNative",
-    )
+def _late(keeper: str, name: str) -> bool:
+    return KEEPERS[keeper].takes_late(name)
+
+
+def _refused(keeper: str, name: str) -> None:
+    KEEPERS[keeper].refuse(name)
 
 
 def _unknown_shape(name: str) -> None:
@@ -60,7 +105,7 @@ refuse_here = AtCompile(_outside)
 _place = AtCompile(_places.number)
 _dump_folder = AtCompile(_folder)
 _dumps = AtCompile(has_tensor_dump)
-_refuse_data = AtCompile(refuse_data)
+_refuse_data = AtCompile(_refused)
 _refuse_gradient = AtCompile(refuse_gradient)
 _comes_late = AtCompile(_late)
 _no_shape = AtCompile(_unknown_shape)
@@ -69,27 +114,23 @@ _no_shape = AtCompile(_unknown_shape)
 # ---- what an operator does when the graph runs ---------------------------------------------------------------------
 
 
-def _write(place: Any, array: Array | None, count: int | None) -> Array:
-    save_dir, name, dtype, shape = _places[place]
-    if array is None:
-        array = np.zeros(shape, mstype.dtype_to_nptype(dtype))
-    if count is None:
-        count = tree.next_count(save_dir, name)
-    tree.save(save_dir, name, np.reshape(array, shape), str(dtype), count, rank())
-    return nothing()
+def _array(array: Array | None, dtype: Any, shape: tuple[int, ...]) -> Array:
+    return np.reshape(np.zeros(shape, mstype.dtype_to_nptype(dtype)) if array is None else array, shape)
 
 
 def _save(place: Any, array: Any) -> Array:
-    return _write(place, array, None)
+    keeper, where, name, dtype, shape = _places[place]
+    KEEPERS[keeper].keep(where, name, _array(array, dtype, shape), str(dtype))
+    return nothing()
 
 
 def _save_empty(place: Any) -> Array:
-    return _write(place, None, None)
+    return _save(place, None)
 
 
-def _save_late(save_dir: str, name: str, tensor: Tensor) -> int:
+def _save_late(keeper: str, where: str, name: str, tensor: Tensor) -> int:
     """Of a tensor whose shape is known only when the graph runs; its caller is the framework's Python fallback."""
-    tree.save(save_dir, name, tensor.asnumpy(), str(tensor.dtype), tree.next_count(save_dir, name), rank())
+    KEEPERS[keeper].keep(where, name, tensor.asnumpy(), str(tensor.dtype))
     return 0
 
 
@@ -102,11 +143,13 @@ def _count(place: Any) -> Array:
 
 
 def _save_gradient(place: Any, token: Any, array: Any) -> Array:
-    return _write(place, array, number(token))
+    save_dir, name, dtype, shape = _places[place]
+    tree.save(save_dir, name, _array(array, dtype, shape), str(dtype), number(token), rank())
+    return nothing()
 
 
 def _save_empty_gradient(place: Any, token: Any) -> Array:
-    return _write(place, None, number(token))
+    return _save_gradient(place, token, None)
 
 
 _saving = operator(_save)
@@ -119,30 +162,30 @@ _saving_empty_gradient = operator(_save_empty_gradient)
 # ---- what the compiler reads ---------------------------------------------------------------------------------------
 
 
-def plant(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
+def plant(keeper, where, name, data):  # type: ignore[no-untyped-def]  # compiled code
     """Have the tensors in `data` saved here."""
     if isinstance(data, Tensor):
-        _plant_tensor(save_dir, name, data)
+        _plant_tensor(keeper, where, name, data)
     elif isinstance(data, (list, tuple)):
         for place in range(len(data)):
-            plant(save_dir, name + "." + str(place), data[place])
+            plant(keeper, where, name + "." + str(place), data[place])
     elif isinstance(data, dict):
         for key in data:
-            plant(save_dir, name + "." + str(key), data[key])
+            plant(keeper, where, name + "." + str(key), data[key])
     elif data is not None:
-        _refuse_data(name, "neither a tensor nor a container")
+        _refuse_data(keeper, name)
 
 
-def _plant_tensor(save_dir, name, tensor):  # type: ignore[no-untyped-def]  # compiled code
+def _plant_tensor(keeper, where, name, tensor):  # type: ignore[no-untyped-def]  # compiled code
     if _dumps():
-        dump(_dump_folder(save_dir) + name, wide(tensor))
+        dump(_dump_folder(keeper, where) + name, wide(tensor))
     elif not F.isconstant(F.shape(tensor)):
-        _comes_late(name)
-        _save_late(save_dir, name, tensor)
+        if _comes_late(keeper, name):
+            _save_late(keeper, where, name, tensor)
     elif 0 in tensor.shape:
-        _saving_empty(_place(save_dir, name, tensor.dtype, tensor.shape))
+        _saving_empty(_place(keeper, where, name, tensor.dtype, tensor.shape))
     else:
-        _saving(_place(save_dir, name, tensor.dtype, tensor.shape), sendable(tensor))
+        _saving(_place(keeper, where, name, tensor.dtype, tensor.shape), sendable(tensor))
 
 
 def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
@@ -150,7 +193,7 @@ def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # com
     if not isinstance(data, Tensor):
         _refuse_gradient(name)
     if _dumps():
-        return GradientDump(_dump_folder(save_dir) + name + "_grad")(data)
+        return GradientDump(_dump_folder("save", save_dir) + name + "_grad")(data)
     if not F.isconstant(F.shape(data)):
         _no_shape(name)
         return data

@@ -27,7 +27,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
     """
     if in_graph():
         admit("save", save_dir, name)
-        plant(save_dir, name, data)
+        plant("save", save_dir, name, data)
     else:
         check("save", save_dir, name)
         _save(save_dir, name, data)

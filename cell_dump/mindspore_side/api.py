@@ -15,7 +15,7 @@ from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
 from msprobe.base.patches import Patch, Patches
-from msprobe.cell_dump.recorded import Current, Stems, recorded
+from msprobe.cell_dump.recorded import Current, Stems, recorded, standing_at
 
 from . import collective
 
@@ -251,7 +251,8 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
     for owner, name, stem in functions():
         if wanted is None or stem in wanted:
             door = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
-            patch = patches.add(owner, name, partial(recorded, stem, current, door=door))
+            make = partial(recorded, stem, current, door=door)
+            patch = patches.add(owner, name, partial(standing_at, owner, name, make))
             if owner is not Tensor:
                 planned.append(patch)
     return planned

@@ -15,7 +15,7 @@ from mindspore import Tensor
 
 from msprobe.base.patches import Patch, Patches
 from msprobe.cell_dump.mindspore_side import api as mindspore_api
-from msprobe.cell_dump.recorded import Current, Stems, recorded
+from msprobe.cell_dump.recorded import Current, Stems, recorded, standing_at
 from msprobe.cell_dump.torch_names import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
 
 from .namespaces import asked, namespace, shown_as
@@ -73,8 +73,8 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
         make = partial(recorded, stem, current, door=door)
         seen = shown.get(id(owner))
         if seen is not None and asked(seen, name):
-            patches.add(seen, name, make)
-        patch = patches.add(owner, name, make)
+            patches.add(seen, name, partial(standing_at, seen, name, make))
+        patch = patches.add(owner, name, partial(standing_at, owner, name, make))
         if owner is not Tensor:
             held.append(patch)
     return held

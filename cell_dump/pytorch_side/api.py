@@ -9,7 +9,7 @@ one is told `torch.Tensor.add` for `x + y`, one and the same object for `torch.c
 collectives, and it is asked at every look at an attribute (`x.shape`) as well.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, distributed
 
 from msprobe.base.patches import Patch, Patches
-from msprobe.cell_dump.recorded import Current, Stems, recorded
+from msprobe.cell_dump.recorded import Current, Stems, recorded, standing_at
 from msprobe.cell_dump.torch_names import COLLECTIVES, LEFT_OUT, MANAGING, OPERATORS
 
 from . import collective
@@ -69,23 +69,11 @@ def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch
     for owner, name, stem in functions():
         if wanted is None or stem in wanted:
             door = "call_collective" if owner is distributed else "call_api"
-            patch = patches.add(owner, name, partial(_standing_at, owner, name, stem, current, door))
+            make = partial(recorded, stem, current, door=door)
+            patch = patches.add(owner, name, partial(standing_at, owner, name, make))
             if owner is not Tensor:
                 planned.append(patch)
     return planned
-
-
-def _standing_at(
-    owner: Any, name: str, stem: str, current: Current, door: str, original: Callable[..., Any]
-) -> Callable[..., Any]:
-    """`recorded`, saying where it stands: a model that refers to a function may be pickled meanwhile, by `torch.save`.
-
-    The original of `F.gelu` says `torch._C._nn`, where pickle would find another one than ours, and raise.
-    """
-    call = recorded(stem, current, original, door=door)
-    if owner is not Tensor:
-        call.__module__, call.__qualname__ = owner.__name__, name
-    return call
 
 
 def _static(owner: type, name: str) -> Any:

@@ -54,15 +54,30 @@ class KeyData:
             return
         framework.settle([tensor for _, tensor in tensors])
         try:
-            folder = str(self._root / "data" / stem_of(name))
             rank = framework.rank(_first([tensor for _, tensor in tensors])) or 0
             for inner, tensor in tensors:
                 made_by = framework.maker(tensor)
                 array = tensor if made_by is None else framework.array_of(tensor)
-                count = self._files.next_count(folder, inner)
-                self._files.save(folder, inner, array, str(tensor.dtype), count, rank, _KINDS[made_by])
+                self._keep(name, inner, array, str(tensor.dtype), rank, _KINDS[made_by])
         except Exception as cause:  # a failure while collecting never stops the training
             failed(f"save_data: {name}", cause)
+
+    def save_arrived(self, name: str, inner: str, array: np.ndarray[Any, Any], dtype: str) -> None:
+        """Save what a graph of MindSpore hands over while it runs: a tensor of `save_data(name, ...)` inside of it."""
+        if self._is_forked():
+            return
+        try:
+            self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"save_data: {name}", cause)
+
+    def folder(self, name: str) -> str:
+        """What stands before `step{n}` in the paths of `save(name, ...)`."""
+        return str(self._root / "data" / stem_of(name))
+
+    def _keep(self, name: str, inner: str, array: Any, dtype: str, rank: int, kind: str) -> None:
+        folder = self.folder(name)
+        self._files.save(folder, inner, array, dtype, self._files.next_count(folder, inner), rank, kind)
 
     def save_each(self, data: Mapping[str, Any]) -> None:
         """Save each value under its key, in the next micro step of this key."""

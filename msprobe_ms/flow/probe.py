@@ -11,6 +11,7 @@ from msprobe.base.files import make_root
 from msprobe.base.log import logger
 from msprobe.store.configurations import write_configurations
 
+from . import in_graph
 from .key_data import KeyData, failed, left_out
 from .settings import FlowSettings, load
 
@@ -53,6 +54,8 @@ class MsProbe:
             stages = Stages(settings, data.step_number)
             make_root(settings.dump_path, "config_init")
             cls._roots[settings.dump_path] = data
+        if (planted := sys.modules.get("msprobe.flow.planted_data")) is not None:
+            planted.synchronize()  # what graphs still have in hand is of the settings in which they ran
         if cls._stages is not None and cls.config is not None:
             cls._stages.end()
             logger.info("msprobe: other settings, what was collected in %s ends here", cls.config.dump_path)
@@ -72,6 +75,7 @@ class MsProbe:
             failed("save_configs", cause)
 
     @classmethod
+    @in_graph.compiled_as(in_graph.save_data)
     def save_data(cls, name: Any, data: Any = _NOTHING) -> None:
         """Save key data: `save_data("loss", loss)`, or `save_data({"loss": loss, "values": values})`.
 
@@ -88,6 +92,7 @@ class MsProbe:
             left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
 
     @classmethod
+    @in_graph.compiled_as(in_graph.save_string_list)
     def save_string_list(cls, name: str, strings: Any) -> None:
         """Save each of a list of texts as a tensor of its bytes in UTF-8."""
         if not cls.enabled or cls._data is None or cls.config is None or not cls.config.key_data_dump:
@@ -128,7 +133,9 @@ class MsProbe:
             cls._stages.step()
         except Exception as cause:  # a failure while collecting never stops the training
             failed("step", cause)
-        cls._data.step()
-        # what the user's own `save` and `save_grad` write has the same steps
-        if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
-            saves.step()
+        try:
+            # what the user's own `save` and `save_grad` write has the same steps; waits for what graphs have in hand
+            if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
+                saves.step()
+        finally:
+            cls._data.step()

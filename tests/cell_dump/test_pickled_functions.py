@@ -1,0 +1,90 @@
+"""What refers to a function of the framework may be pickled while its calls are collected."""
+
+import pickle
+import subprocess
+import sys
+
+import mindspore as ms
+import numpy as np
+import pytest
+from mindspore import Tensor, mint, nn, ops
+
+from msprobe.cell_dump.mindspore_side.api import functions
+
+X = Tensor(np.array([-1.0, 2.0], np.float32))
+
+
+class Holding:
+    """Code of a user that keeps a function; not a cell, so its reference is one to the function itself."""
+
+    def __init__(self, function):
+        self.function = function
+
+
+def pickled(function, protocol):
+    """The bytes; None for a function that pickle refuses."""
+    try:
+        return pickle.dumps(function, protocol)
+    except Exception:  # which exception is the framework's affair
+        return None
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])  # 2 is that of torch.save
+def test_every_function_loads_as_what_it_would_have_been_without_us(collecting, protocol):
+    places = [(owner, name) for owner, name, _ in functions()]
+    outside = [pickled(getattr(*place), protocol) for place in places]
+    debugger = collecting()
+    debugger.start(nn.ReLU())
+    inside = [pickled(getattr(*place), protocol) for place in places]
+    assert all(hasattr(getattr(*place), "__wrapped__") for place in places)
+    while_collecting = [pickle.loads(data) is getattr(*place) for data, place in zip(inside, places, strict=True)]
+    debugger.stop()
+    assert len(places) > 1000
+    assert sum(data is None for data in outside) < 10
+    for place, before, during, found in zip(places, outside, inside, while_collecting, strict=True):
+        if before is not None:
+            assert found, place
+            assert pickle.loads(during) is pickle.loads(before), place
+
+
+def test_a_function_that_stands_in_several_modules_loads_from_each(collecting):
+    assert mint.nn.functional.relu is ops.relu
+    debugger = collecting()
+    debugger.start(nn.ReLU())
+    held = pickle.dumps([ops.relu, mint.nn.functional.relu, Holding(ops.gelu).function, Tensor.sum])
+    debugger.stop()
+    assert pickle.loads(held) == [ops.relu, ops.relu, ops.gelu, Tensor.sum]
+
+
+def test_a_process_without_us_has_the_functions_of_the_framework(collecting):
+    debugger = collecting()
+    debugger.start(nn.ReLU())
+    held = pickle.dumps([ops.relu, Tensor.sum, mint.linalg.inv])
+    debugger.stop()
+    script = (
+        "import pickle, sys; held = pickle.load(sys.stdin.buffer); import mindspore as ms;"
+        "print(held == [ms.ops.relu, ms.Tensor.sum, ms.mint.linalg.inv], 'msprobe' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=held, capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["True", "False"]
+
+
+def test_the_compiler_takes_a_function_that_was_taken_meanwhile(collecting):
+    debugger = collecting()
+    debugger.start(nn.ReLU())
+    relu, total = ops.relu, Tensor.sum  # ours: no reference in here is put back
+
+    @ms.jit
+    def meanwhile(x):
+        return relu(x) + 1
+
+    assert hasattr(relu, "__wrapped__")
+    assert total(X).asnumpy() == 1
+    assert meanwhile(X).asnumpy().tolist() == [1, 3]
+    debugger.stop()
+
+    @ms.jit
+    def afterwards(x):
+        return relu(x) * 3
+
+    assert afterwards(X).asnumpy().tolist() == [0, 6]
