@@ -8,6 +8,7 @@ from msprobe.base.data_mode import DataMode
 
 from .backward import Backward
 from .describer import Describer, Sources
+from .nested import is_listed
 
 
 class Forward:
@@ -74,5 +75,8 @@ def outcome(args: tuple[Any, ...], result: Any) -> Any:
 
 
 def results_of(result: Any) -> tuple[Any, ...]:
-    """A call's result as a tuple of results."""
-    return result if type(result) is tuple else (result,)
+    """A call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
+    if type(result) is tuple:
+        return result
+    # torch.return_types, by which torch.max(x, dim=1) gives values and indices, is a tuple without `_fields`
+    return tuple(result) if isinstance(result, tuple) and is_listed(result) else (result,)

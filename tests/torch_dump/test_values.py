@@ -34,6 +34,20 @@ def test_records_hold_what_numpy_makes_of_the_tensors(collecting, dumped):
     assert data["Functional.linear.1.backward"]["output"][1]["Min"] == net.fc2.weight.grad.min().item()
 
 
+def test_values_and_indices_are_two_results(collecting, dumped):
+    """As msprobe lists them, and as MindSpore's functions, which give a plain tuple, are listed."""
+    debugger, x = collecting(level="L1"), torch.tensor([[1.0, 5.0], [4.0, 2.0]], requires_grad=True)
+    debugger.start()
+    found = torch.max(x, dim=1)
+    found.values.sum().backward()
+    debugger.stop()
+    debugger.step()
+    data = dumped(debugger).data
+    output = data["Torch.max.0.forward"]["output"]
+    assert [(o["dtype"], o["Max"], o["Min"]) for o in output] == [("torch.float32", 5.0, 4.0), ("torch.int64", 1, 0)]
+    assert [g["Max"] for g in data["Torch.max.0.backward"]["input"] if g is not None] == [1.0]
+
+
 @pytest.mark.parametrize(
     ("dtype", "letter"),
     [
