@@ -4,11 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.base.errors import DumpError, UsageError
-from msprobe.store.flow_roots import flow_in
-from msprobe.store.folders import look
+from msprobe.base.errors import UsageError
 from msprobe.store.kinds import kind_of
 
+from .flow.roots import ITSELF, is_root, root_of
 from .request import Request
 
 if TYPE_CHECKING:
@@ -19,30 +18,31 @@ if TYPE_CHECKING:
 def carry_out(request: Request) -> "Answer | FlowResult":
     """Compare what the request names; both kinds of answer have `lines`, `is_clean` and `outcomes`.
 
-    UsageError where only one side is the root of a flow; a folder of key data alone counts as one beside a root.
+    UsageError where only one side is the root of a flow. Beside a root, a folder of key data alone counts as one, and
+    so does a run of steps, where the debugger of the root collected some outside its stages too.
     """
     paths = request.target, request.golden
-    may_be = not request.read_as and any(_may_be_flow(path) for path in paths)
-    kinds = [kind_of(path) for path in paths] if may_be else []
-    words = [kind.word for kind in kinds]
-    if "flow" not in words:
+    roots = [path for path in paths if not request.read_as and is_root(path)]
+    if not roots:
         from .jobs.carry_out import carry_out as compare_dumps
 
         return compare_dumps(request)
-    if not {"flow", "single saves"}.issuperset(words):
-        said = ", ".join(f"{kind.path} is {kind.says}" for kind in kinds)
-        raise UsageError(
-            f"the sides are of two kinds: {said}; give two roots, or of both the folder of one stage, as in "
-            "ROOT/actor_update"
-        )
     from .flow.carry_out import carry_out as compare_flows
 
-    return compare_flows(replace(request, target=kinds[0].path, golden=kinds[1].path))
+    if len(roots) == 1:
+        request = _beside(roots[0], request)
+    return compare_flows(request)
 
 
-def _may_be_flow(path: Path) -> bool:
-    """Whether a folder could be the root of a flow, at a glance: what it really is takes a look through all of it."""
-    try:
-        return path.is_dir() and flow_in(look(path)) is not None
-    except (DumpError, OSError, ValueError):  # whoever compares it says what is wrong with the path
-        return False
+def _beside(root: Path, request: Request) -> Request:
+    """The request with the folder that the other side means, which is no root itself."""
+    side = "golden" if request.target == root else "target"
+    kind, known = kind_of(getattr(request, side)), root_of(root)
+    parts = {"single saves"} | ({"run", "trees"} if ITSELF in known.stages else set())
+    if kind.word not in parts:
+        stage = next((name for name in known.stages if name != ITSELF), "actor_update")
+        raise UsageError(
+            f"the sides are of two kinds: {root} is {known.says}, {kind.path} is {kind.says}; give two roots, or of "
+            f"both the folder of one stage, as in ROOT/{stage}"
+        )
+    return replace(request, **{side: kind.path})  # type: ignore[arg-type]  # the side is a path

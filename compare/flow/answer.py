@@ -8,150 +8,146 @@ from dataclasses import dataclass, field
 
 from msprobe.compare.locate.find import Finding
 
+from . import words
+from .collect import Collect, Value, Way
 from .item import Item
 from .parts import FLOW, TOKEN_STAGE, UNKNOWN, Part
-from .stages import Stage
-from .walk import UPDATES, Seen, first_of
-
-Value = bool | int
+from .stages import Stage, called
+from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
+from .why import AN_UPDATE, Known, since, why_of_stage
 
 
 @dataclass(frozen=True)
 class First:
     """The first difference.
 
-    `says` is the sentence about it, `then` what to do now or why no call is named, where no `finding` is. `stage` is
-    the stage that it is of, empty for what no stage makes; `seen_in` are the keys of that stage that show it; `collect`
-    are the fields of `msprobe_config` that collect what is lacking.
+    `says` is the sentence about it, `why` what is known of its cause, `then` what to do now, with a word before it that
+    says of what kind that is. `stage` is the stage that it is of, empty for what no stage makes; `seen_in` are the keys
+    of that stage that show it; `finding` is the wrong call, if one is named; `collect` are the fields, of
+    `msprobe_config` or of `debugger.stage`, that collect what is lacking.
     """
 
     seen: Seen
     stage: str
     says: str
+    why: str = ""
     then: str = ""
     finding: Finding | None = None
     seen_in: tuple[Item, ...] = ()
     collect: Mapping[str, Value] = field(default_factory=dict)
 
 
-_AN_UPDATE = "since an update before"
-
-
-def first_difference(walked: Sequence[Seen], stages: Iterable[Stage]) -> First | None:
+def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], way: Way) -> First | None:
     """What differs first, and what follows from it; None where nothing differs."""
     seen = first_of(walked)
     if seen is None:
         return None
-    if seen.item.kind == "stage":
-        return _of_stage(seen, walked)
-    return _of_key(seen, walked, {stage.part: stage for stage in stages if stage.part != UNKNOWN})
+    known = Known(walked, {stage.name: stage for stage in stages}, way)
+    return _of_stage(seen, known) if seen.item.kind == "stage" else _of_key(seen, known)
 
 
-def _of_stage(seen: Seen, walked: Sequence[Seen]) -> First:
+def _of_stage(seen: Seen, known: Known) -> First:
     item = seen.item
     shown = tuple(
         other.item
-        for other in walked
+        for other in known.walked
         if (other.item.step, other.item.rank, other.item.part) == (item.step, item.rank, item.part)
         and other.item.kind == "key"
         and item.part != UNKNOWN
         and other.role not in ("agrees", "unjudged")
     )
     call = item.finding.name if item.finding else ""
-    collect = _update_to_collect(seen, walked)
-    role = _role_of_stage(seen, walked)
-    if collect:
-        role += f"; {_shown(collect)} collect that of step {item.step - 1}"
-    says = f"{place_said(item)}, stage {item.name}, call {call} ({role})"
+    says = f"{words.place_said(item)}, {called(item.name)}, call {call}"
     if shown:
-        says += f", seen in {key_said(shown[0])}"
+        says += f", seen in {words.key_said(shown[0])}"
         says += "".join(f", {other.name} ({other.grade})" for other in shown[1:])
-    elif item.part != UNKNOWN:
-        says += ", seen in none of the keys that it makes"
-    return First(seen, item.name, says, finding=item.finding, seen_in=shown, collect=collect)
+    why, then = why_of_stage(seen, known)
+    if item.part != UNKNOWN and not shown and any(other.item.kind == "key" for other in known.walked):
+        why += "; none of the keys that the stage makes shows it"
+    if also := _same_call(item, known.walked):
+        why += f"; the same call is the first wrong one in {words.listed(also)}"
+    collect = _update_to_collect(seen, known)
+    if collect is not None:
+        which = f"the update of step {item.step - 1}"
+        there = f"look at: {which}; {collect.says}"
+        then = f"collect it: {which}, of which there is no dump; {collect.says}" if collect.fields else there
+    return First(seen, item.name, says, why, then, item.finding, shown, collect.fields if collect else {})
 
 
-def _update_to_collect(seen: Seen, walked: Sequence[Seen]) -> dict[str, Value]:
-    """The switches of the update before a stage whose weights differ, where neither side's dump of it was judged."""
+def _update_to_collect(seen: Seen, known: Known) -> Collect | None:
+    """What collects the update before a stage whose weights differ, where neither side's dump of it was judged."""
     item = seen.item
-    model = FLOW[item.part].model if item.part != UNKNOWN else ""
-    is_of_weights = item.finding is not None and item.finding.kind == "parameters differ"
-    if not is_of_weights or not _since(item, model, walked).endswith(_AN_UPDATE):
-        return {}
-    update = UPDATES.get(model)
-    has = any((s.item.kind, s.item.part, s.item.step) == ("stage", update, item.step - 1) for s in walked)
-    return {} if update is None or has else _collect(FLOW[update], item.step - 1)
+    if item.finding is None or item.finding.kind != "parameters differ":
+        return None
+    if not since(item, known.walked)[0].endswith(AN_UPDATE):
+        return None
+    update = UPDATES.get(FLOW[item.part].model) if item.part != UNKNOWN else None
+    before = [s.item for s in known.walked if (s.item.kind, s.item.step) == ("stage", item.step - 1)]
+    if any(update in (None, other.part) for other in before):
+        return None
+    if any(update in (None, stage.part) and all(stage.has(item.step - 1)) for stage in known.stages.values()):
+        return Collect("both sides have a dump of it, which --step left out; give that step too", {})
+    return known.way.all_stages(item.step - 1) if update is None else known.way.collect(FLOW[update], item.step - 1)
 
 
-def _role_of_stage(seen: Seen, walked: Sequence[Seen]) -> str:
-    """Whether the difference begins in a stage, as far as its first wrong call and the keys that it reads say."""
-    item, kind = seen.item, seen.item.finding.kind if seen.item.finding else ""
-    agree = f"{_several('key', seen.agreeing)} that the stage reads agree" + "s" * (len(seen.agreeing) == 1)
-    if kind == "run inputs differ":
-        if seen.agreeing:
-            return (
-                f"the stage was given different input, although {agree}: it comes from host code before the stage, "
-                "such as masks, positions and padding"
-            )
-        return "the stage carries on a difference: it was given different input, and no key that it reads was saved"
-    if kind == "parameters differ":
-        model = FLOW[item.part].model if item.part != UNKNOWN else ""
-        whose = f"the weights of the {model}" if model else "its weights"
-        return f"it begins before this stage: {whose} differ {_since(item, model, walked)}"
-    if kind == "cannot tell":
-        return "whether it begins here cannot be said"
-    if seen.role == "open":
-        return "it begins here as far as the dump says; no key that the stage reads was saved"
-    return f"begins here: {agree}"
-
-
-def _since(item: Item, model: str, walked: Sequence[Seen]) -> str:
-    """Since when the weights of a stage differ, by the updates before and by the model's other stages in the step."""
-    if model == "reference" or item.step == min(other.item.step for other in walked):
-        return "as they were loaded or made"
-    stages = [s for s in walked if s.item.kind == "stage" and s.item.part != UNKNOWN and s.item.rank == item.rank]
-    here = [s.item for s in stages if s.item.step == item.step and FLOW[s.item.part].model == model]
-    equal = [other.name for other in here if not other.weights_differ and other.grade != "unjudged"]
-    if model and equal:
-        return f"and those of {' and '.join(equal)} in this step do not: the new weights do not reach this stage"
-    updates = [s for s in stages if s.item.step == item.step - 1 and FLOW[s.item.part].updates == model]
-    if model and any(s.role == "agrees" for s in updates):
-        return f"although {updates[0].item.name} of step {item.step - 1} agrees: the optimizer behind it does not"
-    return _AN_UPDATE
-
-
-def _of_key(seen: Seen, walked: Sequence[Seen], stages: Mapping[int, Stage]) -> First:
-    item = seen.item
-    says = f"{place_said(item)}, {key_said(item)}"
+def _of_key(seen: Seen, known: Known) -> First:
+    item, walked = seen.item, known.walked
+    says = f"{words.place_said(item)}, {words.key_said(item)}"
     if item.part == UNKNOWN:
-        where = _between(item, walked)
-        then = f"no call can be named: {item.name} is none of the keys whose stage is known{where}"
-        return First(seen, "", says, then, seen_in=(item,))
+        why = f"no call can be named: {item.name} is none of the keys whose stage is known{_between(item, walked)}"
+        if known.stages and not any(s.item.kind == "stage" and s.item.step == item.step for s in walked):
+            stages = known.way.all_stages(item.step)
+            then = f"collect it: the stages of step {item.step}, of which there is no dump; {stages.says}"
+            return First(seen, "", says, why, then, seen_in=(item,), collect=stages.fields)
+        then = f"look at: the code that makes {item.name}"
+        return First(seen, "", says, why + _elsewhere(item, walked), then, seen_in=(item,))
     part = FLOW[item.part]
-    if seen.agreeing:
-        says += f"; {_several('key', seen.agreeing, also='')} before it agree{'s' * (len(seen.agreeing) == 1)}"
+    why = f"{words.agree('key', seen.agreeing, ' before it')}; " if seen.agreeing else ""
     if not part.stage:
-        then = f"no call can be named: no stage makes {item.name}; look at {part.after}"
-        return First(seen, "", says, then, seen_in=(item,))
-    stage = stages.get(item.part)
+        why += f"no call can be named: no stage makes {item.name}"
+        return First(seen, "", says, why, f"look at: {part.after}", seen_in=(item,))
+    stage = next((each for each in known.stages.values() if each.part == item.part), None)
     dumped = _dump_of(item, walked)
     if dumped is not None and dumped.role == "agrees":
-        then = (
-            f"no call can be named: the dump of {dumped.item.name} agrees in this step{_blind(part, dumped.item)}; "
-            f"what lies between is host code after the stage: {part.after}; where that code runs before debugger_stop, "
-            f"stage_configs: {{{dumped.item.name}: {{level: mix}}}} records its calls"
+        name = dumped.item.name
+        why += (
+            f"no call can be named: the dump of {name} agrees in this step{_blind(part, dumped.item)}, so it is host "
+            "code after the stage"
         )
-        return First(seen, dumped.item.name, says, then, seen_in=(item,))
-    collect = _collect(part, item.step, item.token)
+        then = f"look at: how {part.after}; where that code runs before {known.way.end}, {known.way.operations(name)} "
+        return First(seen, name, says, why, then + "records its calls", seen_in=(item,))
+    has = stage.has(item.step) if stage is not None else (False, False)
+    lacking = "both" if has[0] == has[1] else f"the {'golden' if has[0] else 'target'}"
+    collect = known.way.collect(part, item.step, item.token, lacking)
     name = stage.name if stage is not None else part.stage
-    then = f"collect it: {_lack(name, stage, dumped, item.step)}; set {_shown(collect)} and run again"
+    why += f"{name} makes it, and {_lack(stage, dumped, item.step)}"
+    then = f"collect it: {collect.says}"
     other = next((s.item for s in walked if s.item.part == item.part and s.item.finding), None)
     if other is not None and other.finding is not None:
-        then += f"; its dump of step {other.step} says: first wrong call: {finding_said(other.finding)}"
+        why += f"; its dump of step {other.step} says: first wrong call: {words.finding_said(other.finding)}"
     elif part.model and part.model != "reference" and item.step > min(s.item.step for s in walked):
-        switches = _shown(_collect(FLOW[UPDATES[part.model]], item.step - 1))
-        then += f"; if its weights differ there, collect the update of step {item.step - 1} too ({switches})"
-    return First(seen, name, says, then, seen_in=(item,), collect=collect)
+        then += f"; its weights may be the cause: {known.way.with_update(FLOW[UPDATES[part.model]], item.step)}"
+    why += _elsewhere(item, walked)
+    return First(seen, name, says, why, then, seen_in=(item,), collect=collect.fields)
+
+
+def _elsewhere(item: Item, walked: Sequence[Seen]) -> str:
+    """A stage of a name of the user's, which may be the one that makes a key, whose dump is wrong by itself."""
+    here = [s.item for s in walked if (s.item.step, s.item.rank, s.item.part) == (item.step, item.rank, UNKNOWN)]
+    for other in here:
+        if other.finding is not None and begins_by_itself(other.finding):
+            said = f"{called(other.name)} has a dump of this step, and a difference begins there too"
+            return f"; {said}: first wrong call: {words.finding_said(other.finding)}"
+    return ""
+
+
+def _same_call(item: Item, walked: Sequence[Seen]) -> list[str]:
+    """Other stages of this step in which the same call is wrong first, as where one model runs in several."""
+    ours = call_of(item)
+    if item.finding is None or not begins_by_itself(item.finding):
+        return []
+    here = [s.item for s in walked if (s.item.kind, s.item.step, s.item.rank) == ("stage", item.step, item.rank)]
+    return [called(other.name) for other in here if other.name != item.name and call_of(other) == ours]
 
 
 def _dump_of(item: Item, walked: Sequence[Seen]) -> Seen | None:
@@ -160,32 +156,19 @@ def _dump_of(item: Item, walked: Sequence[Seen]) -> Seen | None:
     return next((s for s in of_step if s.item.rank == item.rank), None)
 
 
-def _lack(name: str, stage: Stage | None, dumped: Seen | None, step: int) -> str:
-    """Why there is no answer of a stage's dump."""
+def _lack(stage: Stage | None, dumped: Seen | None, step: int) -> str:
+    """Why there is no answer of a stage's dump, behind `STAGE makes it, and`."""
     if dumped is not None:
         why = f" ({dumped.item.reason})" if dumped.item.reason else ""
-        return f"the dump of {name} in step {step} could not be judged{why}"
+        return f"its dump of step {step} could not be judged{why}"
     if stage is not None and stage.problem:
-        return f"the dumps of {name} could not be compared ({stage.problem})"
+        return f"its dumps could not be compared ({stage.problem})"
     has = stage.has(step) if stage is not None else (False, False)
     if all(has):
-        return f"{name} has no dump of this rank on both sides in step {step}"
+        return f"it has no dump of this rank on both sides in step {step}"
     if any(has):
-        return f"{name} has a dump of step {step} only on the {'target' if has[0] else 'golden'} side"
-    return f"{name} has no dump of step {step}"
-
-
-def _collect(part: Part, step: int, token: int | None = None) -> dict[str, Value]:
-    """The switches of a stage, for both runs."""
-    collect: dict[str, Value] = {part.switch: True}
-    if part.stage == TOKEN_STAGE and token is not None:
-        collect |= {"token_range_start": token, "token_range_end": token}
-    return collect | {"step_start": step, "step_end": step}
-
-
-def _shown(collect: Mapping[str, Value]) -> str:
-    """Switches as a YAML file has them."""
-    return ", ".join(f"{name}: {str(value).lower()}" for name, value in collect.items())
+        return f"it has a dump of step {step} only on the {'target' if has[0] else 'golden'} side"
+    return f"it has no dump of step {step}"
 
 
 def _blind(part: Part, item: Item) -> str:
@@ -206,28 +189,3 @@ def _between(item: Item, walked: Sequence[Seen]) -> str:
     words = [f"after {before.name}"] if before else []
     words += [f"before {after.name}"] if after else []
     return f"; it was saved {' and '.join(words)}"
-
-
-def finding_said(finding: Finding) -> str:
-    """As the last line of a comparison of two dumps."""
-    place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    return f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
-
-
-def place_said(item: Item) -> str:
-    return f"step {item.step}, rank {item.rank}"
-
-
-def key_said(item: Item) -> str:
-    """`key ref_log_prob (error: ... first at [0, 3])`."""
-    at = f"first at {item.first}" if item.first else ""
-    said = "; ".join(word for word in (item.reason.rstrip("."), at) if word)
-    return f"key {item.name} ({item.grade}{': ' * bool(said)}{said})"
-
-
-def _several(noun: str, found: Sequence[str], also: str = "the ") -> str:
-    """`the key prompts`, `the keys prompts and responses`."""
-    different = list(dict.fromkeys(found))
-    if len(different) < 2:
-        return f"{also}{noun} {''.join(different)}"
-    return f"{also}{noun}s {', '.join(different[:-1])} and {different[-1]}"

@@ -8,13 +8,15 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
 from msprobe.compare.workers.cores import cores
-from msprobe.store.flow_roots import FlowRoot, flow_root
+from msprobe.store.flow_roots import FlowRoot
 
 from .answer import first_difference
+from .collect import way_of
 from .configurations import compare_configurations
 from .item import Item
 from .keys import KeyData, compare_keys, trees_of
 from .result import FlowResult
+from .roots import root_of
 from .stages import Stage, compare_stages, held_places
 from .stages import items as items_of_stage
 from .walk import walk
@@ -28,7 +30,7 @@ def carry_out(request: Request) -> FlowResult:
     has, or the output cannot be written; DumpError where nothing at all could be compared.
     """
     request = _absolute(request)
-    target, golden = flow_root(request.target), flow_root(request.golden)
+    target, golden = root_of(request.target), root_of(request.golden)
     logger.info("target: %s; golden: %s", target.says, golden.says)
     trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
@@ -43,7 +45,7 @@ def carry_out(request: Request) -> FlowResult:
     items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
     walked = walk(items)
     missing = tuple(_missing(target, golden, keys, stages))
-    first = first_difference(walked, stages)
+    first = first_difference(walked, stages, way_of(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
         raise DumpError(f"nothing could be compared: {_why(target, golden, missing)}")
@@ -62,7 +64,7 @@ def _missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence
     yield from keys.missing
     for stage in stages:
         if stage.problem:
-            yield f"stage {stage.name} not compared: {stage.problem}"
+            yield f"{stage.called} not compared: {stage.problem}"
         yield from stage.missing
     for root, side in ((target, "target"), (golden, "golden")):
         for name in root.hollow:

@@ -19,7 +19,7 @@ class Item:
     its verdicts, where `unjudged` is worse than `pass` and better than `warning`. `reason` says why, `first` where the
     first difference is. A stage has the first wrong call in `finding`, and in `mode` what its dumps hold;
     `weights_differ` where parameters do. `saved` is the number of a key's first save in its process, -1 where that is
-    not known; `token` the first token of sequences that differs.
+    not known; `is_placed`: a stage whose place in the step is known; `token` the first token of sequences that differs.
     """
 
     kind: Literal["key", "stage"]
@@ -35,6 +35,7 @@ class Item:
     finding: Finding | None = None
     mode: str = ""
     weights_differ: bool = False
+    is_placed: bool = True
     saved: int = -1
     token: int | None = None
 

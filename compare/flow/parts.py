@@ -47,7 +47,7 @@ FLOW = (
         others=("generate", "generate_sequences", "generation", "rollout", "actor_rollout"),
     ),
     Part("", (*_PROMPTS, "responses", "response_mask"), _PUT_TOGETHER,
-         "prompts and responses are put together (padding, masks, positions)"),
+         "how prompts and responses are put together (padding, masks, positions)"),
     Part(
         "reference_compute_log_prob",
         _TOKENS,

@@ -1,6 +1,6 @@
 """What the comparison of two roots found, and the lines of it for the console."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msprobe.base.visible import visible
@@ -9,12 +9,14 @@ from msprobe.compare.judge.verdict import GRADES, count
 from msprobe.compare.report.console import BLIND
 from msprobe.store.folders import printable
 
-from .answer import First, finding_said, key_said, place_said
+from .answer import First
 from .configurations import Compared
 from .item import Item
 from .keys import KeyData
-from .stages import Stage
+from .parts import UNKNOWN
+from .stages import Stage, called
 from .walk import Seen, next_beginnings
+from .words import finding_said, key_said, place_said
 
 _NAMED = 8  # so many names stand in a sentence
 _SAID = 10  # sentences about what has no partner; the file has all of them
@@ -59,7 +61,7 @@ class FlowResult:
         return of_stages and set(self.keys.counts) <= {"pass"}
 
     def lines(self) -> Iterator[str]:
-        """Configurations, key data, stages, what is missing, the next beginnings, and the first difference last."""
+        """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
         for line in self._lines():
             text = line if line.startswith("  ") else " ".join(line.split())
             yield visible(printable(text))
@@ -79,38 +81,47 @@ class FlowResult:
         yield from (f"missing: {sentence}" for sentence in self.missing[:_SAID])
         if len(self.missing) > _SAID:
             yield f"missing: {len(self.missing) - _SAID} more, in the json"
-        yield from self._next()
+        yield from _of_order(self.stages)
         yield from self._answer()
-
-    def _next(self) -> Iterator[str]:
-        following = next_beginnings(self.walked)
-        for seen, again in following[: self.top]:
-            steps = f" [again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}]" if again else ""
-            yield f"next: {place_said(seen.item)}, {_item_said(seen.item)}{steps}"
-        if len(following) > self.top:
-            yield f"and {len(following) - self.top} more beginnings in the json"
+        yield from self._others()
 
     def _answer(self) -> Iterator[str]:
+        """What differs first, why, and the call or what to do."""
         if self.first is None:
             where = " in what both sides have" if self.missing else ""
             yield f"no difference{where}: {self.judged} pairs judged, {self.unjudged} unjudged"
             return
-        first = self.first.seen.item
+        yield f"first difference: {self.first.says}"
+        if self.first.why:
+            yield f"why: {self.first.why}"
+        if self.first.finding:
+            yield f"first wrong call: {finding_said(self.first.finding)}"
+        if self.first.then:
+            yield self.first.then
+
+    def _others(self) -> Iterator[str]:
+        """What was not judged before it, the first beyond tolerance, and what begins besides."""
+        if self.first is None:
+            return
         before = self.walked[: self.walked.index(self.first.seen)]
         if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
             named = list(dict.fromkeys(unjudged))
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
             yield f"not judged before it: {', '.join(named[:_NAMED])}{more}"
-        if not first.is_beyond:
+        if not self.first.seen.item.is_beyond:
             beyond = next((seen.item for seen in self.walked if seen.item.is_beyond), None)
-            where = f"{place_said(beyond)}, {_item_said(beyond)}" if beyond else "nothing"
-            yield f"the first difference is within tolerance; the first beyond it: {where}"
-        yield f"first difference: {self.first.says}"
-        yield f"first wrong call: {finding_said(self.first.finding)}" if self.first.finding else self.first.then
+            where = f"the first beyond it: {_item_said(beyond)}" if beyond else "nothing is beyond it"
+            yield f"it is within tolerance; {where}"
+        following = next_beginnings(self.walked)
+        for seen, again in following[: self.top]:
+            steps = f"; again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}" if again else ""
+            yield f"another difference: {_item_said(seen.item)}{steps}"
+        if len(following) > self.top:
+            yield f"another difference: {len(following) - self.top} more, in the json"
 
 
 def _of_outcome(outcome: Outcome, stage: str, seen: Seen) -> str:
-    where = f"stage {stage}, {outcome.label or f'step {outcome.step}'}"
+    where = f"{called(stage)}, {outcome.label or f'step {outcome.step}'}"
     if outcome.failed:
         return f"{where}: not compared: {outcome.failed}"
     counts = {grade: outcome.counts.get(grade, 0) for grade in GRADES}
@@ -124,9 +135,27 @@ def _of_outcome(outcome: Outcome, stage: str, seen: Seen) -> str:
 
 
 def _item_said(item: Item) -> str:
+    """In few words: where, and the key or the call."""
     if item.kind == "key":
-        return key_said(item)
-    return f"stage {item.name}: {finding_said(item.finding)}" if item.finding else f"stage {item.name}"
+        return f"{place_said(item)}, {key_said(item)}"
+    call = f", call {item.finding.name} in {item.finding.cell}: {item.finding.kind}" if item.finding else ""
+    return f"{place_said(item)}, {called(item.name)}{call}"
+
+
+def _of_order(stages: Sequence[Stage]) -> Iterator[str]:
+    """Whether it is known in which order a step runs the stages, where the names do not say it."""
+    compared = [stage for stage in stages if stage.answer]
+    if len(compared) < 2 or all(stage.part != UNKNOWN for stage in compared):
+        return
+    if all(stage.is_placed for stage in compared):
+        ordered = ", ".join(stage.name for stage in sorted(compared, key=lambda stage: stage.order))
+        yield f"order of the stages in a step, by the lines that call them: {ordered}"
+        return
+    unknown = ", ".join(stage.name for stage in compared if not stage.is_placed)
+    yield (
+        f"order of the stages in a step: the dumps do not tell it for {unknown}; of one step, those in which a "
+        "difference begins by their own dump are named first"
+    )
 
 
 def _of_configurations(compared: Compared, top: int) -> Iterator[str]:

@@ -12,14 +12,17 @@ from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.sides import side
 from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.locate.find import Finding
 from msprobe.compare.request import Request
 from msprobe.store.flow_roots import FlowRoot
 from msprobe.store.folders import printable
 from msprobe.store.layout import DEBUG, DUMP
 from msprobe.store.single import stem_of
 
-from .item import Item, worse
-from .parts import part_of_stage
+from .item import Item, Order, worse
+from .order import collected_order
+from .parts import UNKNOWN, part_of_stage
+from .roots import ITSELF
 
 _WORTH_WORKERS = 16 << 20
 """Bytes of dump.json of a stage that are compared before more processes would have started."""
@@ -31,19 +34,32 @@ Places = frozenset[tuple[int, int]]
 class Stage:
     """What came of one stage: the answer of its dumps, or in a sentence why there is none; what has no partner.
 
-    `held` are the (step, rank) that each side has a dump of.
+    `held` are the (step, rank) that each side has a dump of, `order` is its place in a step; `is_placed` where that is
+    known, by the table of parts or by the dumps.
     """
 
     name: str
     part: int
     held: tuple[Places, Places]
+    order: Order
+    is_placed: bool
     answer: Answer | None = None
     problem: str = ""
     missing: tuple[str, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """The stage, in a sentence."""
+        return called(self.name)
+
     def has(self, step: int) -> tuple[bool, bool]:
         """Whether target and golden have a dump of a step."""
         return any(at == step for at, _ in self.held[0]), any(at == step for at, _ in self.held[1])
+
+
+def called(name: str) -> str:
+    """A stage, in a sentence."""
+    return f"{ITSELF} (outside its stages)" if name == ITSELF else f"stage {name}"
 
 
 def held_places(root: FlowRoot) -> dict[str, Places]:
@@ -62,16 +78,34 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
     """Compare the dumps of every stage that both roots have, and say which only one of them has."""
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
-    for name in sorted({**ours, **theirs}, key=lambda name: (part_of_stage(name), name)):
+    orders = _orders([name for name in target.stages if name in golden.stages], target, golden)
+    for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
-        made = Stage(printable(name), part_of_stage(name), held)
+        part = part_of_stage(name)
+        order = orders.get(name, (part, 0, 0, 0, name))
+        made = Stage(printable(name), part, held, order, name in orders or part != UNKNOWN)
         if name not in ours or name not in theirs:
             one = "target" if name in ours else "golden"
-            yield replace(made, missing=(f"stage {made.name} has a dump only on the {one} side",))
+            yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
             continue
         yield _compared(made, target.stages[name], golden.stages[name], request)
+
+
+def _orders(names: Sequence[str], target: FlowRoot, golden: FlowRoot) -> dict[str, Order]:
+    """The places of stages that the table of parts does not have, where the dumps tell: behind the known one before."""
+    if all(part_of_stage(name) != UNKNOWN for name in names):
+        return {}
+    told = collected_order(names, target, golden) or ()
+    known = [(at, part_of_stage(name)) for at, name in enumerate(told) if part_of_stage(name) != UNKNOWN]
+    orders: dict[str, Order] = {}
+    for at, name in enumerate(told):
+        if part_of_stage(name) == UNKNOWN:
+            before = [part for place, part in known if place < at]
+            behind = (before[-1], 2) if before else (known[0][1], -1) if known else (UNKNOWN, 0)
+            orders[name] = (*behind, at, 0, name)
+    return orders
 
 
 def _is_chosen(place: tuple[int, int], request: Request) -> bool:
@@ -90,7 +124,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Sta
         request,
         target=target,
         golden=golden,
-        output=request.output / stem_of(stage.name),
+        output=request.output / stem_of("debugger_itself" if stage.name == ITSELF else stage.name),
         steps=chosen["steps"],
         ranks=chosen["ranks"],
         workers=_workers(request, (target, golden)),
@@ -101,8 +135,8 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Sta
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(answer.outcomes)
-    logger.info("stage %s: %d %s, in %s", stage.name, compared, "dumps" if compared > 1 else "dump", asked.output)
-    return replace(stage, answer=answer, missing=tuple(f"stage {stage.name}: {each}" for each in answer.missing))
+    logger.info("%s: %d %s, in %s", stage.called, compared, "dumps" if compared > 1 else "dump", asked.output)
+    return replace(stage, answer=answer, missing=tuple(f"{stage.called}: {each}" for each in answer.missing))
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
@@ -134,14 +168,23 @@ def items(stage: Stage) -> Iterator[Item]:
             step,
             rank,
             stage.part,
-            (stage.part, 0, 0, 0, stage.name),
+            _order(stage, first),
             first is not None,
             grade,
             reason,
             finding=first,
             weights_differ=any(f.kind == "parameters differ" for outcome in outcomes for f in outcome.findings),
+            is_placed=stage.is_placed,
             mode=next((outcome.mode for outcome in outcomes if outcome.mode), ""),
         )
+
+
+def _order(stage: Stage, first: Finding | None) -> Order:
+    """The place of a dump; where it is not known, one that was given different input comes behind the others."""
+    if stage.is_placed or first is None or first.kind != "run inputs differ":
+        return stage.order
+    part, _, among, saved, name = stage.order
+    return part, 1, among, saved, name
 
 
 def _grade(outcome: Outcome) -> Grade:

@@ -6,8 +6,10 @@ tolerance (as in docs/compare.md, "The first wrong call"). Order: the step, the 
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from msprobe.compare.locate.find import Finding
 
 from .item import Item
 from .parts import FLOW, UNKNOWN, beside, names, plain
@@ -50,7 +52,7 @@ def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
 def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
     """The role of an item that differs, by what was seen in its step and rank, and by all that differed before."""
     if item.part == UNKNOWN:
-        return Seen(item, "received" if differing else "open", tuple(d.name for d in differing[:1]))
+        return _of_dump(item, here, differing) if item.finding else _behind(item, differing, "open")
     part = FLOW[item.part]
     reads = names(part.reads)
     read = [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in reads]
@@ -73,8 +75,48 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
             return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
     if item.finding is not None and item.finding.kind == "run inputs differ" and differing:
         return Seen(item, "received", (), good)
-    # The data of a step are made of nothing that is saved.
-    return Seen(item, "begins" if agreeing or not reads else "open", (), good)
+    # The data of a step are made of nothing that is saved; of a stage the dump itself may have all that it was given.
+    begins = agreeing or not reads or (item.finding is not None and begins_by_itself(item.finding))
+    return Seen(item, "begins" if begins else "open", (), good)
+
+
+def begins_by_itself(finding: Finding) -> bool:
+    """Whether a dump alone says that a difference begins in it: everything that its first wrong call is given agrees.
+
+    Code between two calls may have been given what no call of the stage made, such as what a loss is made of.
+    """
+    given = ("run inputs differ", "parameters differ", "cannot tell", "code between")
+    return not finding.kind.startswith(given)
+
+
+def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
+    """The role of a stage that the table of parts does not have, by what its dump says."""
+    stages = [seen.item for seen in here if seen.item.kind == "stage" and _is_different(seen)]
+    alike: list[str] = []
+    if item.finding is not None and item.finding.kind == "parameters differ":
+        alike = [other.name for other in stages if other.weights_differ]
+        differing = [d for d in differing if d.step < item.step]
+    elif item.finding is not None and begins_by_itself(item.finding):
+        alike, differing = [other.name for other in stages if call_of(other) == call_of(item)], ()
+    else:
+        before = stages[-1:] if item.is_placed else []
+        seen = _behind(item, [*before, *(d for d in differing if item.is_placed or d.step < item.step)], "open")
+        return replace(seen, role="received" if stages else seen.role)
+    return Seen(item, "received", tuple(alike)) if alike else _behind(item, differing, "begins")
+
+
+def _behind(item: Item, differing: Sequence[Item], else_it: Role) -> Seen:
+    """The role of what is made of something before it, which nobody knows."""
+    if not differing:
+        return Seen(item, else_it)
+    first = differing[0]
+    where = f" of step {first.step}" if first.step != item.step else ""
+    return Seen(item, "received", (f"{first.name}{where}",))
+
+
+def call_of(item: Item) -> tuple[str, ...]:
+    """What the first wrong call of a stage's dump goes by."""
+    return (item.finding.name, item.finding.cell, item.finding.kind) if item.finding else ()
 
 
 def _model(item: Item) -> str:

@@ -86,6 +86,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             "rank": first.seen.item.rank,
             "stage": first.stage or None,
             "says": first.says,
+            "why": first.why or None,
             "then": first.then or None,
             "role": first.seen.role,
             "keys": [item.name for item in first.seen_in],

@@ -9,7 +9,7 @@ from msprobe.compare.match.alone import equal_values
 from msprobe.compare.measure.measures import Measures
 from msprobe.store.record import Record
 
-from .standard import STANDARDS, Standard, canonical, family
+from .standard import EXACT, STANDARDS, Standard, canonical, family
 
 Grade = Literal["pass", "warning", "error", "unjudged"]
 
@@ -116,6 +116,14 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
         )
     if found.excess <= 1:
         return PASS
+    if standard == EXACT:
+        place = f", at {list(unravel(found.max_absolute_at, shape))}" if shape and found.max_absolute_at >= 0 else ""
+        verb = "differs" if found.beyond == 1 else "differ"
+        return Verdict(
+            "error",
+            f"Integers and booleans must be equal: {found.beyond} of {found.size} elements {verb}, the largest "
+            f"difference is {found.max_absolute:.15g}{place}.",
+        )
     return Verdict(
         _grade(found.excess, standard),
         f"{found.beyond} of {found.size} elements beyond {standard}, worst {where} by {_times(found.excess)}; "
@@ -137,8 +145,8 @@ def say_statistic(excess: float, which: str, target: object, golden: object, sta
         return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
     if not (isinstance(target, float) and isinstance(golden, float)):
         return f"The {which} differs: {target}, golden {golden}."
-    amount = f"differs beyond {standard} by {_times(excess)}"
-    return f"The {which} {amount}: {target:.9g}, golden {golden:.9g}."
+    amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
+    return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
 
 
 def judge_digests(target: Record, golden: Record) -> Verdict:

@@ -116,3 +116,18 @@ def compare(roots, tmp_path, capfd):
         return code, said.out.splitlines() or said.err.splitlines()[-1:], whole
 
     return run
+
+
+@pytest.fixture
+def told():
+    """`told(lines)["why"]`: the lines of the answer by the words that they begin with; empty where there is none."""
+
+    def by_word(lines):
+        words = ("first difference", "why", "first wrong call", "collect it", "look at")
+        found = {word: [line for line in lines if line.startswith(f"{word}: ")] for word in words}
+        assert all(len(each) < 2 for each in found.values())
+        there = [lines.index(each[0]) for each in found.values() if each]
+        assert there == list(range(there[0], there[0] + len(there))), "they stand together, in this order"
+        return {word: each[0].removeprefix(f"{word}: ") if each else "" for word, each in found.items()}
+
+    return by_word

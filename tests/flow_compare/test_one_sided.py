@@ -74,13 +74,13 @@ def test_key_data_on_one_side(roots, compare):
     assert lines[-1] == "no difference in what both sides have: 7 pairs judged, 8 unjudged"
 
 
-def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare):
+def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare, told):
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump(REFERENCE)
     roots[1].save()
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == [f"stage {REFERENCE} has a dump only on the target side"]
-    assert "key ref_log_prob" in lines[-2]
+    assert "key ref_log_prob" in told(lines)["first difference"]
     assert "set reference_dump: true, step_start: 0, step_end: 0" in lines[-1]
 
 
@@ -95,7 +95,8 @@ def test_a_stage_without_a_step_in_common(roots, changed, compare):
     (said,) = missing(lines)
     assert said.startswith(f"stage {REFERENCE} not compared: ")
     assert "step 0 is only on the target side; step 1 is only on the golden side" in said
-    assert lines[-1].startswith(f"collect it: the dumps of {REFERENCE} could not be compared")
+    assert f"{REFERENCE} makes it, and its dumps could not be compared (" in lines[-2]
+    assert lines[-1].startswith("collect it: set reference_dump: true, step_start: 0, step_end: 0")
 
 
 def test_a_step_of_a_stage_on_one_side(roots, changed, compare):
@@ -108,7 +109,8 @@ def test_a_step_of_a_stage_on_one_side(roots, changed, compare):
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == [f"stage {REFERENCE}: step 1 is only on the target side"]
-    assert f"{REFERENCE} has a dump of step 1 only on the target side; set reference_dump: true" in lines[-1]
+    assert lines[-2].endswith(f"{REFERENCE} makes it, and it has a dump of step 1 only on the target side")
+    assert lines[-1] == "collect it: set reference_dump: true, step_start: 1, step_end: 1; then run the golden again"
 
 
 def test_a_stage_folder_without_a_dump_is_said(roots, compare):
@@ -133,9 +135,7 @@ def test_a_stage_of_another_name_is_compared_too(roots, compare):
     roots[1].dump("reward_model")
     code, lines, whole = compare()
     assert code == 1
-    assert lines[-2].startswith(
-        "first difference: step 0, rank 0, stage reward_model, call Cell.norm.LayerNorm.forward.0"
-    )
+    assert lines[-3] == "first difference: step 0, rank 0, stage reward_model, call Cell.norm.LayerNorm.forward.0"
     assert whole["first_difference"]["stage"] == "reward_model"
 
 

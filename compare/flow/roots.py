@@ -1,0 +1,41 @@
+"""Which folders are roots of a flow for a comparison, and all that was dumped in one.
+
+`store/flow_roots.py` knows the roots that `MsProbe` leaves. Stages of a debugger have any names and need nothing beside
+them; and a debugger may have collected by itself too, into `step*` beside its stages.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.store.flow_roots import FlowRoot, flow_in, flow_root
+from msprobe.store.folders import look
+from msprobe.store.runs import DUMP_FILES, TREES, of_rank, of_run, ranks_in, steps_in, trees_in
+from msprobe.store.single_trees import DATA
+
+ITSELF = "the debugger itself"
+"""The name of what a debugger collected outside its stages."""
+
+
+def root_of(path: Path) -> FlowRoot:
+    """What lies in a folder, with what the debugger itself collected as a stage. DumpError where it cannot be read."""
+    found, top = flow_root(path), look(path)
+    stages = {name: folder for name, folder in found.stages.items() if name not in TREES}
+    if of_run(top) == "dump" or trees_in(top):
+        stages[ITSELF] = path
+    return replace(found, stages=stages)
+
+
+def is_root(path: Path) -> bool:
+    """Whether a folder is the root of a flow: by its parts, or by dumps in folders of any name."""
+    try:
+        if not path.is_dir() or path.absolute().name == DATA:
+            return False
+        top = look(path)
+        if not DUMP_FILES.isdisjoint(top.files) or any(of_rank(look(path / rank), "") for rank in ranks_in(top)):
+            return False
+        if not top.files and {*steps_in(top), *TREES}.issuperset(top.folders):
+            return False  # a plain run, perhaps of many steps, without a look into each
+        return flow_in(top) is not None or not {ITSELF}.issuperset(root_of(path).stages)
+    except (DumpError, OSError, ValueError):  # whoever compares it says what is wrong with the path
+        return False

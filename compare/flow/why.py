@@ -1,0 +1,105 @@
+"""Why a stage differs: whether the difference begins in it, or in its weights, or in what it was given."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import words
+from .collect import Way
+from .item import Item
+from .parts import FLOW, UNKNOWN
+from .stages import Stage, called
+from .walk import Seen, begins_by_itself
+
+AN_UPDATE = "since an update before"
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything that an answer looks at."""
+
+    walked: Sequence[Seen]
+    stages: Mapping[str, Stage]
+    way: Way
+
+
+def why_of_stage(seen: Seen, known: Known) -> tuple[str, str]:
+    """Whether the difference begins in a stage, as far as its first wrong call and the keys that it reads say.
+
+    And what to look at, where the call does not say it.
+    """
+    item, kind = seen.item, seen.item.finding.kind if seen.item.finding else ""
+    agree = words.agree("key", seen.agreeing, " that the stage reads")
+    if kind == "run inputs differ":
+        return _why_other_input(seen, agree, known)
+    if kind == "parameters differ":
+        model = FLOW[item.part].model if item.part != UNKNOWN else ""
+        when, look = since(item, known.walked)
+        whose = f"the weights of the {model}" if model else "its weights"
+        comma = "," * when.startswith(("although", "and"))
+        return f"it begins before this stage: {whose} differ{comma} {when}", f"look at: {look}" if look else ""
+    if kind == "cannot tell":
+        return "whether it begins here cannot be said", ""
+    if seen.agreeing:
+        return f"it begins here: {agree}", ""
+    if item.finding is not None and not begins_by_itself(item.finding):
+        what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
+        return what, f"look at: that code, such as the loss; {known.way.operations(item.name)} records its calls"
+    return "it begins here, as far as the dump says: all that the call was given agrees", ""
+
+
+def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
+    """Where the input of a stage comes from, if what came before it agrees."""
+    item = seen.item
+    if seen.agreeing:
+        why = f"the stage was given different input, although {agree}: it comes from host code before the stage"
+        return why, "look at: that code, such as masks, positions and padding"
+    place = "stage", item.step, item.rank
+    here = [s for s in known.walked if (s.item.kind, s.item.step, s.item.rank) == place]
+    data = f"the data of step {item.step}, and the code that makes of them what {called(item.name)} is given"
+    if not all(s.item.is_placed for s in here):
+        also = [
+            s.item.name for s in here if s is not seen and s.item.finding and s.item.finding.kind == "run inputs differ"
+        ]
+        who = f"the stages {words.listed([item.name, *also])} were" if also else "the stage was"
+        first = "of them runs first" if also else "stage runs before it"
+        look = f"look at: the data of step {item.step}, and the code that makes of them what these stages are given"
+        return (
+            f"{who} given different input, and the dumps do not tell which {first}",
+            look if also else f"look at: {data}",
+        )
+    before = [s.item.name for s in here[: here.index(seen)] if s.role == "agrees"]
+    if before:
+        agree = words.agree("stage", before, " before it")
+        why = f"the stage was given different input, although {agree}: it comes from host code between the stages"
+        return why, f"look at: the code between {before[-1]} and {item.name}"
+    return "the stage was given different input, and nothing that it reads was saved", f"look at: {data}"
+
+
+def since(item: Item, walked: Sequence[Seen]) -> tuple[str, str]:
+    """Since when the weights of a stage differ, by the updates before and by the model's other stages in the step.
+
+    And what to look at, where that is known.
+    """
+    made = "the checkpoints that are loaded, and the seeds that are set before the models are made"
+    update = "what changes weights behind it: the optimizer, its learning rate and state, clipping, weight decay"
+    model = FLOW[item.part].model if item.part != UNKNOWN else ""
+    if model == "reference" or not item.step:
+        return "as they were loaded or made", made
+    if item.step == min(other.item.step for other in walked):
+        return f"as they were loaded or made, or {AN_UPDATE}", made
+    stages = [s for s in walked if s.item.kind == "stage" and s.item.rank == item.rank]
+    earlier = [s for s in stages if s.item.step == item.step - 1]
+    if item.part == UNKNOWN:
+        if not earlier or any(s.role != "agrees" for s in earlier):
+            return AN_UPDATE, ""
+        return f"although every stage of step {item.step - 1} agrees", update.replace("behind it", "behind the stages")
+    stages = [s for s in stages if s.item.part != UNKNOWN]
+    here = [s.item for s in stages if s.item.step == item.step and FLOW[s.item.part].model == model]
+    equal = [other.name for other in here if not other.weights_differ and other.grade != "unjudged"]
+    if equal:
+        said = f"and those of {words.listed(equal)} in this step do not: the new weights do not reach this stage"
+        return said, f"how weights are handed to {item.name} after an update"
+    updates = [s for s in earlier if s.item.part != UNKNOWN and FLOW[s.item.part].updates == model]
+    if any(s.role == "agrees" for s in updates):
+        return f"although {updates[0].item.name} of step {item.step - 1} agrees", update
+    return AN_UPDATE, ""
