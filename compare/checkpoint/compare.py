@@ -22,6 +22,7 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
     _same_ranks(*sides)
     judged: dict[str, JudgedParameter] = {}
     left_out: list[str] = []
+    tied: list[str] = []
     for rank, checkpoint in sides[0].ranks.items():
         matched = match(checkpoint, sides[1].ranks[rank], rules)
         before = f"{rank}/" if rank else ""
@@ -30,9 +31,10 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
             name = before + pair.name
             judged[f"{name} (golden)" if name in judged else name] = judge(pair)
         left_out += [before + name for name in matched.left_out]
+        tied += [before + name for name in matched.tied]
     if not judged:
         raise DumpError(f"{target} and {golden} hold no parameter; give checkpoints of a model")
-    return Answer(str(target), str(golden), judged, left_out)
+    return Answer(str(target), str(golden), judged, left_out, tied)
 
 
 def _same_ranks(target: Side, golden: Side) -> None:

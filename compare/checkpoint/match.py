@@ -12,6 +12,7 @@ from msprobe.mapping.transform import IDENTITY, Transform, parse
 
 from .parameter import Checkpoint, Parameter
 from .recognise import FoundBy, Place, recognise
+from .tied import tied
 
 _OPTIMIZER = re.compile(
     r"(?:moments?|moment[12]|adam_[mv]|accum(?:ulation)?|stat|exp_avg(?:_sq)?|mean_square|mean_gradient)\.(?P<of>.+)"
@@ -51,10 +52,11 @@ class ParameterPair:
 @dataclass
 class Matched:
     """The pairs of two checkpoints in the target's order, behind them what stands on the golden side only. `left_out`
-    are names of one framework that the other has no place for."""
+    are names of one framework that the other has no place for, `tied` further names of PyTorch's for shared weights."""
 
     pairs: list[ParameterPair] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    tied: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
         if name not in pairs and not _is_left_out(name, target, native, "target")
     }
     free_left = {name: one for name, one in free.items() if not _is_left_out(name, golden, native, "golden")}
+    found = Matched()
+    if native:
+        of_pytorch, rest_of_it = (golden, free_left) if native == "target" else (target, left)
+        found.tied = tied(of_pytorch.parameters, rest_of_it)
+        for name in found.tied:
+            del rest_of_it[name]
     if left and free_left:
         known = recognise(left, free_left, _places(left, native == "target"), _places(free_left, native == "golden"))
         for one_pair in known:
@@ -104,15 +112,18 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
                 one_pair.of_golden.transform,
                 one_pair.found_by,
             )
-    found = Matched()
     for name, one in target.parameters.items():
         if name in pairs:
             found.pairs.append(pairs[name])
+        elif native == "golden" and name in found.tied:
+            continue
         elif _is_left_out(name, target, native, "target"):
             found.left_out.append(name)
         else:
             found.pairs.append(ParameterPair(one, None))
     for name, one in free.items():
+        if native == "target" and name in found.tied:
+            continue
         if _is_left_out(name, golden, native, "golden"):
             found.left_out.append(name)
         else:

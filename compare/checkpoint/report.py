@@ -20,12 +20,14 @@ _SHOWN = 5  # names of parameters on one side
 
 @dataclass(frozen=True)
 class Answer:
-    """All judged parameters under their names (behind `rank_0/` where there are ranks), and what was left out."""
+    """All judged parameters under their names (behind `rank_0/` where there are ranks), and what was left out: what one
+    framework alone has, and further names of shared weights."""
 
     target: str
     golden: str
     judged: Mapping[str, JudgedParameter]
     left_out: Sequence[str]
+    tied: Sequence[str] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -44,6 +46,8 @@ class Answer:
             told += f"; on the {side} side only {len(alone)}{_named(alone)}"
         if self.left_out:
             told += f"; left out, as the other framework has none: {len(self.left_out)}{_named(self.left_out)}"
+        if self.tied:
+            told += f"; left out, as further names of shared weights: {len(self.tied)}{_named(self.tied)}"
         worst = sorted(
             (item for item in both.items() if not item[1].verdict),
             key=lambda item: (_RANKED[item[1].verdict.grade], -item[1].excess),

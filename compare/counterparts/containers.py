@@ -32,16 +32,15 @@ def pair_containers(evidence: Evidence) -> list[tuple[int, int, float]]:
             back[b].append(a)
     found: list[tuple[int, int, float]] = []
     done: set[int] = set()
-    for a, (common, candidates) in sorted(best_of.items()):
+    for a, (_, candidates) in sorted(best_of.items()):
         if a in done or not candidates:
             continue
         chain = [c for c in back[candidates[0]] if best_of[c][1] == candidates]
         shares = {c: best_of[c][0] for c in back[candidates[0]]}
         most = max(shares.values())
         chain = [c for c in chain if shares[c] == most]
-        done |= set(chain)
-        if common == most:
-            found += [(c, b, common) for c, b in _join(evidence, sorted(chain), sorted(candidates))]
+        done |= {a, *chain}  # what shares less came first where it stands inside of what shares most
+        found += [(c, b, most) for c, b in _join(evidence, sorted(chain), sorted(candidates))]
     return found
 
 
@@ -59,7 +58,8 @@ def _below(side: Side) -> dict[int, set[int]]:
     found: dict[int, set[int]] = {at: set() for at in side.containers}
     for leaf in side.leaves:
         for outer in side.enclosing(leaf):
-            found[outer].add(leaf)
+            if outer in found:  # a layer with an activation of its own is none
+                found[outer].add(leaf)
     return found
 
 

@@ -5,7 +5,8 @@
 2. The runs between them are aligned in execution order (fill.py, sequence.py, score.py).
 3. Containers are paired by the paired leaves below them (containers.py).
 4. Functions, methods and primitives are paired inside the innermost pair of modules around them, between the pairs of
-   modules there, by the same two steps.
+   modules there, by the same two steps; then, by values that no other call of the dump gives, those that run inside a
+   module on one side and beside it on the other.
 5. What contradicts the flow of tensors is taken back. Backward calls follow their forward calls, gradients of
    parameters their modules (follow.py).
 """
@@ -55,6 +56,7 @@ def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | 
         search.pair_apis()
         if len(search.because) == known:
             break
+    search.pair_across()
     search.take_back()
     return search.result()
 
@@ -126,6 +128,19 @@ class _Search:
                 self._retie(mine, theirs)
             for a, b in by_results(self.evidence, mine, theirs):
                 self._join(a, b, Because("results"))
+
+    def pair_across(self) -> None:
+        """Functions of other pairs of modules: what one side does at the end of a block the other does behind it."""
+        contexts = self._contexts(self.target, True), self._contexts(self.golden, False)
+        left, right = (sorted(at for calls in found.values() for at in calls) for found in contexts)
+        self._values(
+            *(
+                [at for at in calls if side.names[at].kind == "api"]
+                for side, calls in ((self.target, left), (self.golden, right))
+            )
+        )
+        for a, b in by_results(self.evidence, left, right):
+            self._join(a, b, Because("results"))
 
     def _retie(self, left: list[int], right: list[int]) -> None:
         evidence, target_of = self.evidence, self.evidence.target_of

@@ -29,13 +29,10 @@ def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tu
             by_shape[int(theirs.out_shape[b])].append(b)
     back: defaultdict[int, list[int]] = defaultdict(list)
     forth: dict[int, list[int]] = {}
+    arrays = {shape: np.array(calls, np.int64) for shape, calls in by_shape.items()}
     for a in left:
-        if (
-            evidence.target.names[a].kind == "api"
-            and mine.telling[a]
-            and (near := by_shape.get(int(mine.out_shape[a])))
-        ):
-            there = np.array(near, np.int64)
+        there = arrays.get(int(mine.out_shape[a]))
+        if there is not None and evidence.target.names[a].kind == "api" and mine.telling[a]:
             same = close(mine.out[a], theirs.out[there], WITHIN)
             same |= (theirs.digests[there, 0] == mine.digests[a, 0]) & (mine.digests[a, 0] != 0)
             forth[a] = [int(b) for b in there[same]]
@@ -103,7 +100,12 @@ def _hands_on(side: Side, at: int) -> bool:
 def last_inside(
     evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """The last calls inside a pair of leaf modules that give the modules' results, and do not merely hand them on."""
+    """The last calls inside a pair of leaf modules that give the modules' results, and do not merely hand them on.
+
+    None where a module runs inside: of a layer with its activation the last call gives what the activation made of it.
+    """
+    if target in evidence.target.around or golden in evidence.golden.around:
+        return []
     mine = _giving(evidence.target, target, left)
     theirs = _giving(evidence.golden, golden, right)
     return [(mine[-1], theirs[-1])] if mine and theirs else []

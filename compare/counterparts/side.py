@@ -82,13 +82,22 @@ class Side:
 
     @cached_property
     def leaves(self) -> list[int]:
-        """Forward calls of modules that call no other module."""
-        around = {self.outer(at) for at in self.forward if self.is_module(at)}
-        return [at for at in self.forward if self.is_module(at) and at not in around]
+        """Forward calls of modules that call no other module; or, having parameters of their own, none that has any: a
+        dense layer and the activation that was handed to it are two."""
+        modules = [at for at in self.forward if self.is_module(at)]
+        owning = {at for at in modules if self.tensors(at).parameters}
+        around = self.around - owning
+        around |= {outer for at in owning for outer in self.enclosing(at)}
+        return [at for at in modules if at not in around]
+
+    @cached_property
+    def around(self) -> set[int]:
+        """Forward calls that call modules."""
+        return {self.outer(at) for at in self.forward if self.is_module(at)}
 
     @cached_property
     def containers(self) -> list[int]:
-        """Forward calls of modules that call other modules."""
+        """Forward calls of all other modules."""
         leaves = set(self.leaves)
         return [at for at in self.forward if self.is_module(at) and at not in leaves]
 

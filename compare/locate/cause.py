@@ -16,6 +16,7 @@ from .events import Event, parent_of, upwards
 from .source import UNKNOWN, Source, Sources, fingerprint
 
 UNRECORDED = "operations that were not recorded"
+REWIRED = "it comes from"
 _PARAMETER = "parameter "
 _INPUT, _UNJUDGED = PARTS.index("input"), GRADES.index("unjudged")
 
@@ -89,6 +90,8 @@ class Causes:
             exchanged = self._exchanged(judged, target, golden)
             return Cause("exchanged", exchanged) if exchanged else Cause("parameter", parameter.text)
         is_told = said.startswith("call ") and pairs.golden.columns.source[golden].startswith("call ")
+        if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
+            return Cause("code", rewired)
         if cause := self._by_producer(sources, latest, is_told):
             return cause
         origins = {s.origin for s in sources.values()}
@@ -109,13 +112,25 @@ class Causes:
         return Cause("code", UNRECORDED) if computed else Cause("leaf")
 
     def is_first_given(self, event: Event) -> bool:
-        """Whether no call before this one was given a tensor: what it gets is what the run was given."""
+        """Whether no call before this one was given a tensor, nor a cell around it tensors that all agree: what it gets
+        is what the run was given."""
+        if any(self._was_given_the_same(cell) for cell in event.parents):
+            return False
         for s in self._seen:
             if s.event.at >= event.at:
                 return True
             if any(j.pair.record.kind == "tensor" and j.pair.record.part == "input" for j in s.event.own):
                 return False
         return True
+
+    def _was_given_the_same(self, cell: str) -> bool:
+        at = self._events.get(("target", cell))
+        if at is None:
+            return False
+        s = self._seen[at]
+        own = [(j.row, j.pair.record) for j in s.event.own]
+        given = {row for row, record in own if record.kind == "tensor" and record.part == "input"}
+        return bool(given) and given.isdisjoint((*s.given_rows, *s.unknown_given_rows))
 
     def differing_parameters(self) -> list[tuple[int, str]]:
         """Every parameter that differs, with the event at which it is first seen, in execution order."""
@@ -168,6 +183,16 @@ class Causes:
         parents = upwards(parent_of(golden, call), golden.construct)
         return self._sources["golden"].of(row, golden.columns.names[call], parents)
 
+    def _rewired(self, sources: dict[str, Source], event: Event) -> str:
+        """Whether two calls that are no pair made it, or one that runs only later on the other side, in words."""
+        calls = {side: source.call for side, source in sources.items() if source.origin == "call"}
+        found = {side: self._events.get((side, call)) for side, call in calls.items()}
+        made = {side: at for side, at in found.items() if at is not None and self._seen[at].event.is_matched}
+        if not (len({*made.values()}) > 1 or any(at > event.at for at in made.values())):
+            return ""
+        target, golden = (calls[side] if side in made else "no recorded call" for side in ("target", "golden"))
+        return f"{REWIRED} {target}, golden from {golden}"
+
     def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> Cause | None:
         agreeing = ""
         for side, source in sources.items():
@@ -182,7 +207,8 @@ class Causes:
             is_unjudged = not s.event.is_matched or self._is_unjudged(side, source)
             if is_unjudged and self._are_two_frameworks:
                 return self._behind(side, at, latest)
-            if not s.event.is_matched or self._holds(s.unknown_result_rows, side, source):
+            is_known = s.event.is_matched and self._holds(s.event.rows, side, source)
+            if not is_known or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))
                 return Cause("received", finding=finding) if finding >= 0 else Cause("unclear", place)
             agreeing = agreeing or source.call

@@ -328,6 +328,8 @@ class _Uncollected:
         if seen.unknown_givens:
             named = words.few([j.pair.record.name for j in seen.unknown_givens])
             return f"these givens could not be judged: {named}"
+        if event.called.endswith(".debug"):
+            return "it was saved by name, and what it was made of was not"
         is_backward = event.direction == "backward"
         for side, parts in self._parts.items():
             if ("input", is_backward) not in parts:

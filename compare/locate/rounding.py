@@ -29,11 +29,13 @@ from msprobe.compare.judge.judged import EQUAL, UNKNOWN, Comparison
 from msprobe.compare.judge.layout import looked_at
 from msprobe.compare.judge.verdict import GRADES, Verdict, unjudged
 from msprobe.compare.match.item import INNER_NODES, tells_inner_nodes
-from msprobe.compare.match.pairs import Guess
+from msprobe.compare.match.pairs import Alone, Guess
 from msprobe.compare.match.shared import groups
 
+from .ends import ends_elsewhere, gradients_elsewhere, shells
 from .events import Event, events
 from .handed import Handed
+from .untold import means_the_same
 from .written import explained
 
 AMPLIFIED = 10.0
@@ -73,8 +75,11 @@ _EXPONENTIAL = frozenset(
 def weigh(comparison: Comparison) -> Comparison:
     """The comparison with verdicts that know where errors come from, and with what is merely written differently."""
     found = _Weighing(comparison)
-    weighed = replace(comparison, grades=found.grades, reasons=found.reasons, equal=found.equal)
-    alone = explained(weighed, found.events)
+    notes = comparison.pairs.notes
+    notes = replace(notes, alone={**notes.alone, **{row: Alone(said) for row, said in found.elsewhere.items()}})
+    pairs = replace(comparison.pairs, notes=notes)
+    weighed = replace(comparison, pairs=pairs, grades=found.grades, reasons=found.reasons, equal=found.equal)
+    alone = shells(weighed, found.events) | explained(weighed, found.events)
     guesses = comparison.pairs.notes.guesses
     starts = comparison.pairs.starts
     for event in found.events:
@@ -96,6 +101,12 @@ class _Weighing:
         self.events = events(comparison)
         self._custom = widths_are_custom(comparison.pairs)
         self._judge_parts()
+        self.elsewhere = ends_elsewhere(comparison, self.events)
+        gradients = gradients_elsewhere(comparison, self.events, self.elsewhere)
+        for row, said in (self.elsewhere | gradients).items():
+            self._enter(row, unjudged(said))
+        for row, verdict in means_the_same(comparison, self.events).items():
+            self._enter(row, verdict)
         self._known: dict[int, Errors | None] = {}
         self._handed = Handed(comparison)
         self._inside: dict[str, float] = {}  # a cell -> the greatest error of what ran in it so far

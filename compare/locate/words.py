@@ -6,7 +6,7 @@ from msprobe.compare.judge.judged import Judged
 from msprobe.compare.judge.verdict import path_of
 
 from .agree import Seen
-from .cause import UNRECORDED, Cause
+from .cause import REWIRED, UNRECORDED, Cause
 from .events import Event, cell_path
 
 RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
@@ -62,6 +62,8 @@ def code(event: Event, judged: Judged, cause: Cause) -> str:
     if "swapped" in cause.text:
         return f"{cause.text}, while every recorded call before agrees"
     what = "the incoming gradient " if event.direction == "backward" else ""
+    if cause.text.startswith(REWIRED):
+        return f"{what}{_evidence([judged])}; {cause.text}, while every recorded call before agrees"
     if cause.text == UNRECORDED:
         return f"{what}{_evidence([judged])}; it comes from {cause.text}, and every recorded call before agrees"
     if cause.text:

@@ -194,3 +194,40 @@ def test_a_model_saved_as_bfloat16_is_held_to_the_standard_of_bfloat16(tmp_path,
     assert code == 0, said
     assert entries["w"]["dtype"] == ["float32", "bfloat16"]
     assert entries["w"]["l2"] > 0
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.other = torch.nn.Embedding(7, 4), torch.nn.Embedding(7, 4)
+        self.head = torch.nn.Linear(4, 7, bias=False)
+        self.head.weight = self.words.weight
+
+
+@pytest.mark.parametrize("name", ["words", "vocabulary"])
+def test_shared_weights_stand_under_one_name_in_mindspore(name, tmp_path, compare):
+    torch.manual_seed(3)
+    original = Tied()
+    torch.save(original.state_dict(), tmp_path / "b.pt")  # words.weight, other.weight, head.weight
+    held = {f"{name}.embedding_table": original.words, "other.embedding_table": original.other}
+    parameters = [{"name": n, "data": Tensor(layer.weight.detach().numpy())} for n, layer in held.items()]
+    ms.save_checkpoint(parameters, str(tmp_path / "a.ckpt"))
+    code, entries, said = compare(tmp_path / "a.ckpt", tmp_path / "b.pt")
+    assert code == 0, said
+    assert {n: entry["golden"] for n, entry in entries.items()} == {
+        f"{name}.embedding_table": "words.weight",
+        "other.embedding_table": "other.weight",
+    }
+    assert "further names of shared weights: 1 (head.weight)" in said
+
+
+def test_a_head_of_its_own_that_lacks_is_reported(tmp_path, compare):
+    original = Tied()
+    original.head.weight = torch.nn.Parameter(original.words.weight + 1)
+    torch.save(original.state_dict(), tmp_path / "b.pt")
+    held = {"words.embedding_table": original.words, "other.embedding_table": original.other}
+    parameters = [{"name": n, "data": Tensor(layer.weight.detach().numpy())} for n, layer in held.items()]
+    ms.save_checkpoint(parameters, str(tmp_path / "a.ckpt"))
+    code, _, said = compare(tmp_path / "a.ckpt", tmp_path / "b.pt")
+    assert code == 1
+    assert "on the golden side only 1 (head.weight)" in said
