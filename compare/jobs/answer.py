@@ -13,7 +13,7 @@ from msprobe.compare.locate.find import Finding
 from msprobe.compare.ranks.diff_analyze import as_objects, write_first
 from msprobe.compare.ranks.search import first_over_ranks
 from msprobe.compare.ranks.story import RankStory
-from msprobe.compare.report.console import BLIND
+from msprobe.compare.report.console import BLIND, no_difference
 from msprobe.compare.report.json_file import as_object
 
 from .outcome import Outcome
@@ -65,7 +65,7 @@ class Answer:
         if first is None:
             judged = sum(o.judged for o in self.outcomes)
             unjudged = sum(o.counts.get("unjudged", 0) for o in self.outcomes)
-            yield f"no difference: {judged} pairs judged, {unjudged} unjudged"
+            yield no_difference(self.is_clean, judged, unjudged)
             return
         if first.label:
             yield f"the first is in {first.label}:"

@@ -84,5 +84,5 @@ def check_measures(path: Path, wanted: Sequence[str], known: Sequence[str]) -> N
     for name in wanted:
         if name not in known:
             near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the tables have: {', '.join(known)}"
+            hint = f"did you mean {near[0]}?" if near else f"they may have: {', '.join(known)}"
             raise UsageError(f"{path}: compare_index holds {name!r}, which is no measure of these tables; {hint}")

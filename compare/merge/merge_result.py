@@ -40,7 +40,7 @@ class _Merging:
         self._first = next(iter(paths.values()))
         self._mode: Mode = open_table(self._first).mode
         own = measures_of(self._mode)
-        check_measures(config, choice.compare_index, (*own, *BESIDE))
+        check_measures(config, choice.compare_index, (*own, *BESIDE[self._mode]))
         self.measures = choice.compare_index or own
         self._without: dict[str, list[int]] = {title: [] for title in self.measures}
 

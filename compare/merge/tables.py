@@ -17,7 +17,10 @@ Mode = Literal["statistics", "tensor"]
 MODES: tuple[Mode, ...] = ("statistics", "tensor")
 
 NAME, TARGET, GOLDEN = "NPU Name", "NPU max", "Bench max"
-BESIDE = ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent")
+BESIDE: dict[Mode, tuple[str, ...]] = {
+    "statistics": ("Verdict", "Requires_grad Consistent"),
+    "tensor": ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent"),
+}
 """What some tables have beside the measures of their mode, and is merged where it is asked for."""
 
 _MOST_COLUMNS, _MOST_ROWS = 128, 1_048_576  # what a sheet claims beyond is not believed

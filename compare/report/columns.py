@@ -64,7 +64,9 @@ _ACCURACY = Column(
     "Accuracy Reached or Not", "msprobe 8.1's rule: `No` for Cosine < 0.99 with MaxAbsErr > 0.001, and beyond"
 )
 _RESULT_STATISTICS = Column("Result", "msprobe 8.1's rule: `Warning` where a statistic differs by more than half", 9)
-_RESULT_DIGESTS = Column("Result", "`pass` for equal digests, `Different`, `N/A` without a golden", 9)
+_RESULT_DIGESTS = Column(
+    "Result", "`pass` for equal digests, `Different`, `N/A` without a golden or where nothing is known", 9
+)
 _MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 30)
 _STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 40)
 _FILES = Column("Data_name", "the two npy files; `-1` for none", 40)

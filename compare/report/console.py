@@ -46,7 +46,13 @@ def _answer(comparison: Comparison, located: Located) -> str:
     if located.first is not None:
         return f"first wrong call: {_said(located.first)}"
     judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
-    return f"no difference: {judged} pairs judged, {comparison.counts['unjudged']} unjudged"
+    return no_difference(comparison.is_clean, judged, comparison.counts["unjudged"])
+
+
+def no_difference(is_clean: bool, judged: int, unjudged: int) -> str:
+    """The last line where nothing differs; if not all is clean, what could not be read or matched may still differ."""
+    where = "" if is_clean else " in what could be judged"
+    return f"no difference{where}: {judged} pairs judged, {unjudged} unjudged"
 
 
 def _said(finding: Finding) -> str:

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, UNKNOWN, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Ints
@@ -24,6 +24,8 @@ from .tensor_cells import NO_PARTNER, our_measures, tensor_cells
 Row = tuple[Cell, ...]
 
 _STRETCH = 4096
+
+_RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
 
 
 def rows(
@@ -125,8 +127,10 @@ class _Rows:
             if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
                 yield a, b, NOT_APPLICABLE
                 continue
-            is_same = self._comparison.equal[row] == EQUAL if a == b == NOT_APPLICABLE else a == b
-            yield a, b, "pass" if is_same else "Different"
+            if NOT_APPLICABLE in (a, b):  # of which the verdict did not go by the digests either
+                yield a, b, _RESULTS[int(self._comparison.equal[row])]
+            else:
+                yield a, b, _RESULTS[EQUAL if a == b else DIFFERENT]
 
     def _files(self, ours: Sequence[int], theirs: Sequence[int]) -> list[str]:
         left, right = self._comparison.target.columns.file, self._comparison.golden.columns.file

@@ -12,6 +12,7 @@ from .kernel_value import MOST_SLOTS, Row, Value
 STATISTIC = "statistic.csv"
 
 _NEEDED = ("Op Type", "Op Name", "Task ID", "Stream ID", "Timestamp", "IO", "Slot")
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
 _SHAPE = re.compile(r"\(\s*(?:\d+\s*,\s*)*(?:\d+\s*)?\)")
 _LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
 
@@ -63,8 +64,8 @@ def _value(cell: dict[str, str], graph: int) -> Value:
         dtype=cell.get("Data Type", ""),
         row=Row(
             _shape(cell.get("Shape", "")),
-            _number(cell.get("Max Value")),
-            _number(cell.get("Min Value")),
+            _exact(cell.get("Max Value")),
+            _exact(cell.get("Min Value")),
             _number(cell.get("Avg Value")),
             _number(cell.get("L2Norm Value")),
         ),
@@ -96,10 +97,15 @@ def _number(text: str | None) -> float | None:
         return math.nan if text.lower().strip("-+") == "nan" else None
 
 
+def _exact(text: str | None) -> float | int | None:
+    """`_number`; a whole number of 64 bits with all of its digits."""
+    return int(text) if text and _WHOLE.fullmatch(text) else _number(text)
+
+
 def extreme(number: float | None, dtype: str) -> float | int | bool | None:
     """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
     if number is None or not math.isfinite(number):
         return number
     if dtype == "Bool":
         return bool(number)
-    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else number
+    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else float(number)

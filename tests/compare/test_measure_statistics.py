@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare.judge.standard import STANDARDS
+from msprobe.compare.judge.standard import EXACT, STANDARDS
 from msprobe.compare.measure import statistics as measure_statistics
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Statistics
@@ -67,3 +67,17 @@ def test_the_sign_of_a_single_elements_norm_does_not_matter():
     t, g = Statistics(-3.0, -3.0, -3.0, -3.0), Statistics(-3.0, -3.0, -3.0, 3.0)
     assert measure_statistics.excess(t, g, 1, F32) == (0.0, "")
     assert measure_statistics.excess(t, g, 2, F32) == (pytest.approx(6 / (1e-5 * 2**0.5 + 3.9e-6), rel=1e-5), "norm")
+
+
+# float32 holds integers up to 2^24; the nearest to 2^24 + 1 is 2^24, to 2^63 - 1 it is 2^63.
+@pytest.mark.parametrize(("exact", "cast"), [(2**24 + 1, 2.0**24), (2**63 - 1, 2.0**63), (-(2**31) + 1, -(2.0**31))])
+def test_an_extreme_that_the_other_writer_cast_to_float32_is_the_same(exact, cast):
+    ours, theirs = Statistics(exact, exact, 1.0, 1.0), Statistics(cast, cast, 1.0, 1.0)
+    for sides in ((ours, theirs), (theirs, ours)):
+        assert measure_statistics.excess(*sides, 4, EXACT, same_rounding=False) == (0.0, "")
+        assert measure_statistics.excess(*sides, 4, EXACT) == (INF, "max")
+
+
+def test_another_integer_is_no_cast():
+    ours, theirs = Statistics(2**24 + 3, 0, 1.0, 1.0), Statistics(2.0**24, 0.0, 1.0, 1.0)
+    assert measure_statistics.excess(ours, theirs, 4, EXACT, same_rounding=False) == (INF, "max")

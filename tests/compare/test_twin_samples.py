@@ -62,7 +62,7 @@ def test_a_sheet_is_written_too(compared):
     openpyxl = pytest.importorskip("openpyxl", reason="reads the sheet")
     _, _, folder = compared("lstm_ms", "lstm_pt")
     (path,) = folder.glob("compare_result_*.xlsx")
-    rows = list(openpyxl.load_workbook(path, read_only=True).active.iter_rows(values_only=True))
+    rows = list(openpyxl.load_workbook(path).active.iter_rows(values_only=True))
     assert rows[0][-2:] == ("Match Confidence", "Match Reason")
 
 

@@ -158,6 +158,7 @@ def interrupted(dump, out, form, happens):
     return done
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("form", FORMATS)
 def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path, form):
     dump = write(tmp_path / "dump", 100)
