@@ -17,6 +17,8 @@ NETS = tuple(CALLS)
 LEVELS = ("L0", "L1", "mix", "debug")
 TASKS = {"statistics": (), "md5": ("--summary", "md5"), "tensor": ("--task", "tensor")}
 """What a collection writes down, and how train.py is asked for it."""
+MODES = {False: (), True: ("--asynchronous",)}
+"""Whether the pipeline is asynchronous, and how train.py is asked for it."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +30,10 @@ class Run:
     task: str
     asynchronous: bool
 
-    @property
-    def mode(self) -> tuple[str, ...]:
-        """What its bare twin is asked for too."""
-        return ("--asynchronous",) if self.asynchronous else ()
-
 
 def grid() -> list[Run]:
     """Every network at every level, with every task, in both modes of the pipeline."""
-    return [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in (False, True)]
+    return [Run(n, level, task, mode) for n in NETS for level in LEVELS for task in TASKS for mode in MODES]
 
 
 def covering() -> list[Run]:
@@ -79,15 +76,18 @@ def digest(net: str, steps: int, *options: str) -> str:
 
 
 def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
-    """Run a collected training and hold it to the digests of its bare twins, and its dump to the hand count."""
+    """Run a collected training and hold it to the digests of its bare twins, and its dump to the hand count.
+
+    `control` has a bare twin in each of `MODES`: the mode changes no bit either, so that each checks the other.
+    """
     folder = Path(tempfile.mkdtemp(prefix="msprobe-bits-"))
     begin = perf_counter()
     try:
-        bare, again = (each.result() for each in control)
-        if bare != again:
-            return Outcome("no control", 0, f"without the debugger {bare} and {again}")
+        bare, asynchronous = (each.result() for each in control)
+        if bare != asynchronous:
+            return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {asynchronous}")
         begin = perf_counter()
-        options = ("--collect", str(folder), "--level", run.level, *TASKS[run.task], *run.mode)
+        options = ("--collect", str(folder), "--level", run.level, *TASKS[run.task], *MODES[run.asynchronous])
         found = digest(run.net, steps, *options)
         wanted = CALLS[run.net].at(run.level)
         counted = [recorded(folder / f"step{step}" / "rank") for step in range(steps)]
@@ -107,15 +107,15 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
 def judge_all(
     runs: Sequence[Run], steps: int, jobs: int, tell: Callable[[Run, Outcome], None] = lambda run, outcome: None
 ) -> dict[Run, Outcome]:
-    """Judge many runs, `jobs` processes at once; each network and mode is first trained twice without the debugger."""
+    """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes."""
     outcomes = {}
     with ThreadPoolExecutor(jobs) as pool:
-        twins = {(run.net, run.mode): None for run in runs}
-        control = {twin: [pool.submit(digest, twin[0], steps, *twin[1]) for _ in range(2)] for twin in twins}
+        nets = dict.fromkeys(run.net for run in runs)
+        control = {net: [pool.submit(digest, net, steps, *mode) for mode in MODES.values()] for net in nets}
 
         def judged(run: Run) -> None:
             # its controls were submitted before it, so they are done or another worker is at them
-            outcomes[run] = judge(run, steps, control[run.net, run.mode])
+            outcomes[run] = judge(run, steps, control[run.net])
             tell(run, outcomes[run])
 
         try:

@@ -17,18 +17,18 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from bits import LEVELS, NETS, TASKS, Outcome, Run, grid, judge_all, processes
+from bits import LEVELS, MODES, NETS, TASKS, Outcome, Run, grid, judge_all, processes
 
-MODES = {False: "synchronous", True: "asynchronous"}
+NAMES = {False: "synchronous", True: "asynchronous"}
 
 INTRODUCTION = """\
 # Bit-identity
 
-Written by `make verify`. Each training of `tests/training/` is run in a process of its own: twice without the
-debugger, and once with it for each level, task and mode of MindSpore's pipeline. `equal`: over all steps the losses,
-the returned gradients, the parameters, the states of the optimizer, and the states of the random generators of Python,
-numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by hand
-(`tests/training/calls.py`).
+Written by `make verify`. Each training of `tests/training/` is run in processes of its own: without the debugger in
+both modes of MindSpore's pipeline, which must agree, and with it for each level, task and mode. `equal`: over all steps
+the losses, the returned gradients, the parameters, the states of the optimizer, and the states of the random generators
+of Python, numpy and MindSpore have the same bits (SHA-256), and each step's dump holds as many calls as were counted by
+hand (`tests/training/calls.py`).
 
 """
 
@@ -48,7 +48,7 @@ def main() -> int:
         def tell(run: Run, outcome: Outcome) -> None:
             known[run] = outcome
             print(json.dumps([asdict(run), asdict(outcome)]), file=results, flush=True)
-            words = (run.net, run.level, run.task, MODES[run.asynchronous], outcome.word, outcome.why)
+            words = (run.net, run.level, run.task, NAMES[run.asynchronous], outcome.word, outcome.why)
             print(f"{len(known)}/{len(runs)}", *words, flush=True)
 
         judge_all(rest, args.steps, args.jobs, tell)
@@ -123,7 +123,7 @@ def page(known: dict[Run, Outcome], header: dict[str, object]) -> str:
     whole = grid()
     equal = sum(outcome.word == "equal" for outcome in known.values())
     columns = [(task, mode) for task in TASKS for mode in MODES]
-    titles = ["network", "level", *(f"{task}, {MODES[mode]}" for task, mode in columns), "seconds"]
+    titles = ["network", "level", *(f"{task}, {NAMES[mode]}" for task, mode in columns), "seconds"]
     rows = []
     for net in NETS:
         for level in LEVELS:
