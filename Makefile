@@ -28,9 +28,11 @@ TERSE = | { grep -E '^ *Downloading ' || true; }
 # What runs without any framework, and is tested so.
 BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/flow_compare \
     tests/rollout) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
-    tests/gather/test_gather.py tests/gather/test_trace.py tests/gather/test_code_mapping.py \
+    $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py
-PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900
+# Several processes, each with whole files of tests, for their fixtures are made once a file.
+PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 \
+    --numprocesses logical --maxprocesses 4 --dist loadfile
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

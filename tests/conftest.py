@@ -1,6 +1,9 @@
-"""What tests of several rooms share: how a script is started on several ranks."""
+"""What tests of several rooms share: ranks, interrupts, debuggers and what they wrote, the ways through a C kernel, the
+blocks of the documentation."""
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +14,7 @@ from pathlib import Path
 import pytest
 
 LIMIT = 300  # seconds
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +30,102 @@ def msrun():
     They run in `folder`, and their logs are there. Fails with what they said unless all of them end well.
     """
     return start
+
+
+@pytest.fixture
+def interruptible():
+    """Processes that the test starts heed Ctrl-C, also where whoever started pytest has it ignored, as a shell does for
+    what it runs in the background: it is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def collecting(tmp_path, debugger_class):
+    """Makes debuggers of the room's `debugger_class` that write below `tmp_path`; all are ended when the test ends."""
+    made = []
+
+    def make(config=None, **settings):
+        if config is not None:
+            settings["config_path"] = tmp_path / f"config{len(made)}.json"
+            settings["config_path"].write_text(json.dumps(config))
+        settings.setdefault("level", "mix")
+        debugger = debugger_class(dump_path=str(tmp_path / f"dump{len(made)}"), **settings)
+        made.append(debugger)
+        return debugger
+
+    yield make
+    for debugger in made:
+        debugger._collectors.end_step()
+        debugger._saves.end_step()
+        debugger_class._known.pop(debugger._settings, None)
+    debugger_class._latest = None
+
+
+class Dumped:
+    """The three files of one step of a single process."""
+
+    def __init__(self, debugger, step=0):
+        self.folder = Path(debugger._settings.dump_path) / f"step{step}" / "rank"
+        self.dump = json.loads(next(self.folder.glob("d*.json")).read_text())  # dump.json, or debug.json
+        self.data = self.dump["data"]
+        construct = self.folder / "construct.json"
+        self.construct = json.loads(construct.read_text()) if construct.exists() else {}
+
+    @property
+    def names(self):
+        return list(self.data)
+
+    @property
+    def missing(self):
+        """What could not be collected."""
+        return self.dump.get("missing", [])
+
+    def stack(self, name):
+        """The frames of a call."""
+        groups = json.loads((self.folder / "stack.json").read_text()).values()
+        return next(frames for names, frames in groups if name in names)
+
+
+@pytest.fixture
+def dumped():
+    """Reads what a debugger wrote: `dumped(debugger, step)`."""
+    return Dumped
+
+
+@pytest.fixture
+def through(monkeypatch):
+    """Send a module that has a C kernel one way through: `through(module, "avx2")`, "plain", or "numpy" without it.
+
+    The test is skipped where there is no such way; behind the test the kernel goes its fastest way again.
+    """
+    kernels = []
+
+    def choose(module, way):
+        if module.kernel is not None:
+            kernels.append(module.kernel)
+        if way == "numpy":
+            monkeypatch.setattr(module, "kernel", None)
+        elif module.kernel is None:
+            pytest.skip("the extension was not built here")
+        elif not module.kernel.choose(way):
+            pytest.skip(f"this processor has no {way}")
+
+    yield choose
+    for kernel in kernels:
+        if not kernel.choose("avx2"):
+            kernel.choose("plain")
+
+
+@pytest.fixture(scope="session")
+def blocks():
+    """`blocks("saving.md", "python")`: the blocks of one language in a page of the documentation, in their order."""
+    return blocks_of
+
+
+def blocks_of(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def options_of(count):

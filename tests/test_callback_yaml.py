@@ -8,19 +8,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import mindspore as ms
-import numpy as np
 import pytest
 import yaml
-from mindspore import Tensor, _c_expression, nn, ops
-from mindspore import dataset as datasets
+from mindspore import _c_expression, nn, ops
 from mindspore.train import Callback, Model
 
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.mindspore import MsprobeInitStep, MsprobeStep, PrecisionDebugger
 
-BATCHES = 3
-X = np.random.default_rng(5).standard_normal((2 * BATCHES, 4)).astype(np.float32)
-Y = np.random.default_rng(6).standard_normal((2 * BATCHES, 3)).astype(np.float32)
+sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
+from by_model import BATCHES, FORWARD, Net, batches, bits, data_of, forget_debuggers, forward, steps, train
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +27,7 @@ def _alone(tmp_path, monkeypatch):
     ms.set_context(mode=ms.PYNATIVE_MODE)
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    for debugger in list(PrecisionDebugger._known.values()):
-        debugger.step()
-    PrecisionDebugger._known.clear()
-    PrecisionDebugger._latest = None
+    forget_debuggers()
 
 
 class Fails(Callback):
@@ -66,45 +60,6 @@ def built(text):
 
 def entry(**keys):
     return yaml.safe_dump({"callbacks": [{"type": "MsprobeStep", **keys}]})
-
-
-class Net(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.SequentialCell(nn.Dense(4, 3, weight_init=Tensor(X[:3]), bias_init="zeros"), nn.Tanh())
-        self.scale = nn.LeakyReLU(0.5)
-        self.runs = 0
-
-    def construct(self, x):
-        return self.scale(self.body(x))
-
-
-FORWARD = ["Cell.body.0.Dense", "Cell.body.1.Tanh", "Cell.body.SequentialCell", "Cell.scale.LeakyReLU"]
-
-
-def train(callbacks, net=None, epochs=1, **options):
-    """Train by `Model`; gives the network."""
-    net = net or Net()
-    data = datasets.NumpySlicesDataset({"x": X, "y": Y}, shuffle=False).batch(2)
-    model = Model(net, loss_fn=nn.MSELoss(), optimizer=nn.SGD(net.trainable_params(), 0.1))
-    model.train(epochs, data, callbacks=callbacks, **options)
-    return net
-
-
-def bits(net):
-    return [parameter.asnumpy().tobytes() for parameter in net.get_parameters()]
-
-
-def data_of(root, step):
-    return json.loads(Path(root, f"step{step}", "rank", "dump.json").read_text())["data"]
-
-
-def forward(root, step):
-    return [name.removesuffix(".forward.0") for name in data_of(root, step) if ".forward." in name]
-
-
-def steps(root):
-    return sorted(int(folder.name.removeprefix("step")) for folder in Path(root).iterdir())
 
 
 @pytest.mark.parametrize("sink", [False, True])
@@ -299,9 +254,8 @@ def test_a_network_that_holds_its_loss_and_optimizer_is_collected_by_the_name_of
     """MindFormers trains such a wrapper: `Model(wrapper)`, with neither loss nor optimizer of its own."""
     net = Net()
     whole = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.1))
-    data = datasets.NumpySlicesDataset({"x": X, "y": Y}, shuffle=False).batch(2)
     callbacks = built(entry(level="L0", dump_path="./dump", network="network._backbone"))
-    Model(whole.set_train()).train(1, data, callbacks=callbacks, dataset_sink_mode=False)
+    Model(whole.set_train()).train(1, batches(), callbacks=callbacks, dataset_sink_mode=False)
     assert bits(net) == bits(train([]))
     assert steps("dump") == [0, 1, 2]
     assert forward("dump", 0) == FORWARD
@@ -311,10 +265,9 @@ def test_a_list_that_is_built_again_collects_the_network_of_its_own_training():
     """Equal settings mean the same debugger, which still holds the network of the first training."""
     text = entry(level="L0", dump_path="./dump")
     train(built(text))
-    data = datasets.NumpySlicesDataset({"x": X, "y": Y}, shuffle=False).batch(2)
     other = nn.SequentialCell(nn.Dense(4, 3))
     model = Model(other, loss_fn=nn.MSELoss(), optimizer=nn.SGD(other.trainable_params(), 0.1))
-    model.train(1, data, callbacks=built(text))
+    model.train(1, batches(), callbacks=built(text))
     assert steps("dump") == list(range(2 * BATCHES))
     assert forward("dump", BATCHES - 1) == FORWARD
     assert forward("dump", BATCHES) == ["Cell.0.Dense"]
@@ -352,13 +305,7 @@ def test_an_exception_of_the_training_leaves_the_framework_as_it_was():
     assert set(FORWARD) <= set(forward("dump", 2))
 
 
-def blocks(page, language):
-    """The blocks of one language in a page."""
-    text = (Path(__file__).parents[1] / "docs" / page).read_text("utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def test_the_pages_list_is_built_and_collects_the_steps_that_it_names():
+def test_the_pages_list_is_built_and_collects_the_steps_that_it_names(blocks):
     (text,) = blocks("callbacks.md", "yaml")
     assert blocks("zh/callbacks.md", "yaml") == [text]
     entries = [each for each in yaml.safe_load(text)["callbacks"] if each["type"] == "MsprobeStep"]
@@ -375,10 +322,10 @@ assert "mindformers" not in sys.modules
 from mindformers.core.callback import build_callback
 from mindformers.tools.register import MindFormerConfig
 from msprobe.mindspore import MsprobeStep
-import test_callback_yaml as here
+import by_model
 made = build_callback(MindFormerConfig("run.yaml").callbacks)
 assert type(made[1]) is MsprobeStep, made
-here.train(made[1:], epochs=4)
+by_model.train(made[1:], epochs=4)
 try:
     build_callback({"type": "MsprobeStep", "levle": "L0"})
 except msprobe.base.errors.SettingsError as err:
@@ -389,12 +336,12 @@ else:
 
 
 @pytest.mark.skipif(find_spec("mindformers") is None, reason="MindFormers is not installed here")
-def test_mindformers_own_builder_takes_the_pages_list(monkeypatch):
+def test_mindformers_own_builder_takes_the_pages_list(monkeypatch, blocks):
     Path("code").mkdir()
     (line,) = [block for block in blocks("callbacks.md", "python") if "auto_register" in block]
     Path("code", "msprobe_callbacks.py").write_text(line)
     Path("run.yaml").write_text(blocks("callbacks.md", "yaml")[0])
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "training"))
     monkeypatch.setenv("OM_MODULES_CACHE", str(Path("modules").absolute()))
     subprocess.run([sys.executable, "-c", REAL], check=True)
     assert steps("dump") == [0, 10]

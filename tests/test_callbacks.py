@@ -1,25 +1,21 @@
 """The callbacks, in real trainings by `mindspore.train.Model`."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import mindspore as ms
-import numpy as np
 import pytest
 from mindspore import Tensor, _c_expression, nn, ops
-from mindspore import dataset as datasets
 from mindspore.train import Callback, Model
 
 from msprobe.base.errors import UsageError
 from msprobe.callbacks import MsprobeInitStep, MsprobeStep
 from msprobe.mindspore_debugger import PrecisionDebugger
 
-BATCHES = 3
-X = np.random.default_rng(3).standard_normal((2 * BATCHES, 4)).astype(np.float32)
-Y = np.random.default_rng(4).standard_normal((2 * BATCHES, 3)).astype(np.float32)
+sys.path.append(str(Path(__file__).parent / "training"))  # the files there stand beside each other
+from by_model import BATCHES, Net, X, Y, batches, bits, data_of, forget_debuggers, steps, train
 
 
 @pytest.fixture(autouse=True)
@@ -27,66 +23,30 @@ def _alone():
     """Each test starts and ends without debuggers."""
     ms.set_context(mode=ms.PYNATIVE_MODE)
     yield
-    for debugger in list(PrecisionDebugger._known.values()):
-        debugger.step()
-    PrecisionDebugger._known.clear()
-    PrecisionDebugger._latest = None
+    forget_debuggers()
 
 
-class Block(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Dense(4, 3, weight_init=Tensor(X[:3]), bias_init="zeros")
-        self.act = nn.Tanh()
+class Counted(Net):
+    """Counts its runs."""
 
-    def construct(self, x):
-        return self.act(self.fc(x))
-
-
-class Net(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.block = Block()
-        self.scale = nn.LeakyReLU(0.5)
-        self.runs = 0
+    runs = 0
 
     def construct(self, x):
         self.runs += 1
-        return self.scale(self.block(x))
+        return super().construct(x)
 
 
 CELLS = [
-    "Cell.block.fc.Dense.forward.0",
-    "Cell.block.act.Tanh.forward.0",
-    "Cell.block.Block.forward.0",
+    "Cell.body.0.Dense.forward.0",
+    "Cell.body.1.Tanh.forward.0",
+    "Cell.body.SequentialCell.forward.0",
     "Cell.scale.LeakyReLU.forward.0",
     "Cell.scale.LeakyReLU.backward.0",
-    "Cell.block.act.Tanh.backward.0",
-    "Cell.block.fc.Dense.backward.0",
-    "Cell.block.Block.backward.0",
-    "Cell.block.fc.Dense.parameters_grad",
+    "Cell.body.1.Tanh.backward.0",
+    "Cell.body.0.Dense.backward.0",
+    "Cell.body.SequentialCell.backward.0",
+    "Cell.body.0.Dense.parameters_grad",
 ]
-
-
-def train(callbacks, net=None, epochs=1, **options):
-    """Train by `Model`; gives the network."""
-    net = net or Net()
-    data = datasets.NumpySlicesDataset({"x": X, "y": Y}, shuffle=False).batch(2)
-    model = Model(net, loss_fn=nn.MSELoss(), optimizer=nn.SGD(net.trainable_params(), 0.1))
-    model.train(epochs, data, callbacks=callbacks, **options)
-    return net
-
-
-def bits(net):
-    return [parameter.asnumpy().tobytes() for parameter in net.get_parameters()]
-
-
-def data_of(root, step):
-    return json.loads((root / f"step{step}" / "rank" / "dump.json").read_text())["data"]
-
-
-def steps(root):
-    return sorted(int(folder.name.removeprefix("step")) for folder in root.iterdir())
 
 
 @pytest.mark.parametrize("sink", [False, True])
@@ -124,7 +84,7 @@ def test_the_training_is_the_same_with_and_without(tmp_path):
 def test_the_loss_functions_calls_stand_at_the_root(tmp_path):
     train(MsprobeStep(PrecisionDebugger(dump_path=tmp_path, level="mix")))
     construct = json.loads((tmp_path / "step0" / "rank" / "construct.json").read_text())
-    assert construct["Cell.block.fc.Dense.forward.0"] == "Cell.block.Block.forward.0"
+    assert construct["Cell.body.0.Dense.forward.0"] == "Cell.body.SequentialCell.forward.0"
     assert construct["Functional.square.0.forward"] is None
     assert "Functional.square.0.backward" in data_of(tmp_path, 0)
 
@@ -139,12 +99,12 @@ def test_level_l1_works_too(tmp_path):
 def test_a_model_that_the_user_named_before_stays_in_force(tmp_path):
     net = Net()
     debugger = PrecisionDebugger(dump_path=tmp_path, level="L0")
-    debugger.start(net.block)
+    debugger.start(net.body)
     train(MsprobeStep(debugger), net)
     assert steps(tmp_path) == list(range(BATCHES))
     for step in range(BATCHES):
         names = {name.split(".")[1] for name in data_of(tmp_path, step)}
-        assert names == {"fc", "act"}
+        assert names == {"0", "1"}
 
 
 def test_a_second_training_has_its_own_network(tmp_path):
@@ -162,11 +122,10 @@ def test_only_the_steps_asked_for_are_collected(tmp_path):
 
 def test_an_evaluation_between_the_epochs_is_not_recorded(tmp_path):
     net = Net()
-    data, held_out = (datasets.NumpySlicesDataset({"x": X, "y": Y}, shuffle=False).batch(2) for _ in range(2))
     optimizer = nn.SGD(net.trainable_params(), 0.1)
     model = Model(net, loss_fn=nn.MSELoss(), optimizer=optimizer, metrics={"mae"})
     callback = MsprobeStep(PrecisionDebugger(dump_path=tmp_path, level="L0"))
-    model.fit(2, data, held_out, callbacks=callback, dataset_sink_mode=False, valid_dataset_sink_mode=False)
+    model.fit(2, batches(), batches(), callbacks=callback, dataset_sink_mode=False, valid_dataset_sink_mode=False)
     assert steps(tmp_path) == list(range(2 * BATCHES))
     for step in range(2 * BATCHES):
         assert sorted(data_of(tmp_path, step)) == sorted(CELLS)
@@ -176,7 +135,7 @@ def test_a_mistake_is_raised_before_the_first_step(tmp_path):
     root = tmp_path / "dump"
     callback = MsprobeStep(PrecisionDebugger(dump_path=root, level="L0"))
     root.write_text("a file where the folder should be")
-    net = Net()
+    net = Counted()
     with pytest.raises(UsageError, match="cannot be written"):
         train(callback, net)
     assert net.runs == 0
@@ -269,7 +228,7 @@ def test_a_training_from_its_first_step_is_left_alone(tmp_path, kernels):
 
 
 def test_a_number_without_a_debugger_is_refused_before_the_first_step():
-    net = Net()
+    net = Counted()
     with pytest.raises(UsageError, match="construct a PrecisionDebugger first"):
         train(MsprobeInitStep(), net)
     assert net.runs == 0
@@ -280,15 +239,7 @@ def test_the_framework_has_the_switch_that_kernel_dumps_need():
     assert _c_expression._set_init_iter(0) is None
 
 
-DOCS = Path(__file__).parents[1] / "docs"
-
-
-def blocks(page, language):
-    """The blocks of one language in a page."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
-
-
-def test_the_page_shows_what_its_examples_collect(tmp_path):
+def test_the_page_shows_what_its_examples_collect(tmp_path, blocks):
     code = "\n".join(blocks("callbacks.md", "python"))
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert steps(tmp_path / "dump") == [0, 2]
@@ -300,5 +251,5 @@ def test_the_page_shows_what_its_examples_collect(tmp_path):
 
 
 @pytest.mark.parametrize("language", ["python", "text"])
-def test_both_pages_show_the_same_examples(language):
+def test_both_pages_show_the_same_examples(language, blocks):
     assert blocks("callbacks.md", language) == blocks("zh/callbacks.md", language)

@@ -1,12 +1,18 @@
 """Fixtures of tests that collect in this very process."""
 
-import json
+import sys
 from pathlib import Path
 
 import mindspore as ms
 import pytest
 
+from msprobe.base import log
 from msprobe.mindspore_debugger import PrecisionDebugger
+
+sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
+from saved_by_hand import Run
+
+pytest.register_assert_rewrite("shown_tensors")
 
 
 @pytest.fixture(autouse=True)
@@ -15,39 +21,32 @@ def _synchronous():
 
 
 @pytest.fixture
-def collecting(tmp_path):
-    """Makes debuggers that write below `tmp_path`; all are ended when the test ends."""
-    made = []
-
-    def make(**settings):
-        settings.setdefault("level", "mix")
-        debugger = PrecisionDebugger(dump_path=str(tmp_path / f"dump{len(made)}"), **settings)
-        made.append(debugger)
-        return debugger
-
-    yield make
-    for debugger in made:
-        debugger._collectors.end_step()
-        PrecisionDebugger._known.pop(debugger._settings, None)
-    PrecisionDebugger._latest = None
+def debugger_class():
+    return PrecisionDebugger
 
 
-class Dumped:
-    """The three files of one step of a single process."""
-
-    def __init__(self, debugger, step=0):
-        self.folder = Path(debugger._settings.dump_path) / f"step{step}" / "rank"
-        self.dump = json.loads((self.folder / "dump.json").read_text())
-        self.data = self.dump["data"]
-        self.construct = json.loads((self.folder / "construct.json").read_text())
-
-    def stack(self, name):
-        """The frames of a call."""
-        groups = json.loads((self.folder / "stack.json").read_text()).values()
-        return next(frames for names, frames in groups if name in names)
+@pytest.fixture(params=[True, False], ids=["synchronous", "asynchronous"])
+def pipeline(request, _synchronous):
+    """Both manners of the framework to run what it is told: at once, and behind the caller's back."""
+    ms.set_context(pynative_synchronize=request.param)
 
 
 @pytest.fixture
-def dumped():
-    """Reads what a debugger wrote."""
-    return Dumped
+def running(tmp_path):
+    """Makes runs; all are ended when the test ends."""
+    made = []
+
+    def make(task="statistics", **section):
+        made.append(Run(tmp_path / f"dump{len(made)}", task, **section))
+        return made[-1]
+
+    yield make
+    for run in made:
+        run.saves.end_step()
+
+
+@pytest.fixture
+def said(capsys):
+    """The lines that were said, also those that were said before in this process."""
+    log._said.clear()
+    return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe")]

@@ -1,6 +1,7 @@
-"""A small writer of dumps, for tests that need exactly this call with exactly that value; and two sides of one."""
+"""A small writer of dumps, for tests that need exactly this call with exactly that value; and what is made of it."""
 
 import json
+import pickle
 import sys
 import zlib
 from dataclasses import dataclass
@@ -10,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from msprobe.compare.locate.find import locate
+from msprobe.compare.measure import block
+from msprobe.compare.ranks.summarise import summarise
+from msprobe.compare.run import compare
 from msprobe.store.read import read
 from msprobe.store.record import Dump
 
-sys.path.append(str(Path(__file__).parent))
-from two_frameworks import Side, Twin, found  # beside this file, which is no package
+sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
+from three_calls import EXP, SIN, TAN
+from two_frameworks import Side, Twin, found
 
 
 @dataclass
@@ -182,17 +188,71 @@ def samples():
 
 
 @pytest.fixture(params=["avx2", "plain", "numpy"])
-def way(request, monkeypatch):
+def way(request, through):
     """How tensors are measured: by the C loops for each instruction set, and by numpy."""
-    from msprobe.compare.measure import block as measure_block
+    through(block, request.param)
+    return request.param
 
-    kernel = measure_block.kernel
-    if request.param == "numpy":
-        monkeypatch.setattr(measure_block, "kernel", None)
-    elif kernel is None:
-        pytest.skip("the extension was not built here")
-    elif not kernel.choose(request.param):
-        pytest.skip(f"this processor has no {request.param}")
-    yield request.param
-    if kernel is not None and not kernel.choose("avx2"):
-        kernel.choose("plain")
+
+@pytest.fixture
+def run(builder, tmp_path):
+    """`run("target", "step0/rank1", ...)` writes a dump of three calls into each folder; `wrong` says from which on it
+    is wrong where."""
+
+    def make(side, *folders, wrong=None, mode="statistics"):
+        for folder in folders:
+            first_wrong = (wrong or {}).get(folder)
+            made = builder(side, mode=mode)
+            made.folder = tmp_path / side / folder
+            shift = 0.0
+            for name in (EXP, SIN, TAN):
+                given = shift
+                shift = 1.0 if name == first_wrong else shift
+                made.call(name, [1.0 + given], [2.0 + shift])
+            made.write()
+        return tmp_path / side
+
+    return make
+
+
+@pytest.fixture
+def _one_time(monkeypatch):
+    """Every file that is written is of one time: 20260101000000."""
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
+
+
+@pytest.fixture
+def trees(tmp_path):
+    """Two roots, each with its folder `data`."""
+    roots = tmp_path / "a", tmp_path / "b"
+    for root in roots:
+        (root / "data").mkdir(parents=True)
+    return roots
+
+
+@pytest.fixture
+def story(builder, value):
+    """`story(*calls)`: the story of a rank with these calls.
+
+    A call is its name, what it is given, what it gives, and its keyword arguments. A float stands for a tensor, a pair
+    of floats for one in the target and one in the golden; everything else stands for itself.
+    """
+    made = iter(range(1000))
+
+    def of(given, side):
+        given = given[side] if isinstance(given, tuple) else given
+        return given if isinstance(given, float) else value(given)
+
+    def make(*calls):
+        number = next(made)
+        dumps = []
+        for side, name in enumerate(("target", "golden")):
+            built = builder(f"{name}{number}")
+            for call, inputs, outputs, *more in calls:
+                keywords = {key: of(v, side) for key, v in (more or [{}])[0].items()}
+                built.call(call, [of(v, side) for v in inputs], [of(v, side) for v in outputs], kwargs=keywords)
+            dumps.append(built.dump())
+        comparison = compare(*dumps)
+        return pickle.loads(pickle.dumps(summarise(comparison, locate(comparison))))
+
+    return make

@@ -339,6 +339,7 @@ def waiting(work, tmp_path, marks):
         process.kill()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_all_workers_at_once_and_is_said_once(waiting):
     process, workers = waiting
     process.send_signal(signal.SIGINT)

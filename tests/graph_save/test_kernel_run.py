@@ -3,11 +3,8 @@
 import json
 import os
 import re
-import signal
-import socket
 import subprocess
 import sys
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -180,26 +177,9 @@ def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
     assert said["told"] == str(tmp_path / "dump" / "kernel_kbyk_dump.json")
 
 
-def test_the_ranks_asked_for_are_dumped(tmp_path):
+def test_the_ranks_asked_for_are_dumped(tmp_path, msrun):
     (tmp_path / "config.json").write_text(json.dumps({"rank": [1], "task": "tensor", "tensor": {"list": ["Exp"]}}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--worker_num=2", "--local_worker_num=2", f"--master_port={port}", "--join=True"]
-    command = [sys.executable, "-m", "mindspore.parallel.cluster.run", *options, f"--log_dir={tmp_path / 'logs'}"]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
-    with subprocess.Popen(
-        [*command, str(TRAINING / "kernel_ranks.py"), str(tmp_path)],
-        start_new_session=True,
-        env={**os.environ, "PATH": path, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            process.wait(120)
-        finally:
-            with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
-                os.killpg(process.pid, signal.SIGKILL)
+    msrun(TRAINING / "kernel_ranks.py", tmp_path, folder=tmp_path)
     logs = {log.name: log.read_text() for log in (tmp_path / "logs").glob("worker*")}
     assert [(tmp_path / f"done{rank}").exists() for rank in (0, 1)] == [True, True], logs
     dump = tmp_path / "dump"

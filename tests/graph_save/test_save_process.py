@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -118,31 +117,8 @@ def test_the_index_of_a_killed_process_has_whole_lines_only(tmp_path):
     assert np.load(index.parent / records[0]["data_name"]).tolist() == [2.0] * 1000
 
 
-def test_every_rank_has_a_folder(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "mindspore.parallel.cluster.run", "--worker_num=2", "--local_worker_num=2"),
-        *("--master_addr=127.0.0.1", f"--master_port={port}", f"--log_dir={tmp_path / 'logs'}", "--join=True"),
-        *("--cluster_time_out=120", str(SCRIPT), "ranks", str(tmp_path / "saved")),
-    ]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # msrun starts whatever `python` is first
-    with subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        start_new_session=True,
-        env={**ENVIRONMENT, "PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    ) as process:
-        try:
-            said = process.communicate(timeout=180)[0]
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # the group that this test started
-    assert (tmp_path / "saved.0").exists(), said[-3000:]
-    assert (tmp_path / "saved.1").exists(), said[-3000:]
+def test_every_rank_has_a_folder(tmp_path, msrun):
+    msrun(SCRIPT, "ranks", tmp_path / "saved", folder=tmp_path)
     for rank in (0, 1):
         for step in (0, 1):
             folder = tmp_path / f"saved/step{step}/rank{rank}"

@@ -1,0 +1,20 @@
+"""docs/saving.md: its example saves what it shows."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
+    code, (shown,) = blocks("saving.md", "python")[0], blocks("saving.md", "json")
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    for step in (0, 1):
+        dump = json.loads((tmp_path / "saved" / f"step{step}" / "rank" / "debug.json").read_text())
+        assert dump["data"] == json.loads(shown)
+
+
+@pytest.mark.parametrize("language", ["python", "json"])
+def test_both_pages_show_the_same_example(language, blocks):
+    assert blocks("saving.md", language) == blocks("zh/saving.md", language)
