@@ -17,6 +17,14 @@ LIMIT = 300  # seconds
 DOCS = Path(__file__).parents[1] / "docs"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """What a test logged may hold names of files that are no text; no process could send that to another."""
+    report = yield
+    report.sections = [(title, said.encode("utf-8", "backslashreplace").decode()) for title, said in report.sections]
+    return report
+
+
 @pytest.fixture(scope="session")
 def options():
     """What `msrun` is told wherever it runs, for so many ranks."""
