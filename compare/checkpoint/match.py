@@ -98,8 +98,8 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
     free_left = {name: one for name, one in free.items() if not _is_left_out(name, golden, native, "golden")}
     found = Matched()
     if native:
-        of_pytorch, rest_of_it = (golden, free_left) if native == "target" else (target, left)
-        found.tied = tied(of_pytorch.parameters, rest_of_it)
+        of_pytorch, rest_of_it, other = (golden, free_left, target) if native == "target" else (target, left, golden)
+        found.tied = tied(of_pytorch.parameters, rest_of_it, other.parameters)
         for name in found.tied:
             del rest_of_it[name]
     if left and free_left:
