@@ -70,6 +70,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
         alike[rows[told]] = False
     if by_statistics:
         plain = alike & ~_marked(target.odd, len(target.part))[t] & ~_marked(golden.odd, len(golden.part))[g]
+        plain &= ~_counted_otherwise(target, golden, t, g)
         rows = np.flatnonzero(plain)
         standards = looks.standards[looks.golden[rows]]
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
@@ -144,6 +145,15 @@ def _codes(column: bytearray) -> NDArray[np.uint8]:
 def _marked(rows: object, size: int) -> Mask:
     found = np.zeros(size, bool)
     found[list(rows)] = True  # type: ignore[call-overload]  # the keys of a dict
+    return found
+
+
+def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Mask:
+    """Which pairs have other counts of what is not finite, where both sides tell them; that needs words."""
+    found = np.zeros(len(t), bool)
+    ours, theirs = target.non_finite, golden.non_finite
+    told = np.flatnonzero(_marked(ours, len(target.part))[t] & _marked(theirs, len(golden.part))[g])
+    found[told] = [ours[i] != theirs[j] for i, j in zip(t[told].tolist(), g[told].tolist(), strict=True)]
     return found
 
 

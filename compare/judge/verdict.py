@@ -7,7 +7,7 @@ from typing import Literal
 
 from msprobe.compare.match.alone import equal_values
 from msprobe.compare.measure.measures import Measures
-from msprobe.store.record import Record
+from msprobe.store.record import NonFinite, Record
 
 from .standard import EXACT, STANDARDS, Standard, canonical, family
 
@@ -141,12 +141,25 @@ def judge_statistics(excess: float, which: str, target: Record, golden: Record, 
 
 def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
     """How one statistic differs beyond its standard."""
+    if isinstance(target, NonFinite) and isinstance(golden, NonFinite):
+        return say_counts(target, golden)
     if _is_non_finite(target) or _is_non_finite(golden):
         return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
     if not (isinstance(target, float) and isinstance(golden, float)):
         return f"The {which} differs: {target}, golden {golden}."
     amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
     return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
+
+
+def say_counts(target: NonFinite | None, golden: NonFinite | None) -> str:
+    """`3 elements are NaN, golden 2.`, and so on for each count that differs; empty where one side does not count."""
+    if target is None or golden is None:
+        return ""
+    return " ".join(
+        f"{t} {'element is' if t == 1 else 'elements are'} {kind}, golden {g}."
+        for t, g, kind in zip(target, golden, ("NaN", "inf", "-inf"), strict=True)
+        if t != g
+    )
 
 
 def judge_digests(target: Record, golden: Record) -> Verdict:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.compare.judge.standard import Standard
-from msprobe.store.record import Number, Statistics
+from msprobe.store.record import NonFinite, Number, Statistics
 
 NAMES = ("max", "min", "mean", "norm")
 
@@ -32,10 +32,13 @@ def excess(
     """How many times its allowance the worst statistic differs, and which one that is; (0.0, "") where all are equal.
 
     NaN on both sides is equal, infinities of one sign are equal; otherwise a non-finite statistic on either side, or a
-    statistic that only one side has, is an infinite excess. So is another count of true elements where both sides tell
-    one. Booleans and None are compared for equality. A one-element tensor's norm is compared without its sign, which
-    some writers keep. `same_rounding` says whether both sides round alike.
+    statistic that only one side has, is an infinite excess. So is another count of true elements, or of those that are
+    not finite (told first, because NaN hides every statistic), where both sides tell one. Booleans and None are
+    compared for equality. A one-element tensor's norm is compared without its sign, which some writers keep.
+    `same_rounding` says whether both sides round alike.
     """
+    if _counts_differ(target.non_finite, golden.non_finite):
+        return math.inf, "non_finite"
     worst, which = 0.0, ""
     allowed: tuple[float, ...] = ()
     for at, (t, g) in enumerate(zip(_values(target), _values(golden), strict=True)):
@@ -55,7 +58,7 @@ def excess(
     return worst, which
 
 
-def _counts_differ(target: Number, golden: Number) -> bool:
+def _counts_differ(target: Number | NonFinite, golden: Number | NonFinite) -> bool:
     return target is not None and golden is not None and target != golden
 
 

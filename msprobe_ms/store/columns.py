@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args, overload
 
-from .record import Call, Gradient, Kind, Part, Record, Statistics
+from .record import Call, Gradient, Kind, NonFinite, Part, Record, Statistics
 
 PARTS: tuple[Part, ...] = get_args(Part)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -33,9 +33,9 @@ class Columns:
 
     `max`, `min`, `mean` and `norm` are NaN in rows that are no tensors, and in those of `odd`: tensors whose four
     statistics are not four plain floats, or which tell a `true_count`; None there means no statistics at all. A NaN
-    that the dump itself holds is a float like any other, and not odd. `values` has the value of every row of kind
-    `value`; `digest`, `file` and `source` are empty texts where there is none. `named` has the names of rows that a
-    reader called otherwise than `row_name` would.
+    that the dump itself holds is a float like any other, and not odd; `non_finite` has the counts of such rows, where
+    there are any. `values` has the value of every row of kind `value`; `digest`, `file` and `source` are empty texts
+    where there is none. `named` has the names of rows that a reader called otherwise than `row_name` would.
     """
 
     names: list[str]
@@ -57,6 +57,7 @@ class Columns:
     file: list[str]
     source: list[str]
     named: dict[int, str] = field(default_factory=dict)
+    non_finite: dict[int, NonFinite] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -76,7 +77,8 @@ class Columns:
             return self.odd[row]
         if self.kind[row] != TENSOR:
             return None
-        return Statistics(self.max[row], self.min[row], self.mean[row], self.norm[row])
+        counts = self.non_finite.get(row)
+        return Statistics(self.max[row], self.min[row], self.mean[row], self.norm[row], None, counts)
 
     def record(self, row: int, call: int) -> Record:
         """A row of a call as a record."""
@@ -216,6 +218,7 @@ class Rows:
         self.file: dict[int, str] = {}
         self.source: dict[int, str] = {}
         self.named: dict[int, str] = {}
+        self.non_finite: dict[int, NonFinite] = {}
         self.paths: list[tuple[str, ...]] = []
         self._path_numbers: dict[tuple[str, ...], int] = {}
         self.looks: dict[Look, int] = {}
@@ -238,6 +241,8 @@ class Rows:
         numbers = _four_floats(statistics) if kind == TENSOR else None
         if numbers is None and (kind == TENSOR or statistics is not None):
             self.odd[len(self.path)] = statistics
+        elif statistics is not None and statistics.non_finite is not None:
+            self.non_finite[len(self.path)] = statistics.non_finite
         self.kind.append(kind)
         self.path.append(path)
         self.look.append(self.looks.setdefault(look, len(self.looks)))
@@ -287,11 +292,12 @@ class Rows:
             file=_column(self.file, count),
             source=_column(self.source, count),
             named=self.named,
+            non_finite=self.non_finite,
         )
 
 
 def _four_floats(statistics: Statistics | None) -> tuple[float, ...] | None:
-    """The four statistics where they are plain floats and all that is told."""
+    """The four statistics where they are plain floats and, but for what is not finite, all that is told."""
     if statistics is None or statistics.true_count is not None:
         return None
     numbers = [statistics.max, statistics.min, statistics.mean, statistics.norm]

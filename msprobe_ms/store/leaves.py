@@ -12,7 +12,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
 
 from .columns import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, Rows, row_name
-from .record import Number, Statistics
+from .record import NonFinite, Number, Statistics
 
 # Collectors cut at 50. Whatever nests much deeper is no dump, and would exhaust the stack of whoever walks it.
 _DEEPEST = 100
@@ -31,6 +31,7 @@ _TREES = (
     ("output", _OUTPUT),
 )
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
+_NO_COUNTS = (0, 0, 0)
 # A tensor that has these and no key more says nothing else.
 _PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
 # Placeholders of the other tool, left over where it died before it resolved them.
@@ -115,7 +116,7 @@ def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
     A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors like most are
     added here; for all others there is `_Rare`.
     """
-    rare, looks, row_paths = _Rare(rows), rows.looks, rows.path
+    rare, looks, row_paths, isfinite = _Rare(rows), rows.looks, rows.path, math.isfinite
     add_kind, add_path, add_look = rows.kind.append, rows.path.append, rows.look.append
     add_max, add_min, add_mean, add_norm = rows.max.append, rows.min.append, rows.mean.append, rows.norm.append
     children: dict[int, dict[Any, int]] = {}  # path -> key -> path
@@ -138,6 +139,8 @@ def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
             if "value" in node or _UNRESOLVED in node:
                 return False
             rare.words(node, len(row_paths))
+            if not isfinite(norm):  # else every element is finite
+                rare.counts(node, len(row_paths))
         key = (kind, dtype, tuple(shape))
         if key not in looks:
             if math.prod(shape) > _MOST_ELEMENTS:
@@ -184,6 +187,7 @@ class _Rare:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._sources: dict[str, str] = {}  # each text once, however many rows have it
+        self._counts: dict[tuple[int, ...], NonFinite] = {}  # each once too: where training blew up, every row has them
 
     def scalar(self, value: Any, path: int) -> None:
         """None, or a value that stands there without its type."""
@@ -214,6 +218,14 @@ class _Rare:
             self._rows.gradient[row] = GRADIENTS.index(gradient)
         if source and type(source) is str:
             self._rows.source[row] = self._sources.setdefault(source, source)
+
+    def counts(self, node: dict[str, Any], row: int) -> None:
+        """How many elements are not finite, for the row that is added next."""
+        if (told := _counts(node)) is not None:
+            found = self._counts.get(told)
+            if found is None:
+                found = self._counts[told] = NonFinite(*told)
+            self._rows.non_finite[row] = found
 
     def _files(self, node: dict[str, Any], row: int) -> None:
         digest, file = node.get("md5"), node.get("data_name")
@@ -247,11 +259,26 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
     if _UNRESOLVED in node:
         return None
     top, bottom, mean, norm = node.get("Max"), node.get("Min"), node.get("Mean"), node.get("Norm")
+    told = None if type(norm) is not float or math.isfinite(norm) else _counts(node)
+    counts = None if told is None else NonFinite(*told)
     if type(top) is type(bottom) is type(mean) is type(norm) is float:
-        return Statistics(top, bottom, mean, norm)
+        return Statistics(top, bottom, mean, norm, None, counts)
     if not any(key in node for key in _STATISTICS):
         return None
-    return Statistics(_number(top), _number(bottom), _number(mean), _number(norm), _number(node.get("true_count")))
+    trues = _number(node.get("true_count"))
+    return Statistics(_number(top), _number(bottom), _number(mean), _number(norm), trues, counts)
+
+
+def _counts(node: dict[str, Any]) -> tuple[int, int, int] | None:
+    """How many elements are NaN, inf and -inf, of which a tensor leaves out what is 0; None where all are."""
+    nan, up, down = counts = (
+        node.get("nan_count", 0),
+        node.get("positive_inf_count", 0),
+        node.get("negative_inf_count", 0),
+    )
+    if not type(nan) is type(up) is type(down) is int:
+        return None
+    return counts if counts != _NO_COUNTS and min(counts) >= 0 and max(counts) <= _MOST_ELEMENTS else None
 
 
 def _number(value: Any) -> Number:

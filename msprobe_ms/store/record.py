@@ -6,7 +6,7 @@ These are what the reader gives and the comparison takes; no dictionary with mag
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .layout import TENSORS
 
@@ -19,11 +19,20 @@ Gradient = Literal["own", "accumulated", "unavailable"]
 Number = int | float | bool | None
 
 
+class NonFinite(NamedTuple):
+    """How many elements of a tensor are NaN, infinite and infinite below zero; at least one is."""
+
+    nan: int
+    positive_inf: int
+    negative_inf: int
+
+
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none.
 
-    `true_count` says how many elements of a bool tensor are true; None where the dump does not say.
+    `true_count` says how many elements of a bool tensor are true, `non_finite` how many are not finite; None where the
+    dump does not say, and `non_finite` also where all are finite.
     """
 
     max: Number
@@ -31,6 +40,7 @@ class Statistics:
     mean: Number
     norm: Number
     true_count: Number = None
+    non_finite: NonFinite | None = None
 
 
 @dataclass(frozen=True, slots=True)
