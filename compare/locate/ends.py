@@ -123,15 +123,16 @@ class _Side:
             yield at
 
     def is_further(self, call: int, cell: int) -> bool:
-        """Whether a call is of a cell that somebody handed to the layer around it, and not a part of that layer (the
-        cells in which nn.LSTM runs)."""
+        """Whether a call is of a cell that somebody handed to the framework's layer around it, and not a part of that
+        layer (the cells in which nn.LSTM runs); in a cell of the user's own it is one of its steps."""
         from msprobe.mapping.layers import layers_of  # here: one framework needs no table of layers
 
         if call not in self.cells:
             return False
         inner, outer = (names.parse(self.dump.columns.names[at]) for at in (call, cell))
         part = inner.path[len(outer.path) + 1 :].partition(".")[0]
-        return not any(part in layer.inner for layer in layers_of(outer.stem.rpartition(".")[2]))
+        layers = layers_of(outer.stem.rpartition(".")[2])
+        return bool(layers) and not any(part in layer.inner for layer in layers)
 
     @cached_property
     def cells(self) -> set[int]:

@@ -24,6 +24,7 @@ from .agree import Seen, walk
 from .cause import Cause, Causes
 from .events import Event, cell_path, events, parent_of, upwards
 from .source import fingerprint
+from .trained import trained_alone
 from .written import Layers
 
 Role = Literal["begins", "received", ""]
@@ -188,6 +189,10 @@ class _Walk:
     def _visit_one_sided(self, event: Event) -> None:
         if event.place in self._comparison.explained:
             return
+        if event.place in self._trained_alone and event.key not in self._places:
+            self._add(event, "different call", words.trained_alone(event), ())
+            self._mark(event.rows, "begins")
+            return
         if self._are_two_frameworks and self._tells_nothing(event):
             return
         if event.kind == "parameters_grad" or self._uncollected.explains(event):
@@ -207,6 +212,10 @@ class _Walk:
             self._mark(event.rows, "received")
         self._lonely[event.at] = finding
         self._origin[event.at] = finding
+
+    @cached_property
+    def _trained_alone(self) -> set[int]:
+        return trained_alone(self._comparison, self._events) if self._are_two_frameworks else set()
 
     def _tells_nothing(self, event: Event) -> bool:
         """Whether, across frameworks, other calls tell more: the layer around it, what takes a constant that it hands

@@ -12,6 +12,9 @@ from .events import Event, cell_path
 RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
 """What a normalisation keeps of the batches it has seen, as both frameworks call it; no optimizer touches it."""
 
+FROM_OUTSIDE = "no recorded call produced it"
+"""Of a tensor that a call was given."""
+
 NAMED = 3  # so many names stand in a sentence, the others are counted
 
 
@@ -46,13 +49,13 @@ def argument(judged: Judged) -> str:
             return f"{path_of(pair.record)}: {_sentence(judged)}"
         return f"{path_of(pair.record)} is given on the {'target' if pair.target else 'golden'} side only"
     if pair.target.kind == pair.golden.kind == "tensor":
-        return f"{_evidence([judged])}; no recorded call produced it"
+        return f"{_evidence([judged])}; {FROM_OUTSIDE}"
     return _sentence(judged)
 
 
 def run_inputs(judged: Judged) -> str:
     """The first tensors given to the run differ."""
-    text = f"{_evidence([judged])}; it is among the first tensors that were given, and no recorded call produced it"
+    text = f"{_evidence([judged])}; it is among the first tensors that were given, and {FROM_OUTSIDE}"
     before = judged.pair.target is not None and judged.pair.target.source == "code"
     return f"{text} (operations that were not recorded did)" if before else text
 
@@ -110,6 +113,14 @@ def different_call(event: Event, before: str, others: Sequence[str], goes_on: st
     if goes_on:
         return f"{text}, the {there} goes on with {goes_on}"
     return f"{text}, the {there} ends" + (f" after {before}" if before else "")
+
+
+def trained_alone(event: Event) -> str:
+    """Gradients of parameters stand on one side only."""
+    here, there = ("target", "golden") if event.side == "target" else ("golden", "target")
+    return (
+        f"only the {here} has gradients of its parameters, in the {there} they are frozen, or what it gave is detached"
+    )
 
 
 def few(names: Sequence[str]) -> str:

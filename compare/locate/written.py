@@ -22,6 +22,7 @@ from msprobe.store.columns import PARTS, TENSOR
 from .events import Event
 from .handed import are_one_tensor
 from .source import Sources, told
+from .trained import trained_alone
 
 _PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
 
@@ -85,7 +86,7 @@ class _Explaining:
     def _reason(self, event: Event, before: Event | None, behind: Event | None) -> str:
         if self._hands_on(event):
             return "Hands on what it is given, unchanged."
-        if event.place in self._feeding:
+        if event.place in self._feeding or event.place in self._trained_alone:
             return ""
         if said := self._by_its_place(event, before, behind):
             return said
@@ -121,6 +122,10 @@ class _Explaining:
         if before is None:
             return f"Written differently before {behind.name}, whose givens agree."
         return f"Written differently between {before.name} and {behind.name}, whose results agree."
+
+    @cached_property
+    def _trained_alone(self) -> set[int]:
+        return trained_alone(self._comparison, self._events)
 
     @cached_property
     def _feeding(self) -> set[int]:

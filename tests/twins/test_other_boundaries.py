@@ -6,7 +6,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 import torch
-from mindspore import Tensor, mint, nn, ops
+from mindspore import Parameter, Tensor, mint, nn, ops
 
 from msprobe.cli import main
 from msprobe.compare.counterparts.find import find_counterparts
@@ -172,3 +172,59 @@ def test_a_sum_that_begins_with_another_number_is_named(original, tmp_path, caps
     code, line, found = compare(port(tmp_path / "port", begin=1), original, tmp_path / "report", capsys)
     assert code == 1
     assert (found[0]["name"], found[0]["kind"]) == ("Tensor.__radd__.0.forward", "argument differs"), line
+
+
+class Gate(nn.Cell):
+    """Its activation is a cell, where the original calls a function."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.weight, self.act = Parameter(Tensor(next(weights())), name="weight"), activation
+
+    def construct(self, x):
+        return self.act(ops.matmul(x, self.weight.T))
+
+
+class OriginalGate(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.from_numpy(next(weights())))
+
+    def forward(self, x):
+        return torch.tanh(torch.matmul(x, self.weight.T))
+
+
+class Gated(nn.Cell):
+    def __init__(self, activation):
+        super().__init__()
+        self.gate = Gate(activation)
+
+    def construct(self, x):
+        return self.gate(x)
+
+
+class OriginalGated(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = OriginalGate()
+
+    def forward(self, x):
+        return self.gate(x)
+
+
+def only_cells(framework, net, given, folder):
+    """The dump of a forward run in which nothing but cells was recorded."""
+    debugger = framework.PrecisionDebugger(dump_path=str(folder), level="L0", task="statistics")
+    debugger.start(net)
+    net(given)
+    return ended(debugger, folder)
+
+
+@pytest.mark.parametrize(("activation", "expected"), [(nn.Tanh, None), (nn.Sigmoid, "Cell.gate.Gate.forward.0")])
+def test_a_cell_inside_a_block_does_not_excuse_the_block(tmp_path, capsys, activation, expected):
+    from msprobe import mindspore, pytorch
+
+    target = only_cells(mindspore, Gated(activation()), Tensor(batch()), tmp_path / "port")
+    golden = only_cells(pytorch, OriginalGated(), torch.from_numpy(batch()), tmp_path / "original")
+    code, line, found = compare(target, golden, tmp_path / "report", capsys)
+    assert (code, found[0]["name"] if found else None) == (0 if expected is None else 1, expected), line
