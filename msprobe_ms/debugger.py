@@ -7,7 +7,7 @@ raised here, at construction or at `start`; after the first step nothing of ours
 import atexit
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -36,9 +36,18 @@ PLACES = 32
 
 @dataclass
 class Clock:
-    """The number of the step; a debugger shares its own with its stages."""
+    """The number of the step, and whose turn it was in it; a debugger shares its own with its stages."""
 
     step: int = 0
+    turns: "dict[Debugger, int]" = field(default_factory=dict)
+
+    def begin(self, step: int) -> None:
+        """Another step, in which no stage has begun."""
+        self.step, self.turns = step, {}
+
+    def turn_of(self, stage: "Debugger") -> int:
+        """As which of this step's stages one was first asked for, from 0."""
+        return self.turns.setdefault(stage, len(self.turns))
 
 
 class Debugger:
@@ -195,7 +204,7 @@ class Debugger:
             return
         for each in self._family():
             each._end_step()
-        self._clock.step += 1
+        self._clock.begin(self._step + 1)
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
             self._known.pop(self._places.pop(root)._settings, None)
         if not self._has_said_over and all(each._is_over for each in self._family()):
@@ -292,7 +301,7 @@ class Debugger:
             )
         if any(each._collectors.in_step for each in self._family()):
             raise UsageError("set_init_step(): a step is being collected; call stop() and step() first")
-        self._clock.step = step
+        self._clock.begin(step)
 
     @on_either
     def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
@@ -365,7 +374,10 @@ class Debugger:
     def _home(self, rank: int | None, part: str = "") -> Home:
         folder = rank_folder(self._settings.dump_path / part, self._step, rank)
         made_with = f"{self._framework} {self._version()}"
-        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank)
+        turn = self._clock.turn_of(self)
+        is_alone = self._above is None and len(self._family()) == 1
+        stage = None if is_alone else turn
+        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage)
         return Home(folder, header, self._settings, self._budget)
 
 

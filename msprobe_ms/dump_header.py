@@ -14,9 +14,18 @@ from msprobe.store.layout import TENSORS
 
 
 def header_of(
-    settings: Settings, folder: Path, framework: str, made_with: str, step: int, rank: int | None
+    settings: Settings,
+    folder: Path,
+    framework: str,
+    made_with: str,
+    step: int,
+    rank: int | None,
+    stage: int | None = None,
 ) -> dict[str, Any]:
-    """The header of a step's dump; `made_with` is the framework with its version."""
+    """The header of a step's dump; `made_with` is the framework with its version.
+
+    `stage` is as which of the step's stages this one began; None for a debugger that has no stages and is none.
+    """
     return {
         "task": settings.task,
         "level": settings.level,
@@ -29,6 +38,7 @@ def header_of(
             "numpy": np.__version__,
             "step": step,
             "rank": rank or 0,
+            **({} if stage is None else {"stage": stage}),
             "settings": settings.described(),
         },
     }

@@ -70,7 +70,7 @@ def _of_stage(seen: Seen, known: Known) -> First:
     if collect is not None:
         which = f"the update of step {item.step - 1}"
         there = f"look at: {which}; {collect.says}"
-        then = f"collect it: {which}, of which there is no dump; {collect.says}" if collect.fields else there
+        then = f"collect it: {which}, of which there are no two dumps; {collect.says}" if collect.fields else there
     return First(seen, item.name, says, why, then, item.finding, shown, collect.fields if collect else {})
 
 

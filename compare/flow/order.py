@@ -1,13 +1,18 @@
 """The order in which the stages of a step were collected, as far as their dumps tell.
 
-A dump has no clock in it, and times of files do not outlive a copy. What tells are call stacks: those of two stages
-part in the code that runs the step, and the line that stands first there runs first.
+A dump says as which of its step's stages it was begun (`run.stage`). One that does not, of an older version or of
+debuggers that know nothing of each other, has no clock in it, and times of files do not outlive a copy. What tells
+then are call stacks: those of two stages part in the code that runs the step, and the line that stands first there
+runs first.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice
 from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import MsprobeError
 from msprobe.base.frames import user_line
@@ -17,31 +22,68 @@ from msprobe.store.document import json_object_or_empty
 from msprobe.store.flow_roots import FlowRoot
 from msprobe.store.layout import STACK
 
+T = TypeVar("T")
 Frames = Sequence[str]
+Dumps = Mapping[tuple[int, int], Path]
+"""The dumps of a stage by rank and step."""
 
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
+_RUN = re.compile(r'"run"\s*:\s*(?=\{)')
+_STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
+_HEAD = 1 << 18  # characters of a dump.json, which may be as large as a disk; what stands above its data is small
 
 
-def collected_order(names: Sequence[str], *roots: FlowRoot) -> list[str] | None:
-    """The stages in the order in which a step runs them; None where no root tells, or two tell different ones."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Stages in the order in which a step runs them, and what told it: all their dumps, or the lines that call them."""
+
+    names: tuple[str, ...]
+    by: Literal["dumps", "lines"]
+
+
+def collected_order(names: Sequence[str], *roots: FlowRoot) -> Told | None:
+    """The order in which a step runs these stages; None where no root tells, or two tell different ones."""
     told = [order for root in roots if (order := _order(names, root)) is not None]
-    return told[0] if told and all(order == told[0] for order in told) else None
-
-
-def _order(names: Sequence[str], root: FlowRoot) -> list[str] | None:
-    first = {name: frames for name in names if name in root.stages and (frames := _first_call(root.stages[name]))}
-    if len(names) < 2 or len(first) < len(names):
+    if len({order.names for order in told}) != 1:
         return None
+    return min(told, key=lambda order: order.by != "dumps")
+
+
+def _order(names: Sequence[str], root: FlowRoot) -> Told | None:
+    paths = [root.stages[name] for name in names if name in root.stages]
+    if len(names) < 2 or len(paths) < len(names):
+        return None
+    dumps = [_dumps(path) for path in paths]
+    if order := _sorted(names, dumps, _begun_before):
+        return Told(order, "dumps")
+    if order := _sorted(names, [_first_call(each) for each in dumps], _called_before):
+        return Told(order, "lines")
+    return None
+
+
+def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
+    """The names by what is known of each; empty where it does not tell of every two which is first."""
     behind = dict.fromkeys(names, 0)
-    for one, other in combinations(names, 2):
-        sign = _before(first[one], first[other])
+    for (one, of_one), (other, of_other) in combinations(zip(names, known, strict=True), 2):
+        sign = before(of_one, of_other)
         if not sign:
-            return None
+            return ()
         behind[other if sign < 0 else one] += 1
-    return sorted(names, key=behind.__getitem__)
+    if len(set(behind.values())) < len(names):  # a circle
+        return ()
+    return tuple(sorted(names, key=behind.__getitem__))
 
 
-def _before(one: Frames, other: Frames) -> int:
+def _begun_before(one: Dumps, other: Dumps) -> int:
+    """-1 or 1, which of two stages is begun first in a step that has both; 0 where their dumps do not tell."""
+    for place in islice(sorted(one.keys() & other.keys()), _STEPS):
+        ours, theirs = _turn(one[place]), _turn(other[place])
+        if ours is not None and theirs is not None:
+            return (ours > theirs) - (ours < theirs)
+    return 0
+
+
+def _called_before(one: Frames, other: Frames) -> int:
     """-1 or 1, which of two calls is made first; 0 where their stacks do not tell. Frames stand innermost first."""
     above: tuple[str, ...] = ()
     for ours, theirs in zip(reversed(one), reversed(other), strict=False):
@@ -59,16 +101,36 @@ def _before(one: Frames, other: Frames) -> int:
     return 0
 
 
-def _first_call(stage: Path) -> Frames:
-    """The stack of the first call of a stage's first step and rank; empty where there is none."""
+def _turn(file: Path) -> int | None:
+    """As which of its step's stages a dump was begun, from 0; None where it does not say."""
     try:
-        sources = side(stage).places.values()
-        source = min(sources, key=lambda source: (source.step or 0, source.rank or 0))
-        found: Mapping[str, Frames] = stacks(json_object_or_empty(source.paths[0].parent / STACK))
+        if not file.is_file():  # opening a pipe would wait for ever
+            return None
+        with open(file, encoding="utf-8", errors="replace") as opened:
+            head = opened.read(_HEAD)
+        found = _RUN.search(head)
+        run: Any = json.JSONDecoder().raw_decode(head, found.end())[0] if found else {}
+    except (OSError, ValueError, RecursionError):  # whoever compares it says what is wrong with it
+        return None
+    turn = run.get("stage")
+    return turn if type(turn) is int else None
+
+
+def _first_call(dumps: Dumps) -> Frames:
+    """The stack of the first call of a stage's first step; empty where there is none."""
+    if not dumps:
+        return ()
+    try:
+        found = stacks(json_object_or_empty(dumps[min(dumps)].parent / STACK))
     except (MsprobeError, OSError, ValueError):  # whoever compares it says what is wrong with it
         return ()
-    return next(_of(found), ())
+    return next((frames for frames in found.values() if frames), ())
 
 
-def _of(found: Mapping[str, Frames]) -> Iterator[Frames]:
-    return (frames for frames in found.values() if frames)
+def _dumps(stage: Path) -> Dumps:
+    """None where a stage cannot be looked into."""
+    try:
+        places = side(stage).places
+    except MsprobeError:  # whoever compares it says why
+        return {}
+    return {(place.rank or 0, place.step or 0): source.paths[0] for place, source in places.items()}

@@ -88,7 +88,7 @@ class FlowResult:
     def _answer(self) -> Iterator[str]:
         """What differs first, why, and the call or what to do."""
         if self.first is None:
-            where = " in what both sides have" if self.missing else ""
+            where = " in what both sides have" if self.missing else "" if self.is_clean else " in what could be judged"
             yield f"no difference{where}: {self.judged} pairs judged, {self.unjudged} unjudged"
             return
         yield f"first difference: {self.first.says}"
@@ -149,7 +149,8 @@ def _of_order(stages: Sequence[Stage]) -> Iterator[str]:
         return
     if all(stage.is_placed for stage in compared):
         ordered = ", ".join(stage.name for stage in sorted(compared, key=lambda stage: stage.order))
-        yield f"order of the stages in a step, by the lines that call them: {ordered}"
+        how = ", by the lines that call them" if any(stage.placed_by == "lines" for stage in compared) else ""
+        yield f"order of the stages in a step{how}: {ordered}"
         return
     unknown = ", ".join(stage.name for stage in compared if not stage.is_placed)
     yield (

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from msprobe.base.errors import MsprobeError
 from msprobe.base.log import logger
@@ -23,6 +24,7 @@ from .item import Item, Order, worse
 from .order import collected_order
 from .parts import UNKNOWN, part_of_stage
 from .roots import ITSELF
+from .walk import begins_by_itself
 
 _WORTH_WORKERS = 16 << 20
 """Bytes of dump.json of a stage that are compared before more processes would have started."""
@@ -34,18 +36,23 @@ Places = frozenset[tuple[int, int]]
 class Stage:
     """What came of one stage: the answer of its dumps, or in a sentence why there is none; what has no partner.
 
-    `held` are the (step, rank) that each side has a dump of, `order` is its place in a step; `is_placed` where that is
-    known, by the table of parts or by the dumps.
+    `held` are the (step, rank) that each side has a dump of, `order` is its place in a step, and `placed_by`
+    what told it: the table of parts, the dumps, the lines that call them, or nothing.
     """
 
     name: str
     part: int
     held: tuple[Places, Places]
     order: Order
-    is_placed: bool
+    placed_by: Literal["table", "dumps", "lines", ""]
     answer: Answer | None = None
     problem: str = ""
     missing: tuple[str, ...] = ()
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its place in a step is known."""
+        return bool(self.placed_by)
 
     @property
     def called(self) -> str:
@@ -78,14 +85,17 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
     """Compare the dumps of every stage that both roots have, and say which only one of them has."""
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
-    orders = _orders([name for name in target.stages if name in golden.stages], target, golden)
+    names = [name for name in target.stages if name in golden.stages]
+    told = None if all(map(_is_known, names)) else collected_order(names, target, golden)
+    orders = _orders(told.names if told else ())
     for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
         part = part_of_stage(name)
         order = orders.get(name, (part, 0, 0, 0, name))
-        made = Stage(printable(name), part, held, order, name in orders or part != UNKNOWN)
+        by = "table" if _is_known(name) else told.by if told and name in orders else ""
+        made = Stage(printable(name), part, held, order, by)
         if name not in ours or name not in theirs:
             one = "target" if name in ours else "golden"
             yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
@@ -93,15 +103,16 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
         yield _compared(made, target.stages[name], golden.stages[name], request)
 
 
-def _orders(names: Sequence[str], target: FlowRoot, golden: FlowRoot) -> dict[str, Order]:
-    """The places of stages that the table of parts does not have, where the dumps tell: behind the known one before."""
-    if all(part_of_stage(name) != UNKNOWN for name in names):
-        return {}
-    told = collected_order(names, target, golden) or ()
-    known = [(at, part_of_stage(name)) for at, name in enumerate(told) if part_of_stage(name) != UNKNOWN]
+def _is_known(name: str) -> bool:
+    return part_of_stage(name) != UNKNOWN
+
+
+def _orders(told: Sequence[str]) -> dict[str, Order]:
+    """The places of stages that the table of parts does not have, as the dumps tell: behind the known one before."""
+    known = [(at, part_of_stage(name)) for at, name in enumerate(told) if _is_known(name)]
     orders: dict[str, Order] = {}
     for at, name in enumerate(told):
-        if part_of_stage(name) == UNKNOWN:
+        if not _is_known(name):
             before = [part for place, part in known if place < at]
             behind = (before[-1], 2) if before else (known[0][1], -1) if known else (UNKNOWN, 0)
             orders[name] = (*behind, at, 0, name)
@@ -180,8 +191,8 @@ def items(stage: Stage) -> Iterator[Item]:
 
 
 def _order(stage: Stage, first: Finding | None) -> Order:
-    """The place of a dump; where it is not known, one that was given different input comes behind the others."""
-    if stage.is_placed or first is None or first.kind != "run inputs differ":
+    """The place of a dump; where it is not known, one that may have been given what differs comes behind the others."""
+    if stage.is_placed or first is None or first.kind == "parameters differ" or begins_by_itself(first):
         return stage.order
     part, _, among, saved, name = stage.order
     return part, 1, among, saved, name

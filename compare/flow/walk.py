@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.words import FROM_OUTSIDE
 
 from .item import Item
 from .parts import FLOW, UNKNOWN, beside, names, plain
@@ -83,24 +84,26 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
 def begins_by_itself(finding: Finding) -> bool:
     """Whether a dump alone says that a difference begins in it: everything that its first wrong call is given agrees.
 
-    Code between two calls may have been given what no call of the stage made, such as what a loss is made of.
+    Code between two calls may have been given what no call of the stage made, such as what a loss is made of; and so
+    may a call itself.
     """
     given = ("run inputs differ", "parameters differ", "cannot tell", "code between")
-    return not finding.kind.startswith(given)
+    return not finding.kind.startswith(given) and FROM_OUTSIDE not in finding.reason
 
 
 def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
     """The role of a stage that the table of parts does not have, by what its dump says."""
     stages = [seen.item for seen in here if seen.item.kind == "stage" and _is_different(seen)]
     alike: list[str] = []
+    earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
     if item.finding is not None and item.finding.kind == "parameters differ":
         alike = [other.name for other in stages if other.weights_differ]
-        differing = [d for d in differing if d.step < item.step]
+        differing = earlier
     elif item.finding is not None and begins_by_itself(item.finding):
         alike, differing = [other.name for other in stages if call_of(other) == call_of(item)], ()
     else:
         before = stages[-1:] if item.is_placed else []
-        seen = _behind(item, [*before, *(d for d in differing if item.is_placed or d.step < item.step)], "open")
+        seen = _behind(item, [*before, *(differing[:1] if item.is_placed else earlier)], "open")
         return replace(seen, role="received" if stages else seen.role)
     return Seen(item, "received", tuple(alike)) if alike else _behind(item, differing, "begins")
 

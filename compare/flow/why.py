@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msprobe.compare.locate.words import FROM_OUTSIDE
+
 from . import words
 from .collect import Way
 from .item import Item
@@ -41,10 +43,14 @@ def why_of_stage(seen: Seen, known: Known) -> tuple[str, str]:
         return "whether it begins here cannot be said", ""
     if seen.agreeing:
         return f"it begins here: {agree}", ""
+    if item.finding is not None and FROM_OUTSIDE in item.finding.reason:
+        what = "it begins in what the call was given, from outside the stage or from code of it between two calls"
+        return what, "look at: where that comes from, upwards from the line that makes the call"
     if item.finding is not None and not begins_by_itself(item.finding):
         what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
         return what, f"look at: that code, such as the loss; {known.way.operations(item.name)} records its calls"
-    return "it begins here, as far as the dump says: all that the call was given agrees", ""
+    agree = {"argument differs": "all else that the call was given", "different call": "everything before that call"}
+    return f"it begins here, as far as the dump says: {agree.get(kind, 'all that the call was given')} agrees", ""
 
 
 def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
@@ -56,7 +62,7 @@ def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
     place = "stage", item.step, item.rank
     here = [s for s in known.walked if (s.item.kind, s.item.step, s.item.rank) == place]
     data = f"the data of step {item.step}, and the code that makes of them what {called(item.name)} is given"
-    if not all(s.item.is_placed for s in here):
+    if len(here) > 1 and not all(s.item.is_placed for s in here):
         also = [
             s.item.name for s in here if s is not seen and s.item.finding and s.item.finding.kind == "run inputs differ"
         ]
@@ -84,6 +90,11 @@ def since(item: Item, walked: Sequence[Seen]) -> tuple[str, str]:
     update = "what changes weights behind it: the optimizer, its learning rate and state, clipping, weight decay"
     model = FLOW[item.part].model if item.part != UNKNOWN else ""
     if model == "reference" or not item.step:
+        of_step = [s for s in walked if (s.item.kind, s.item.step, s.item.rank) == ("stage", item.step, item.rank)]
+        before = of_step[: [s.item for s in of_step].index(item)]
+        if item.part == UNKNOWN and item.is_placed and any(s.role == "agrees" for s in before):
+            said = "as they were loaded or made, or since an update earlier in this step"
+            return said, f"{made}; or what changes weights before {called(item.name)}"
         return "as they were loaded or made", made
     if item.step == min(other.item.step for other in walked):
         return f"as they were loaded or made, or {AN_UPDATE}", made

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from msprobe.base.errors import UsageError
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
+from msprobe.store.flow_roots import flow_root
 from msprobe.store.folders import Folder, look
 from msprobe.store.kernel_folders import kernel_dumps
 from msprobe.store.kinds import kind_of
@@ -84,7 +85,7 @@ def side(path: Path, read_as: ReadAs = "") -> Side:
         return _single_saves(kind.path, kind.says)
     if kind.word == "npy":
         return _npys(kind.path, kind.says)
-    return _dumps(kind.path, kind.says)
+    return _dumps(kind.path, kind.says, is_plain=bool(read_as))
 
 
 def _kernels(path: Path, says: str) -> Side:
@@ -118,7 +119,8 @@ def _npys(path: Path, says: str) -> Side:
 # Dumps: dump.json and debug.json in the folders of ranks, in the folders of steps, in the folders of trees.
 
 
-def _dumps(path: Path, says: str) -> Side:
+def _dumps(path: Path, says: str, is_plain: bool) -> Side:
+    """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
     made = Side(path, "dump", says)
     if not path.is_dir():
         made.add(Place(what="debug" if path.name == layout.DEBUG else "dump"), Source("dump", (path,)))
@@ -129,14 +131,14 @@ def _dumps(path: Path, says: str) -> Side:
     for tree, found in trees.items():
         _add_steps(made, look(path / tree), found, tree)
     if steps:
-        _add_steps(made, inside, steps, "" if trees else None)
+        _add_steps(made, inside, steps, "" if trees else None, is_plain)
     elif not trees:
         _add_step(made, inside, Place())
     return made
 
 
-def _add_steps(made: Side, folder: Folder, steps: Mapping[str, int], tree: str | None) -> None:
-    _skip(made, folder, {*steps, *(TREES if tree == "" else ())})
+def _add_steps(made: Side, folder: Folder, steps: Mapping[str, int], tree: str | None, is_plain: bool = True) -> None:
+    _skip(made, folder, {*steps, *(TREES if tree == "" else ())}, is_plain)
     for name, number in steps.items():
         _add_step(made, look(folder.path / name), Place(tree, number))
 
@@ -184,10 +186,22 @@ def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[st
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def _skip(made: Side, folder: Folder, known: Collection[str]) -> None:
+def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
     """Say what else lies among steps or ranks, and is left alone."""
     strange = [name for name in (*folder.folders, *folder.files) if name not in known]
+    if strange and not is_plain:
+        walked = _walked_beside(folder.path)
+        strange = [name for name in strange if name not in walked]
     if strange:
         more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
         listed = ", ".join(strange[:_NAMED])
         made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed}{more}")
+
+
+def _walked_beside(path: Path) -> set[str]:
+    """What the comparison of a flow (`flow/carry_out.py`) walks of its root beside the steps; nothing in other runs."""
+    root = flow_root(path)
+    stages = set(root.stages).difference(TREES)
+    if not stages and not (root.data and root.configurations):
+        return set()
+    return {*stages, *root.hollow, *(part.name for part in (root.data, root.configurations) if part)}

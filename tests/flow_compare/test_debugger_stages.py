@@ -166,6 +166,43 @@ def test_two_runs_that_tell_different_orders_tell_none(runs, roots, compare):
     assert "the dumps do not tell it" in order(compare()[1])
 
 
+def say_turns(root, turns, step=0, rank=0):
+    """The dumps say as which stage of their step they were begun."""
+    for stage, turn in turns.items():
+        file = root.path / stage / f"step{step}" / f"rank{rank}" / "dump.json"
+        dump = {"run": {}, **json.loads(file.read_text())}
+        dump["run"]["stage"] = turn
+        file.write_text(json.dumps(dump))
+
+
+@pytest.mark.parametrize("lines", [{}, dict.fromkeys(LINES, 30), {"learn": 30, "score": 34, "sample": 38}])
+def test_dumps_that_say_their_turn_tell_the_order_whatever_the_lines(lines, runs, roots, compare, told):
+    """By the alphabet, or by the last of these lines, `learn` would be first, which only was given what differs."""
+    runs(lines=lines, sample=WRONG, score=OTHER_INPUT, learn=OTHER_INPUT)
+    for root in roots:
+        say_turns(root, {"sample": 0, "score": 2, "learn": 3})  # 1 is of a stage that is gone
+    _, said, whole = compare()
+    assert order(said) == "order of the stages in a step: sample, score, learn"
+    assert [at["stage"] for at in whole["walk"]] == ["sample", "score", "learn"]
+    assert told(said)["first difference"].startswith("step 0, rank 0, stage sample, ")
+
+
+@pytest.mark.parametrize("turns", [{"sample": 0, "score": 1}, dict.fromkeys(LINES, 0), dict.fromkeys(LINES, "0")])
+def test_where_not_all_dumps_say_their_turn_the_lines_tell_the_order(turns, runs, roots, compare):
+    """An older dump among them; debuggers of their own, of which each counts its own stages; what is no number."""
+    for root in runs():
+        say_turns(root, turns)
+    assert order(compare()[1]).endswith(", by the lines that call them: sample, score, learn")
+
+
+def test_beside_an_older_run_the_newer_one_tells_unless_they_contradict_each_other(runs, roots, compare):
+    runs()
+    say_turns(roots[0], {"sample": 0, "score": 1, "learn": 2})
+    assert order(compare()[1]) == "order of the stages in a step: sample, score, learn"
+    say_turns(roots[0], {"sample": 2, "score": 1, "learn": 0})
+    assert "the dumps do not tell it" in order(compare()[1])
+
+
 def test_two_models_called_at_one_line_are_in_no_order(runs, roots, compare):
     """A loop over stages: the stacks part in the framework, at two functions of one name."""
     runs(lines=dict.fromkeys(LINES, 30))

@@ -203,8 +203,8 @@ def test_weights_that_differ_are_said(step, when, roots, changed, compare, told)
     assert answer["why"] == f"it begins before this stage: the weights of the actor differ {when}"
     assert whole["first_difference"]["collect"] == (switches if step else None)
     assert answer["collect it"] == (
-        "the update of step 0, of which there is no dump; set actor_train_dump: true, step_start: 0, step_end: 0; then "
-        "run both again"
+        "the update of step 0, of which there are no two dumps; set actor_train_dump: true, step_start: 0, "
+        "step_end: 0; then run both again"
         if step
         else ""
     )

@@ -171,7 +171,10 @@ def test_configurations_alone_are_compared_and_judge_nothing(roots, compare):
     roots[1].configure(lr=2)
     code, lines, _ = compare()
     assert code == 1
-    assert lines[1:] == ["  lr: 1, golden 2 (the update)", "no difference: 0 pairs judged, 0 unjudged"]
+    assert lines[1:] == [
+        "  lr: 1, golden 2 (the update)",
+        "no difference in what could be judged: 0 pairs judged, 0 unjudged",
+    ]
 
 
 def test_a_root_beside_something_else_is_refused(roots, compare, tmp_path, capfd):

@@ -6,6 +6,7 @@ import pytest
 
 from msprobe.base.log import logger
 from msprobe.cli import main
+from msprobe.compare.jobs.sides import side
 
 STAGES = ("reference_compute_log_prob", "actor_update")
 
@@ -46,6 +47,17 @@ def test_the_rest_is_there_for_who_asks(talk, tmp_path):
     assert any("; 3 comparisons" in line for line in detail)
     assert any(f"the table is in {tmp_path / 'out' / STAGES[0]}" in line for line in detail)
     assert any("target: MindSpore, statistics, level L0" in line for line in detail)
+
+
+def test_what_is_walked_beside_the_steps_of_the_debugger_itself_is_not_said_to_be_skipped(roots, talk):
+    """Configurations, key data and stages; a file that nobody compares is, and all of them in a plain comparison."""
+    for root in roots:
+        root.dump("").configure(lr=0.1)
+    (roots[1].path / "notes.txt").write_text("")
+    skipped = [line for line in talk(logging.INFO) if "skipped" in line]
+    assert skipped == [f"msprobe INFO: {roots[1].path}: skipped, being neither a step nor a rank: notes.txt"]
+    (told,) = side(roots[0].path, "kernels").skipped
+    assert told.endswith(f": actor_update, data, {STAGES[0]}, configurations.json")
 
 
 def test_what_is_skipped_is_said_still(roots, talk):
