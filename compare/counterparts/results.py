@@ -8,12 +8,15 @@ from collections import defaultdict
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .features import close
+from .features import Features, close
 from .flow import value_key
 from .kinship import word
 from .score import WITHIN, Evidence
 from .side import NONE, Side
+
+Ints = NDArray[np.int64]
 
 _HAND_ON = frozenset(word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach"))
 _FINISH = frozenset(word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
@@ -22,31 +25,37 @@ _FINISH = frozenset(word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape",
 def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
     """Calls that alone among those around them, paired or not, give one value in one shape."""
     mine, theirs = evidence.features
-    by_shape: defaultdict[int, list[int]] = defaultdict(list)
-    left = [a for a in left if not _hands_on(evidence.target, a)]
-    for b in right:
-        if evidence.golden.names[b].kind == "api" and theirs.telling[b] and not _hands_on(evidence.golden, b):
-            by_shape[int(theirs.out_shape[b])].append(b)
-    back: defaultdict[int, list[int]] = defaultdict(list)
-    forth: dict[int, list[int]] = {}
-    arrays = {shape: np.array(calls, np.int64) for shape, calls in by_shape.items()}
-    for a in left:
-        there = arrays.get(int(mine.out_shape[a]))
-        if there is not None and evidence.target.names[a].kind == "api" and mine.telling[a]:
-            same = close(mine.out[a], theirs.out[there], WITHIN)
-            same |= (theirs.digests[there, 0] == mine.digests[a, 0]) & (mine.digests[a, 0] != 0)
-            forth[a] = [int(b) for b in there[same]]
-            for b in forth[a]:
-                back[b].append(a)
-    return [
-        (a, found[0])
-        for a, found in forth.items()
-        if len(found) == 1
-        and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(found[0]).outputs)
-        and back[found[0]] == [a]
-        and evidence.golden_of[a] == NONE
-        and evidence.target_of[found[0]] == NONE
-    ]
+    ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
+    found = []
+    for shape in ours.keys() & others.keys():
+        for a in ours[shape].tolist():
+            if evidence.golden_of[a] != NONE:
+                continue  # only where something is found is asked who else gives it: of many calls most have a partner
+            same = _same(mine, a, theirs, others[shape])
+            if (
+                len(same) == 1
+                and evidence.target_of[same[0]] == NONE
+                and _same(theirs, same[0], mine, ours[shape]) == [a]
+                and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(same[0]).outputs)
+            ):
+                found.append((a, same[0]))
+    return sorted(found)
+
+
+def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Ints]:
+    """The functions whose results tell something, by the shape of these."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for at in calls:
+        if side.names[at].kind == "api" and features.telling[at] and not _hands_on(side, at):
+            found[int(features.out_shape[at])].append(at)
+    return {shape: np.array(each, np.int64) for shape, each in found.items()}
+
+
+def _same(mine: Features, at: int, theirs: Features, there: Ints) -> list[int]:
+    """Which calls of the other side give the result of one."""
+    same = close(mine.out[at], theirs.out[there], WITHIN)
+    same |= (theirs.digests[there, 0] == mine.digests[at, 0]) & (mine.digests[at, 0] != 0)
+    return [int(b) for b in there[same]]
 
 
 def behind_phantoms(
