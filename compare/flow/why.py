@@ -49,8 +49,8 @@ def why_of_stage(seen: Seen, known: Known) -> tuple[str, str]:
     if item.finding is not None and not begins_by_itself(item.finding):
         what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
         return what, f"look at: that code, such as the loss; {known.way.operations(item.name)} records its calls"
-    agree = {"argument differs": "all else that the call was given", "different call": "everything before that call"}
-    return f"it begins here, as far as the dump says: {agree.get(kind, 'all that the call was given')} agrees", ""
+    before = {"argument differs": "all else that the call was given", "different call": "everything before that call"}
+    return f"it begins here, as far as the dump says: {before.get(kind, 'all that the call was given')} agrees", ""
 
 
 def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
