@@ -3,6 +3,7 @@ blocks of the documentation."""
 
 import json
 import os
+import pickle
 import re
 import signal
 import socket
@@ -100,6 +101,38 @@ class Dumped:
 def dumped():
     """Reads what a debugger wrote: `dumped(debugger, step)`."""
     return Dumped
+
+
+@pytest.fixture
+def unpickled_alike(collecting):
+    """Pickle what stands at `places` before a debugger starts and meanwhile: each that could be pickled before loads as
+    the very object that stands there at that time. Gives how many could not be pickled before."""
+
+    def check(places, model, protocol):
+        outside = [_pickled(getattr(*place), protocol) for place in places]
+        debugger = collecting()
+        debugger.start(model)
+        inside = [_pickled(getattr(*place), protocol) for place in places]
+        known = [each for each in zip(places, outside, inside, strict=True) if each[1] is not None]
+        meanwhile = [
+            data is not None and hasattr(found := pickle.loads(data), "__wrapped__") and found is getattr(*place)
+            for place, _, data in known
+        ]
+        debugger.stop()
+        for (place, before, data), is_found in zip(known, meanwhile, strict=True):
+            assert is_found, place
+            assert pickle.loads(data) is pickle.loads(before), place
+        return len(places) - len(known)
+
+    return check
+
+
+def _pickled(value, protocol):
+    """The bytes; None for what pickle refuses."""
+    try:
+        return pickle.dumps(value, protocol)
+    except Exception:  # which exception is the framework's affair
+        return None
 
 
 @pytest.fixture

@@ -21,30 +21,11 @@ class Holding:
         self.function = function
 
 
-def pickled(function, protocol):
-    """The bytes; None for a function that pickle refuses."""
-    try:
-        return pickle.dumps(function, protocol)
-    except Exception:  # which exception is the framework's affair
-        return None
-
-
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])  # 2 is that of torch.save
-def test_every_function_loads_as_what_it_would_have_been_without_us(collecting, protocol):
+def test_every_function_loads_as_what_it_would_have_been_without_us(unpickled_alike, protocol):
     places = [(owner, name) for owner, name, _ in functions()]
-    outside = [pickled(getattr(*place), protocol) for place in places]
-    debugger = collecting()
-    debugger.start(nn.ReLU())
-    inside = [pickled(getattr(*place), protocol) for place in places]
-    assert all(hasattr(getattr(*place), "__wrapped__") for place in places)
-    while_collecting = [pickle.loads(data) is getattr(*place) for data, place in zip(inside, places, strict=True)]
-    debugger.stop()
     assert len(places) > 1000
-    assert sum(data is None for data in outside) < 10
-    for place, before, during, found in zip(places, outside, inside, while_collecting, strict=True):
-        if before is not None:
-            assert found, place
-            assert pickle.loads(during) is pickle.loads(before), place
+    assert unpickled_alike(places, nn.ReLU(), protocol) < 10
 
 
 def test_a_function_that_stands_in_several_modules_loads_from_each(collecting):

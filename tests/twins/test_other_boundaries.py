@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mindspore import Parameter, Tensor, mint, nn, ops
+from one_step import ended  # beside this file
 
 from msprobe.cli import main
 from msprobe.compare.counterparts.find import find_counterparts
@@ -111,14 +112,6 @@ def port(folder, **choices):
     debugger.start(net)
     ms.value_and_grad(net, None, net.trainable_params())(Tensor(batch()))
     return ended(debugger, folder)
-
-
-def ended(debugger, folder):
-    debugger.stop()
-    debugger.step()
-    type(debugger)._known.clear()  # what comes next in this process begins as if there had been none
-    type(debugger)._latest = None
-    return folder / "step0"
 
 
 @pytest.fixture(scope="module")
