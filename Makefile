@@ -30,9 +30,10 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
     tests/rollout) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py
-# Several processes, each with whole files of tests, for their fixtures are made once a file.
+# Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
+# for the files with the fewest tests, which would come last, take longest.
 PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 \
-    --numprocesses logical --maxprocesses 4 --dist loadfile
+    --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
