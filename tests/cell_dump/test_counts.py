@@ -10,6 +10,7 @@ import ast
 import operator
 import sys
 from collections import Counter, defaultdict
+from inspect import unwrap
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
@@ -211,7 +212,7 @@ class Count:
             return min(self._functions[next(iter(functions))])
         if code in self._primitives:
             return self._held.get(id(frame.f_locals[code.co_varnames[0]]))
-        if code is api._JitExecutor.__call__.__wrapped__.__code__:
+        if code is unwrap(api._JitExecutor.__call__).__code__:  # whoever else wrapped it
             return f"Jit.{frame.f_locals['self'].fn.__name__}"
         return None
 
