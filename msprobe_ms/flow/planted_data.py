@@ -1,7 +1,8 @@
 """Key data of code that a graph compiler reads: what the names in `in_graph` are, and who keeps what a graph gives.
 
 What is in force when a graph is compiled decides whether operators are planted; what is in force when it runs decides
-where their tensors go.
+where their tensors go; on a device that writes the files itself (Ascend), that too is what was in force when it was
+compiled.
 """
 
 from typing import Any
