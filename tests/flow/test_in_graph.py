@@ -13,7 +13,9 @@ ms = pytest.importorskip("mindspore", reason="its compiler reads the calls")
 
 from mindspore import Tensor, nn  # noqa: E402  # only where the framework is
 
+from msprobe.at_compile import AtCompile  # noqa: E402
 from msprobe.core import MsProbe  # noqa: E402
+from msprobe.graph_save import planted_save  # noqa: E402
 
 SECTION = {"msprobe": True, "dump_path": "run", "key_data_dump": True}
 X = Tensor(np.array([1, 2], np.float32))
@@ -200,3 +202,13 @@ def test_where_python_runs_a_method_looks_as_it_is():
     assert list(inspect.signature(MsProbe.save_data).parameters) == ["name", "data"]
     assert MsProbe.save_data.__name__ == "save_data"
     assert "Save key data" in MsProbe.save_data.__doc__
+
+
+def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, monkeypatch):
+    """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
+    told = []
+    monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
+    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: told.append(path)))
+    MsProbe.config_init(SECTION)
+    compiled(squares)(X)
+    assert set(told) == {f"{Path('run').absolute()}/data/y/{{step}}/{{rank}}/y"}
