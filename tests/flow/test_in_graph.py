@@ -211,4 +211,4 @@ def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, m
     monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: told.append(path)))
     MsProbe.config_init(SECTION)
     compiled(squares)(X)
-    assert set(told) == {f"{Path('run').absolute()}/data/y/{{step}}/{{rank}}/y"}
+    assert set(told) == {f"{Path('run/data/y').absolute()}/{{step}}/{{rank}}/y"}
