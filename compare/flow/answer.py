@@ -186,6 +186,6 @@ def _between(item: Item, walked: Sequence[Seen]) -> str:
         return ""
     before = max((other for other in known if other.saved < item.saved), key=lambda o: o.saved, default=None)
     after = min((other for other in known if other.saved > item.saved), key=lambda o: o.saved, default=None)
-    words = [f"after {before.name}"] if before else []
-    words += [f"before {after.name}"] if after else []
-    return f"; it was saved {' and '.join(words)}"
+    places = [f"after {before.name}"] if before else []
+    places += [f"before {after.name}"] if after else []
+    return f"; it was saved {words.listed(places)}"
