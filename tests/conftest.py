@@ -1,6 +1,7 @@
 """What tests of several rooms share: ranks, interrupts, debuggers and what they wrote, the ways through a C kernel, the
 blocks of the documentation."""
 
+import importlib.util
 import json
 import os
 import pickle
@@ -157,6 +158,21 @@ def through(monkeypatch):
     for kernel in kernels:
         if not kernel.choose("avx2"):
             kernel.choose("plain")
+
+
+@pytest.fixture
+def without_kernel(monkeypatch):
+    """`without_kernel(module, "msprobe.base._statistic")`: the module once more, its C kernel not to be imported."""
+
+    def load(module, kernel):
+        monkeypatch.setitem(sys.modules, kernel, None)  # makes its import fail
+        monkeypatch.delattr(kernel, raising=False)
+        spec = importlib.util.spec_from_file_location(f"{module.__package__}.alone", module.__file__)
+        alone = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(alone)
+        return alone
+
+    return load
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The statistic and the memory of its array: any layout, neither changed nor kept, any thread, any way through."""
 
 import gc
-import importlib.util
 import math
 import sys
 import weakref
@@ -103,11 +102,7 @@ def test_the_kernel_agrees_with_numpy(way, dtype, data, monkeypatch):
     assert one[2:4] == pytest.approx(other[2:4], rel=1e-12, abs=5e-324, nan_ok=True)
 
 
-def test_without_the_extension_the_module_still_works(monkeypatch):
-    monkeypatch.setitem(sys.modules, "msprobe.base._statistic", None)  # makes its import fail
-    monkeypatch.delattr("msprobe.base._statistic", raising=False)
-    spec = importlib.util.spec_from_file_location("msprobe.base.alone", module.__file__)
-    alone = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(alone)
+def test_without_the_extension_the_module_still_works(without_kernel):
+    alone = without_kernel(module, "msprobe.base._statistic")
     assert alone.kernel is None
     assert alone.statistic(np.float32([1, 2, 6])) == (6, 1, 3, math.sqrt(41), 0, 0, 0, 0)
