@@ -278,7 +278,7 @@ def test_what_is_no_scheduler_is_refused_in_time(reply, scheme, monkeypatch, cap
         started = time.monotonic()
         with pytest.raises(UsageError, match="no Dask scheduler answers") as refused:
             list(run(abs, [-1, -2], scheduler=f"{scheme}://127.0.0.1:{server.getsockname()[1]}"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert len(str(refused.value).splitlines()) == 1
     assert "Traceback" not in capfd.readouterr().err
 
@@ -296,6 +296,6 @@ def test_an_address_where_nobody_is_is_refused_in_time(address, monkeypatch, cap
     started = time.monotonic()
     with pytest.raises(UsageError, match="no Dask scheduler answers") as refused:
         list(run(abs, [-1, -2], scheduler=address))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 10
     assert len(str(refused.value).splitlines()) == 1
     assert "Traceback" not in capfd.readouterr().err

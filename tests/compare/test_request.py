@@ -85,9 +85,8 @@ def test_each_flag_is_one_field(asked, words, field, value):
     [
         (("--rank", "a"), '--rank: "a" is neither a number nor a range'),
         (("--rank", ""), '--rank: "" is neither'),
-        (("--rank", "-1"), "expected one argument"),
+        (("--rank", "-1"), 'expected one argument|--rank: "-1" is neither'),
         (("--step", "0,,1"), '--step: "" is neither'),
-        (("--step", "0-3"), "'0-3' is none"),
         (("--workers", "0"), "--workers must be at least 1"),
         (("--workers", "2", "--scheduler", "tcp://host:1"), "--workers and --scheduler contradict each other"),
         (("-m", "atb"), "-m atb: this version compares what training left behind"),
