@@ -22,7 +22,7 @@ class Column:
 
 
 _NAMES = (
-    Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 44),
+    Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 50),
     Column("Bench Name", "the golden record it was matched with; `N/A` without one", 20),
     Column("NPU Dtype", "dtype of the target's tensor, Python type of any other value", 11, folded=True),
     Column("Bench Dtype", "the same of the golden", 11, folded=True),
@@ -34,9 +34,9 @@ _TENSOR = (
     Column("Cosine", "cosine of the angle between the two tensors; `unsupported` for one element or none", 11),
     Column("EucDist", "L2 norm of the difference", 11),
     Column("MaxAbsErr", "greatest absolute difference", 11),
-    Column("MaxRelativeErr", "greatest difference relative to the golden element", 11),
-    Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001", 11),
-    Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005", 11),
+    Column("MaxRelativeErr", "greatest difference relative to the golden element", 15),
+    Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001", 12),
+    Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005", 12),
 )
 
 _STATISTICS = (
@@ -47,12 +47,12 @@ _STATISTICS = (
     Column(
         "MaxRelativeErr",
         "the difference relative to the golden's maximum, in percent; `N/A` where that is 0",
-        11,
+        15,
         percent=True,
     ),
-    Column("MinRelativeErr", "the same of the minimum", 11, percent=True),
-    Column("MeanRelativeErr", "the same of the mean", 11, percent=True),
-    Column("NormRelativeErr", "the same of the L2 norm", 11, percent=True),
+    Column("MinRelativeErr", "the same of the minimum", 15, percent=True),
+    Column("MeanRelativeErr", "the same of the mean", 15, percent=True),
+    Column("NormRelativeErr", "the same of the L2 norm", 15, percent=True),
 )
 
 _VALUES = (
