@@ -123,16 +123,6 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
     return Sides(target, golden, stack, log_each, ranks or None, steps or None, read_as, names)
 
 
-def numbers(option: str, text: str) -> tuple[int, ...]:
-    """`0,1,2` as numbers, each once and in order; UsageError where it is no comma list of numbers from 0 on."""
-    found = set()
-    for word in text.split(","):
-        if not (word.strip().isascii() and word.strip().isdigit() and len(word) < 20):
-            raise UsageError(f"{option} takes numbers with commas between them, as in {option} 0,1; {text!r} is none")
-        found.add(int(word))
-    return tuple(sorted(found))
-
-
 def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -> Path:
     value = given.get(key)
     if not isinstance(value, str) or not value:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.steps import numbers_of
 from msprobe.mapping.user import OPTIONS, user_mapping
 
-from .request import FORMATS, Request, Sides, numbers, read_compare_json
+from .request import FORMATS, Request, Sides, read_compare_json
 
 _NO_CONSISTENCY = "the check of training against inference is not in this version: leave the flag out"
 _NOT_BUILT = {
@@ -41,8 +42,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     sides.add_argument("-tp", "--target_path", metavar="PATH", help="the dump under suspicion")
     sides.add_argument("-gp", "--golden_path", metavar="PATH", help="the dump that is trusted")
     sides.add_argument("-i", "--input_path", metavar="FILE", help="compare.json with npu_path and bench_path, instead")
-    sides.add_argument("--rank", metavar="N,N", help="only these ranks of the folders that were given")
-    sides.add_argument("--step", metavar="N,N", help="only these steps of the folders that were given")
+    sides.add_argument(
+        "--rank", metavar="N,..", help="only these ranks of the folders that were given, as in 0-3 or 0,2,5-7"
+    )
+    sides.add_argument(
+        "--step", metavar="N,..", help="only these steps of the folders that were given, in the same form"
+    )
     how = parser.add_argument_group("how it is compared")
     how.add_argument(
         "-f",
@@ -118,7 +123,7 @@ def request_of(args: argparse.Namespace) -> Request:
     mapping = user_mapping({option: getattr(args, option) for option in OPTIONS}, "--")
     if sides.read_as and mapping:
         raise UsageError("mapping files speak of calls; kernel dumps and npy files have none: leave them out")
-    ranks, steps = (numbers(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
+    ranks, steps = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
     for option, key, here, there in (
         ("--rank", "rank_id", ranks, sides.ranks),
         ("--step", "step_id", steps, sides.steps),

@@ -8,12 +8,15 @@ Exit code: 0 done and nothing wrong, 1 done and something differs, 2 the command
 import argparse
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.visible import visible
@@ -55,36 +58,94 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; gives the exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
-    prog = "msprobe"
     if isinstance(
         sys.stdout, io.TextIOWrapper
     ):  # as standard error does: a name it has no characters for is spelled out
         sys.stdout.reconfigure(errors="backslashreplace")
+    prog = "msprobe"
+    with _interrupts() as interrupts:
+        try:
+            try:
+                verb, rest = _take_verb(given)
+                if not verb:
+                    return 0
+                prog = f"msprobe {verb}"
+                return _carry_out(prog, VERBS[verb], rest)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # at exit nobody could be told that it failed
+        except (Exception, KeyboardInterrupt) as err:
+            if interrupts or isinstance(err, KeyboardInterrupt):
+                return _complain(prog, "stopped", 130)
+            if isinstance(err, MsprobeError):
+                return _complain(prog, str(err), 2)
+            if isinstance(err, BrokenPipeError):
+                # Whoever read our answer has seen enough; nothing may be written at exit either.
+                _silence(sys.stdout)
+                return 1
+            if isinstance(err, OSError):  # a full disk, a file that is gone: no mistake of ours, so no traceback
+                _silence(sys.stdout)
+                where = "standard output" if err.filename is None else os.fsdecode(err.filename)
+                return _complain(prog, f"{where}: {err.strerror or err}", 2)
+            raise
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """The interrupts from the keyboard that came: what one is turned into on its way, as an import of numpy makes an
+    ImportError of it, does not tell."""
+    noticed: list[int] = []
+
+    def notice(number: int, _: object) -> NoReturn:
+        noticed.append(number)
+        raise KeyboardInterrupt
+
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield noticed
+        return
+    signal.signal(signal.SIGINT, notice)
     try:
-        verb, rest = _take_verb(given)
-        if not verb:
-            return 0
-        prog = f"msprobe {verb}"
-        module = import_module(VERBS[verb].module)
-        parser = _Parser(
-            prog=prog,
-            description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.add(parser)
-        parse = parser.parse_args if VERBS[verb].hands_on else parser.parse_intermixed_args
-        return int(module.run(parse(rest)))
-    except MsprobeError as err:
-        print(f"{prog}: {visible(' '.join(str(err).split()))}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        # Whoever read our answer has seen enough; nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        print(f"{prog}: stopped", file=sys.stderr)
-        return 130
+        yield noticed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
+    module = import_module(verb.module)
+    parser = _Parser(
+        prog=prog,
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add(parser)
+    if verb.hands_on:
+        return int(module.run(parser.parse_args(words)))
+    for at, word in enumerate(words):
+        # An empty path would be the current folder, and an empty option none at all; nobody means either.
+        if not word or (word.endswith("=") and word.startswith("--")):
+            behind = f" behind {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
+            parser.error(
+                f"argument {at + 1}{behind} is empty, as a shell variable without a value is; give it, or leave it out"
+            )
+    return int(module.run(parser.parse_intermixed_args(words)))
+
+
+def _complain(prog: str, text: str, code: int) -> int:
+    """One line on standard error, if there is one that takes it; gives the exit code."""
+    try:
+        print(f"{prog}: {visible(' '.join(text.split()))}", file=sys.stderr)
+    except OSError:
+        _silence(sys.stderr)
+    return code
+
+
+def _silence(stream: TextIO | None) -> None:
+    """What is still to be written there, also at exit, goes nowhere."""
+    if stream is not None:
+        with suppress(OSError, ValueError):  # a stream that is no file, as in a test
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _take_verb(given: list[str]) -> tuple[str, list[str]]:

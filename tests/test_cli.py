@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,8 +93,10 @@ def test_version():
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-cm", "m.yaml"), "m.yaml: the mapping of cells cannot be read"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-dm", "m.yaml"), "m.yaml: the mapping of records cannot be read"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "-lm", "m.yaml"), "m.yaml: the mapping of layers cannot be read"),
-        (("compare", "-tp", "x", "-gp", "y", "--rank", "0;1"), "--rank takes numbers with commas between them"),
-        (("compare", "-tp", "x", "-gp", "y", "--step", "all"), "--step takes numbers with commas between them"),
+        (("compare", "-tp", "x", "-gp", "y", "--rank", "0;1"), '--rank: "0;1" is neither a number nor a range'),
+        (("compare", "-tp", "x", "-gp", "y", "--step", "all"), '--step: "all" is neither a number nor a range'),
+        (("compare", "-tp", "x", "-gp", "y", "--rank", "3-0"), '--rank: "3-0" runs backwards'),
+        (("gather", "x", "-o", "y", "--rank", "0,,1"), '--rank: "" is neither a number nor a range'),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--rank", "4"), "rank 4 on neither side; there: rank 0"),
         (("compare", "-tp", TARGET, "-gp", GOLDEN, "--step", "0"), "--step chooses among the steps of a folder"),
         (("compare", "-tp", "x", "-gp", "y", "-m", "offline_data"), "leave -m out, or -m auto"),
@@ -168,6 +171,17 @@ def test_a_whole_run_is_compared_step_by_step(tmp_path):
     (file,) = (tmp_path / "step0").iterdir()
     assert file.name.startswith("compare_result_rank_2")
     assert "target: MindSpore, statistics, level mix" in done.stderr, "what was read is said"
+
+
+@pytest.mark.parametrize(("given", "meant"), [("0-2", {0, 1, 2}), (" 0 , 2 - 3 ", {0, 2, 3}), ("1", {1})])
+def test_ranks_are_chosen_by_ranges(given, meant, tmp_path):
+    for side in ("target", "golden"):
+        for rank in range(4):
+            shutil.copytree(DUMPS / "ms_mix_stat" / "step0" / "rank", tmp_path / side / f"rank{rank}")
+    done = msprobe("compare", "target", "golden", "--rank", given, "-o", "out", "--format", "csv", cwd=tmp_path)
+    assert done.returncode == 0
+    made = {int(path.name.split("_")[2].removeprefix("rank")) for path in (tmp_path / "out").glob("*.csv")}
+    assert made == meant
 
 
 def test_compare_json_of_8_1_works(tmp_path):

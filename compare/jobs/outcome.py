@@ -18,9 +18,9 @@ from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.story import RankStory
 from msprobe.compare.ranks.summarise import summarise
 from msprobe.compare.report.console import lines
+from msprobe.compare.report.summary import described
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
-from msprobe.store.record import Dump
 
 from .many import Job
 from .read_both import read_both
@@ -116,7 +116,7 @@ def compare_alone(task: Task) -> Outcome:
     located = locate(comparison)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
-        write_down(comparison, located, request, task.table, of_calls=of_calls, workers=workers)
+        write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
         if request.mapping.layers is not None:
             write_data_mapping(data_mapping_file(task.table), Named(given, target, golden).pairs)
     place = job.place
@@ -132,16 +132,9 @@ def compare_alone(task: Task) -> Outcome:
         place.what,
         str(task.table),
         socket.gethostname(),
-        f"target: {_described(target)}; golden: {_described(golden)}",
+        f"target: {described(target)}; golden: {described(golden)}",
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
     )
-
-
-def _described(dump: Dump) -> str:
-    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
-    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
-    made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
-    return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)
 
 
 @contextmanager

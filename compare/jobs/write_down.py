@@ -18,6 +18,7 @@ from msprobe.compare.report.csv_shares import WORTH_SHARES, write_csv_shares
 from msprobe.compare.report.json_file import write_json
 from msprobe.compare.report.rows import Row, rows, stack_of
 from msprobe.compare.report.sheet import write_sheet
+from msprobe.compare.report.summary import summary
 from msprobe.compare.request import Request
 
 _OF_8_1 = ("Accuracy Reached or Not", "Result")
@@ -25,10 +26,18 @@ _OF_8_1 = ("Accuracy Reached or Not", "Result")
 
 
 def write_down(
-    comparison: Comparison, located: Located, request: Request, path: Path, *, of_calls: bool, workers: int = 1
+    comparison: Comparison,
+    located: Located,
+    request: Request,
+    path: Path,
+    *,
+    of_calls: bool,
+    label: str = "",
+    workers: int = 1,
 ) -> None:
     """Write the table to `path`, and what was asked for beside it; OSError where the disk refuses.
 
+    `label` tells this comparison from others of the same request, in the first sheet of a workbook.
     What msprobe 8.1 advises and colours is for dumps `of_calls`: not for kernels, nor for what was saved one by one.
     """
     advice, highlight = request.advise and of_calls, request.highlight and of_calls
@@ -53,10 +62,9 @@ def write_down(
         write_csv(path, shown, table)
     elif request.format == "json":
         write_json(path, comparison, located, shown, table)
-    elif colours is not None:
-        write_sheet(path, shown, table, colours=colours)
     else:
-        write_sheet(path, shown, table)
+        said = summary(comparison, located, label=label, top=request.top, exit_zero=request.exit_zero)
+        write_sheet(path, shown, table, colours=colours, summary=said)
     if advice:
         write_advice(advisor(path), advise(suspicious))
     if request.log_each and comparison.mode == "tensor":

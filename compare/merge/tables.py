@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msprobe.base.errors import UsageError
-from msprobe.compare.report.cells import Cell, number
+from msprobe.compare.report.cells import Cell, is_number, number
 from msprobe.compare.report.columns import columns
+from msprobe.compare.report.sheet import SUMMARY
 
 Mode = Literal["statistics", "tensor"]
 MODES: tuple[Mode, ...] = ("statistics", "tensor")
@@ -39,20 +40,37 @@ def measures_of(mode: Mode) -> tuple[str, ...]:
     return tuple(titles[6 : titles.index(TARGET)])
 
 
+def in_percent(mode: Mode) -> frozenset[str]:
+    """The headings below which shares stand."""
+    return frozenset(column.title for column in columns(mode, with_stack=False) if column.percent)
+
+
 @dataclass(frozen=True)
 class Table:
-    """A table of one rank: its headings, and the rows as they are in the file, to be taken once."""
+    """A table of one rank: its headings, and the rows as they are in the file, to be taken once.
+
+    A sheet has shares as numbers (0.125), where a csv file has texts (`12.5%`).
+    """
 
     where: str
     mode: Mode
     titles: tuple[str, ...]
     rows: Iterator[Sequence[Cell]]
+    is_sheet: bool = False
 
     def picked(self, wanted: Sequence[str]) -> Iterator[tuple[Cell, ...]]:
-        """The cells below these headings, row by row; empty where the table has no such heading or the row ends."""
+        """The cells below these headings, row by row; empty where the table has no such heading or the row ends.
+
+        Shares are texts, wherever they come from.
+        """
         places = [self.titles.index(title) if title in self.titles else len(self.titles) for title in wanted]
+        shares = [at for at, title in enumerate(wanted) if self.is_sheet and title in in_percent(self.mode)]
         for row in self.rows:
-            yield tuple(row[at] if at < len(row) else "" for at in places)
+            cells = [row[at] if at < len(row) else "" for at in places]
+            for at in shares:
+                if is_number(cell := cells[at]):
+                    cells[at] = f"{cell * 100}%"
+            yield tuple(cells)
 
 
 def open_table(path: Path) -> Table:
@@ -64,7 +82,7 @@ def open_table(path: Path) -> Table:
     mode = next((mode for mode in MODES if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
     if mode is None:
         raise UsageError(f"{path}: has not the headings of a comparison table; leave it out, or compare again")
-    return Table(str(path), mode, titles, rows)
+    return Table(str(path), mode, titles, rows, path.suffix == ".xlsx")
 
 
 def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Cell]]:
@@ -96,7 +114,8 @@ def _cell(text: str) -> Cell:
 
 
 def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
-    """The rows of the first sheet, and of further ones with the same headings: there a large table goes on."""
+    """The rows of the first sheet that has records, and of further ones with the same headings: there a large table
+    goes on. Before it may stand a sheet that sums it up."""
     from openpyxl import load_workbook
 
     _check_size(path)
@@ -107,7 +126,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
             sheet.reset_dimensions()  # what a file says of its size may be anything
             rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
             head = _filled(next(rows, ()))
-            if titles and head != titles:
+            if (head != titles) if titles else (NAME not in head and sheet.title == SUMMARY):
                 continue
             yield from _to_the_end(rows) if titles else chain((head,), _to_the_end(rows))
             titles = head

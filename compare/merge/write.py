@@ -4,8 +4,11 @@ import csv
 import io
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msprobe.base.files import replacing
+from msprobe.compare.report.cells import Cell, share
+from msprobe.compare.report.sheet import PERCENT
 
 from .merged import Merged
 
@@ -29,10 +32,21 @@ def write_workbook(path: Path, merged: Merged) -> Path:
                 sheet.column_dimensions[letter].width = 18 if at else 56
             sheet.append(merged.titles)
             for row in part:
-                sheet.append([None if cell == "" else cell for cell in row])
+                sheet.append([None if cell == "" else _set(sheet, cell) for cell in row])
     with replacing(path) as file:
         book.save(file)
     return path
+
+
+def _set(sheet: Any, cell: Cell) -> Any:
+    """A cell as it is, but for a share, which is a number that is shown in percent."""
+    if (part := share(cell)) is None:
+        return cell
+    from openpyxl.cell import WriteOnlyCell
+
+    shown = WriteOnlyCell(sheet, part)
+    shown.number_format = PERCENT
+    return shown
 
 
 def write_csv_files(folder: Path, stem: str, merged: Merged) -> tuple[Path, ...]:

@@ -19,6 +19,7 @@ _NEVER_LONG = LONGEST // 2
 _FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
 _SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
 _NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
+_SHARE = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?%").fullmatch
 _NOT_IN_A_SHEET = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
@@ -72,6 +73,13 @@ def percent(difference: float, golden: float) -> str:
         return "0.0%"
     share = abs(difference / golden) * 100
     return f"{share}%" if share == share else "Nan"
+
+
+def share(cell: Cell) -> float | None:
+    """The part of 1 that a text like `12.5%` says; None for any other cell, words like `inf%` among them."""
+    if type(cell) is str and _SHARE(cell) and (value := float(cell[:-1])) < math.inf:
+        return value / 100
+    return None
 
 
 @lru_cache(maxsize=4096)

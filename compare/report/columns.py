@@ -8,51 +8,62 @@ from msprobe.compare.judge.judged import Mode
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its heading, and its explanation."""
+    """One column: its heading, and its explanation.
+
+    For a sheet: how wide it is, whether its texts like `12.5%` are written as numbers, and whether it is folded away
+    until somebody opens the group that it is in.
+    """
 
     title: str
     says: str
     width: int = 14
+    percent: bool = False
+    folded: bool = False
 
 
 _NAMES = (
-    Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 48),
-    Column("Bench Name", "the golden record it was matched with; `N/A` without one", 48),
-    Column("NPU Dtype", "dtype of the target's tensor, Python type of any other value", 11),
-    Column("Bench Dtype", "the same of the golden", 11),
-    Column("NPU Tensor Shape", "shape of the target's tensor, `[]` for a single value", 16),
-    Column("Bench Tensor Shape", "the same of the golden", 16),
+    Column("NPU Name", "the target's record (NPU is the historic word for the target, Bench for the golden)", 50),
+    Column("Bench Name", "the golden record it was matched with; `N/A` without one", 20),
+    Column("NPU Dtype", "dtype of the target's tensor, Python type of any other value", 11, folded=True),
+    Column("Bench Dtype", "the same of the golden", 11, folded=True),
+    Column("NPU Tensor Shape", "shape of the target's tensor, `[]` for a single value", 16, folded=True),
+    Column("Bench Tensor Shape", "the same of the golden", 16, folded=True),
 )
 
 _TENSOR = (
-    Column("Cosine", "cosine of the angle between the two tensors; `unsupported` for one element or none"),
-    Column("EucDist", "L2 norm of the difference"),
-    Column("MaxAbsErr", "greatest absolute difference"),
-    Column("MaxRelativeErr", "greatest difference relative to the golden element"),
-    Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001"),
-    Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005"),
+    Column("Cosine", "cosine of the angle between the two tensors; `unsupported` for one element or none", 11),
+    Column("EucDist", "L2 norm of the difference", 11),
+    Column("MaxAbsErr", "greatest absolute difference", 11),
+    Column("MaxRelativeErr", "greatest difference relative to the golden element", 15),
+    Column("One Thousandth Err Ratio", "share of elements with a relative difference below 0.001", 12),
+    Column("Five Thousandths Err Ratio", "share of elements with a relative difference below 0.005", 12),
 )
 
 _STATISTICS = (
-    Column("Max diff", "target's maximum minus golden's"),
-    Column("Min diff", "the same of the minimum"),
-    Column("Mean diff", "the same of the mean"),
-    Column("L2norm diff", "the same of the L2 norm"),
-    Column("MaxRelativeErr", "the difference relative to the golden's maximum, in percent; `N/A` where that is 0"),
-    Column("MinRelativeErr", "the same of the minimum"),
-    Column("MeanRelativeErr", "the same of the mean"),
-    Column("NormRelativeErr", "the same of the L2 norm"),
+    Column("Max diff", "target's maximum minus golden's", 11),
+    Column("Min diff", "the same of the minimum", 11),
+    Column("Mean diff", "the same of the mean", 11),
+    Column("L2norm diff", "the same of the L2 norm", 11),
+    Column(
+        "MaxRelativeErr",
+        "the difference relative to the golden's maximum, in percent; `N/A` where that is 0",
+        15,
+        percent=True,
+    ),
+    Column("MinRelativeErr", "the same of the minimum", 15, percent=True),
+    Column("MeanRelativeErr", "the same of the mean", 15, percent=True),
+    Column("NormRelativeErr", "the same of the L2 norm", 15, percent=True),
 )
 
 _VALUES = (
-    Column("NPU max", "the target's maximum; the value itself where it is no tensor"),
-    Column("NPU min", "the target's minimum"),
-    Column("NPU mean", "the target's mean"),
-    Column("NPU l2norm", "the target's L2 norm"),
-    Column("Bench max", "the golden's maximum"),
-    Column("Bench min", "the golden's minimum"),
-    Column("Bench mean", "the golden's mean"),
-    Column("Bench l2norm", "the golden's L2 norm"),
+    Column("NPU max", "the target's maximum; the value itself where it is no tensor", 11, folded=True),
+    Column("NPU min", "the target's minimum", 11, folded=True),
+    Column("NPU mean", "the target's mean", 11, folded=True),
+    Column("NPU l2norm", "the target's L2 norm", 11, folded=True),
+    Column("Bench max", "the golden's maximum", 11, folded=True),
+    Column("Bench min", "the golden's minimum", 11, folded=True),
+    Column("Bench mean", "the golden's mean", 11, folded=True),
+    Column("Bench l2norm", "the golden's L2 norm", 11, folded=True),
 )
 
 _DIGESTS = (
@@ -61,20 +72,20 @@ _DIGESTS = (
 )
 
 _ACCURACY = Column(
-    "Accuracy Reached or Not", "msprobe 8.1's rule: `No` for Cosine < 0.99 with MaxAbsErr > 0.001, and beyond"
+    "Accuracy Reached or Not", "msprobe 8.1's rule: `No` for Cosine < 0.99 with MaxAbsErr > 0.001, and beyond", 11
 )
 _RESULT_STATISTICS = Column("Result", "msprobe 8.1's rule: `Warning` where a statistic differs by more than half", 9)
 _RESULT_DIGESTS = Column(
     "Result", "`pass` for equal digests, `Different`, `N/A` without a golden or where nothing is known", 9
 )
-_MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 30)
-_STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 40)
-_FILES = Column("Data_name", "the two npy files; `-1` for none", 40)
+_MESSAGE = Column("Err_message", "what msprobe 8.1 remarks on the row", 18)
+_STACK = Column("NPU_Stack_Info", "the call's stack, innermost first, on the first row of the call; only with `-s`", 30)
+_FILES = Column("Data_name", "the two npy files; `-1` for none", 40, folded=True)
 
 _MEASURES = (
-    Column("Scale Error", "greatest absolute difference divided by the golden's greatest finite absolute value", 12),
-    Column("Max Error Index", "index of the element with the greatest absolute difference", 14),
-    Column("Bias", "mean of target minus golden, sign and all: rounding has none, a wrong formula has", 12),
+    Column("Scale Error", "greatest absolute difference divided by the golden's greatest finite absolute value", 11),
+    Column("Max Error Index", "index of the element with the greatest absolute difference", 14, folded=True),
+    Column("Bias", "mean of target minus golden, sign and all: rounding has none, a wrong formula has", 11),
     Column("Max ULP", "greatest difference in units in the last place of the golden's element", 10),
 )
 

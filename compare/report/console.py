@@ -23,36 +23,57 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
         yield _unjudged(comparison)
     if blind := BLIND.get(comparison.mode):
         yield f"{comparison.mode} cannot see {blind}"
-    later = sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+    later = beginnings(located)
     for finding in later[: max(top, 0)]:
-        yield f"next: {_said(finding)}{_receivers(finding)}"
+        yield f"next: {beginning(finding)}"
     if len(later) > top:
         yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
-    yield _answer(comparison, located)
+    yield ": ".join(answer(comparison, located))
+
+
+def beginnings(located: Located) -> list[Finding]:
+    """Where differences begin besides the first one: worst first, then in execution order."""
+    return sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+
+
+def beginning(finding: Finding) -> str:
+    """One beginning in a line, with how many later calls received it."""
+    return f"{_said(finding)}{_receivers(finding)}"
 
 
 def _unjudged(comparison: Comparison) -> str:
     """Why more than half of what was recorded has no verdict."""
+    said = ", ".join(f"{count} {words}" for count, words in causes_of_unjudged(comparison))
+    return f"{comparison.counts['unjudged']} unjudged: {said}"
+
+
+def causes_of_unjudged(comparison: Comparison) -> list[tuple[int, str]]:
+    """How many pairs have no verdict for which cause; none where all have one."""
     found = comparison.unjudged
     said = (
         (found.in_lonely_calls, "stand in calls that only one side makes"),
         (found.on_one_side, "on one side only of a pair of calls"),
         (found.of_two, "could not be compared"),
     )
-    return f"{comparison.counts['unjudged']} unjudged: {', '.join(f'{n} {words}' for n, words in said if n)}"
+    return [(count, words) for count, words in said if count]
 
 
-def _answer(comparison: Comparison, located: Located) -> str:
+def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
+    """The last line: what was found, and what there is to say of it."""
     if located.first is not None:
-        return f"first wrong call: {_said(located.first)}"
+        return "first wrong call", _said(located.first)
     judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
-    return no_difference(comparison.is_clean, judged, comparison.counts["unjudged"])
+    return _no_difference(comparison.is_clean, judged, comparison.counts["unjudged"])
 
 
 def no_difference(is_clean: bool, judged: int, unjudged: int) -> str:
     """The last line where nothing differs; if not all is clean, what could not be read or matched may still differ."""
+    return ": ".join(_no_difference(is_clean, judged, unjudged))
+
+
+def _no_difference(is_clean: bool, judged: int, unjudged: int) -> tuple[str, str]:
     where = "" if is_clean else " in what could be judged"
-    return f"no difference{where}: {judged} pairs judged, {unjudged} unjudged"
+    return f"no difference{where}", f"{judged} pairs judged, {unjudged} unjudged"
 
 
 def _said(finding: Finding) -> str:

@@ -1,4 +1,5 @@
-"""Rows become an xlsx sheet. What is more than one sheet can hold goes on in further sheets.
+"""Rows become an xlsx sheet, behind a sheet that sums them up. What is more than one sheet can hold goes on in further
+sheets.
 
 openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
 library call for each of millions of cells is most of what a large comparison would take (docs/performance.md).
@@ -14,9 +15,10 @@ from typing import IO, Any
 
 from msprobe.base.files import replacing
 
-from .cells import Cell
+from .cells import Cell, share
 from .columns import Column
 from .highlight import RED, YELLOW
+from .summary import Line
 
 Row = tuple[Cell, ...]
 
@@ -27,6 +29,21 @@ FILLS = {"error": "F4B6B6", "warning": "FFEBA8"}
 
 ROW_FILLS = (RED, YELLOW)
 """The colours of whole rows, ARGB, for those who ask for msprobe 8.1's."""
+
+SUMMARY = "summary"
+"""The name of the sheet that stands first."""
+
+SUMMARY_FILLS = {**FILLS, "pass": "C6E7C8", "unjudged": "DDDDDD"}
+"""The colours of verdicts in that sheet."""
+
+_SUMMARY_WIDTH = 120  # characters
+
+PERCENT = "[=0]0%;[<0.0001]0.000000%;0.00%"
+"""How a share is shown: nothing at all looks other than what two decimals would round to nothing."""
+
+_FONT = "Calibri"  # as of the other cells; without a name a spreadsheet takes any
+
+_HEADING_HEIGHT = 45  # points: three lines, for headings above narrow columns
 
 _AT_ONCE = 1000  # rows handed to the packer together
 _SHEET = "xl/worksheets/sheet{}.xml"
@@ -39,15 +56,17 @@ def write_sheet(
     *,
     title: str = "compare",
     colours: Iterator[str | None] | None = None,
+    summary: Sequence[Line] = (),
 ) -> None:
     """Write rows as they come, headings fixed at the top with a filter on them.
 
     `colours` has one entry for each row, asked for behind it: a colour (one of `ROW_FILLS`) of the whole row, or None.
+    `summary` becomes a sheet of its own before the rows; the sheet of rows stays the active one, which scripts open.
     """
-    frame = _Frame(columns)
+    frame = _Frame(columns, summary)
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
         lengths = []
-        for number, part in enumerate(_sheets(rows), 1):
+        for number, part in enumerate(_sheets(rows), frame.first):
             with book.open(_SHEET.format(number), "w") as sheet:
                 lengths.append(frame.fill(sheet, part, colours))
         frame.close(book, title, lengths)
@@ -69,18 +88,22 @@ def _cut(first: Row, rest: Iterator[Row]) -> Iterable[Row]:
 class _Frame:
     """The workbook around the rows, as openpyxl writes it with one row of each style in the place of ours."""
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(self, columns: Sequence[Column], summary: Sequence[Line]) -> None:
         from openpyxl.utils import get_column_letter
 
-        self._columns = columns
+        self._columns, self._summary = columns, summary
+        self.first = 2 if summary else 1  # the number of the first sheet of rows
         self._letters = [get_column_letter(at) for at in range(1, len(columns) + 1)]
         titles = [c.title for c in columns]
         self._verdict = titles.index("Verdict") if "Verdict" in titles else -1
-        text = _members(self._book("compare", [1]))[_SHEET.format(1)]
+        self._shares = frozenset(at for at, column in enumerate(columns) if column.percent)
+        text = _members(self._book("compare", [1]))[_SHEET.format(self.first)]
         self._heading, *styled = re.findall(r"<row .*?</row>", text, re.DOTALL)
         self._head = re.sub(r"<dimension [^>]*/>", "", text[: text.index("<row ")])
         numbers = [re.findall(r'<c [^>]*s="([0-9]+)"', row)[0] for row in styled]
-        self._styles = {name: f' s="{number}"' for name, number in zip((*FILLS, *ROW_FILLS), numbers, strict=True)}
+        names = (*FILLS, *ROW_FILLS, *_IN_PERCENT)
+        self._styles = {name: f' s="{number}"' for name, number in zip(names, numbers, strict=True)}
+        self._in_percent = self._styles[_IN_PERCENT[0]]
 
     def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None] | None = None) -> int:
         """Write one sheet; gives its number of rows, the heading counted."""
@@ -101,19 +124,21 @@ class _Frame:
     def close(self, book: zipfile.ZipFile, title: str, lengths: Sequence[int]) -> None:
         """Write what holds the sheets together."""
         for name, text in _members(self._book(title, lengths)).items():
-            if not name.startswith("xl/worksheets/sheet"):
+            if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
                 book.writestr(name, text)
 
     def _coloured(self, number: int, row: Row, colour: str | None) -> str:
         """A row with every cell in one colour, empty ones too."""
         if colour is None:
             return self._row(number, row)
-        style = self._styles[colour]
+        style, in_percent = self._styles[colour], self._styles[f"{colour}%"]
         cells = []
-        for letter, cell in zip(self._letters, row, strict=True):
+        for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
             place = f'<c r="{letter}{number}"{style}'
             if cell == "" and type(cell) is str:
                 cells.append(f"{place}/>")
+            elif at in self._shares and (part := share(cell)) is not None:
+                cells.append(f'<c r="{letter}{number}"{in_percent}><v>{part!r}</v></c>')
             elif type(cell) is str:
                 cells.append(f'{place} t="inlineStr"><is>{_text(cell)}</is></c>')
             elif type(cell) is bool:
@@ -127,7 +152,9 @@ class _Frame:
         for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
             kind = type(cell)
             if kind is str:
-                if cell:
+                if at in self._shares and (part := share(cell)) is not None:
+                    cells.append(f'<c r="{letter}{number}"{self._in_percent}><v>{part!r}</v></c>')
+                elif cell:
                     style = self._styles.get(str(cell), "") if at == self._verdict else ""
                     text = _text(cell)  # type: ignore[arg-type]  # a text
                     cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
@@ -138,23 +165,72 @@ class _Frame:
         return f'<row r="{number}">{"".join(cells)}</row>'
 
     def _book(self, title: str, lengths: Sequence[int]) -> Any:
-        """A workbook of sheets with headings, and on the first one a row in each colour."""
+        """A workbook of sheets with headings, on the first one of rows a row in each style, and of the summary."""
         from openpyxl import Workbook
-        from openpyxl.styles import Font, PatternFill
+        from openpyxl.styles import Alignment, Font, PatternFill
 
         book = Workbook()
         book.remove(book.active)
         for number, length in enumerate(lengths, 1):
             sheet = book.create_sheet(title if number == 1 else f"{title} {number}")
+            is_open = True
             for at, (letter, column) in enumerate(zip(self._letters, self._columns, strict=True), 1):
-                sheet.column_dimensions[letter].width = column.width
-                sheet.cell(1, at, column.title).font = Font(bold=True)
+                look = sheet.column_dimensions[letter]
+                look.width, look.hidden, look.outlineLevel = column.width, column.folded, int(column.folded)
+                look.collapsed = is_open is False and not column.folded  # behind a group: where its [+] stands
+                is_open = not column.folded
+                heading = sheet.cell(1, at, column.title)
+                heading.font, heading.alignment = Font(name=_FONT, bold=True), Alignment(wrap_text=True, vertical="top")
+            sheet.column_dimensions.max_outline = int(any(column.folded for column in self._columns))
+            sheet.row_dimensions[1].height = _HEADING_HEIGHT
             sheet.freeze_panes = "B2"
             sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
-        # Always on the first sheet and in one order, so that a style has one number however many sheets there are.
-        for at, colour in enumerate((*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS), 2):
-            book.worksheets[0].cell(at, 1, "x").fill = PatternFill("solid", start_color=colour)
+        # Always on the same sheet and in one order, so that a style has one number however many sheets there are.
+        rows = book.worksheets[0]
+        fills = [
+            PatternFill("solid", start_color=c) for c in (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
+        ]
+        for at, fill in enumerate(fills, 2):
+            rows.cell(at, 1, "x").fill = fill
+        for at, fill in enumerate((PatternFill(), *fills[len(FILLS) :]), 2 + len(fills)):
+            cell = rows.cell(at, 1, "x")
+            cell.number_format, cell.fill = PERCENT, fill
+        if self._summary:
+            _sum_up(book.create_sheet(SUMMARY, 0), self._summary)
+            book.active = 1
+            rows.sheet_view.tabSelected = True
         return book
+
+
+_IN_PERCENT = ("%", *(f"{colour}%" for colour in ROW_FILLS))
+"""The names of the styles of shares: on white, and on the colours of rows."""
+
+
+def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:
+    """Set the lines into two columns: bold headings, coloured verdicts, long texts on several lines."""
+    from openpyxl.styles import Alignment, Font, PatternFill
+
+    sheet.column_dimensions["A"].width, sheet.column_dimensions["B"].width = 28, _SUMMARY_WIDTH
+    sheet.sheet_view.showGridLines = False
+    sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
+    sheet.sheet_properties.pageSetUpPr.fitToPage = True
+    for at, line in enumerate(lines, 1):
+        label, text = (sheet.cell(at, n, None if c == "" else c) for n, c in enumerate((line.label, line.text), 1))
+        for cell in (label, text):
+            cell.alignment = Alignment(wrap_text=True, vertical="top", horizontal="left")
+            if isinstance(cell.value, str):
+                cell.value = _UNDERSCORE.sub("_x005F_", cell.value)
+                cell.data_type = "s"  # never a formula, whatever a dump calls its records
+        if line.text == "" and line.label:
+            label.font = Font(name=_FONT, bold=True, size=12)
+            sheet.row_dimensions[at].height = 26
+            label.alignment = Alignment(vertical="bottom")
+        if line.grade in SUMMARY_FILLS:
+            label.fill = PatternFill("solid", start_color=f"FF{SUMMARY_FILLS[line.grade]}")
+        # A spreadsheet does not make a row higher by itself when it opens a file.
+        height = sum(-(-len(part) // _SUMMARY_WIDTH) for part in str(line.text).split("\n") if part)
+        if height > 1:
+            sheet.row_dimensions[at].height = 15 * min(height, 27)
 
 
 def _members(book: Any) -> dict[str, str]:

@@ -5,6 +5,7 @@ same msprobe-ms installed as we. Tasks and results move, files do not.
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
+from msprobe.base.visible import visible
 
 from .lost import Lost
 
@@ -76,16 +78,66 @@ def _connect(scheduler: str) -> "Client":
             f"--scheduler {scheduler} needs Dask, which is not installed here: pip install 'msprobe-ms[cluster]'"
         ) from err
     try:
-        get_address_host_port(
-            scheduler
-        )  # refuses a text that is no address; a client would refuse it too, and then hang
+        get_address_host_port(scheduler)  # refuses a text that is no address
+        _knock(scheduler)
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
     # Nobody at home, silence (a class of its own in Python 3.10), and what the library says of a text without address.
-    except (OSError, asyncio.TimeoutError, ValueError, TypeError) as err:
+    except (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError) as err:
+        tls = "; certificates are read from Dask's settings, distributed.comm.tls" * scheduler.startswith(
+            ("tls", "wss")
+        )
         raise UsageError(
-            f"no Dask scheduler answers at {scheduler!r} (waited at most {PATIENCE} s); "
-            f"give the address that `dask scheduler` shows, such as tcp://host:8786"
+            f"no Dask scheduler answers at {scheduler!r} ({_why(err)}; waited at most {PATIENCE} s); "
+            f"give the address that `dask scheduler` shows, such as tcp://host:8786{tls}"
         ) from err
+
+
+def _knock(scheduler: str) -> None:
+    """Ask who is at the address, for `PATIENCE` seconds; raises what keeps us from being answered by a scheduler.
+
+    A client that meets anything but a scheduler waits without end, or logs tracebacks when it gives up.
+    """
+    failed: list[BaseException] = [asyncio.TimeoutError("silence")]
+
+    def ask() -> None:
+        try:
+            asyncio.run(asyncio.wait_for(_identity(scheduler), PATIENCE))
+            failed.clear()
+        except Exception as err:  # raised below, in the thread that waits
+            failed[:] = [err]
+
+    # A thread of its own, because whoever calls us may be in an event loop; one that is not waited for at exit.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE + 1)
+    if not failed:
+        return
+    if isinstance(failed[0], (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError)):
+        raise failed[0]
+    # What is no scheduler answers with bytes of which each library makes an error of its own.
+    raise RuntimeError(f"it does not speak Dask's protocol: {type(failed[0]).__name__}") from failed[0]
+
+
+async def _identity(scheduler: str) -> None:
+    from distributed.core import connect
+    from distributed.security import Security
+
+    comm = await connect(scheduler, timeout=PATIENCE, **Security().get_connection_args("client"))
+    try:
+        await comm.write({"op": "identity", "reply": True})
+        said = await comm.read()
+    finally:
+        comm.abort()
+    found = said.get("type") if isinstance(said, dict) else None
+    if found != "Scheduler":
+        raise RuntimeError(f"it is a {found}" if found else "it does not say what it is")
+
+
+def _why(err: BaseException) -> str:
+    """The words of the innermost cause, on one line."""
+    while (cause := err.__cause__ or err.__context__) is not None and str(cause):
+        err = cause
+    return visible(" ".join(str(err).split()))[:200] or type(err).__name__
 
 
 @cache

@@ -13,8 +13,8 @@ dumped. 2: the command was wrong, or RAW holds no kernel dump.
 import argparse
 from pathlib import Path
 
-from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.steps import numbers
+from msprobe.base.errors import UsageError
+from msprobe.base.steps import numbers_of
 from msprobe.base.visible import visible
 
 
@@ -22,8 +22,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     parser.add_argument("raw", metavar="RAW", help="the dump_path of a kernel dump, or the folder of one rank")
     parser.add_argument("-o", "--output_path", metavar="OUT", required=True, help="where step{n}/rank{r} is written")
-    parser.add_argument("--step", metavar="N,..", default="", help="these iterations only, such as 0,2-4")
-    parser.add_argument("--rank", metavar="R,..", default="", help="these ranks only")
+    parser.add_argument("--step", metavar="N,..", help="these iterations only, such as 0,2-4")
+    parser.add_argument("--rank", metavar="N,..", help="these ranks only, such as 0-3")
     parser.add_argument(
         "--task",
         choices=("tensor", "statistics"),
@@ -42,18 +42,11 @@ def run(args: argparse.Namespace) -> int:
     report = gather_all(
         Path(args.raw),
         Path(args.output_path),
-        steps=_numbers("--step", args.step),
-        ranks=_numbers("--rank", args.rank),
+        steps=() if args.step is None else numbers_of("--step", args.step),
+        ranks=() if args.rank is None else numbers_of("--rank", args.rank),
         with_tensors=None if args.task is None else args.task == "tensor",
         workers=args.workers,
     )
     for line in report.lines:
         print(visible(line))
     return 1 if report.is_lacking else 0
-
-
-def _numbers(option: str, text: str) -> tuple[int, ...]:
-    try:
-        return numbers([part.strip() for part in text.split(",") if part.strip()])
-    except SettingsError as err:
-        raise UsageError(f"{option}: {err}") from err

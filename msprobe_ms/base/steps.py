@@ -8,12 +8,13 @@ from bisect import bisect_left
 from itertools import groupby
 
 from .checks import shown
-from .errors import SettingsError
+from .errors import SettingsError, UsageError
 
 LARGEST = 1_000_000
 MOST_ELEMENTS = 1_000_000
 
 _NUMBER = re.compile(r"[0-9]+")
+_AROUND_DASH = re.compile(r"\s*-\s*")
 _RANGE = re.compile(r"([0-9]+)-([0-9]+)")
 
 
@@ -27,6 +28,17 @@ def numbers(value: object) -> tuple[int, ...]:
     for element in value:
         found.update(_meant(element))
     return tuple(sorted(found))
+
+
+def numbers_of(option: str, text: str) -> tuple[int, ...]:
+    """What an option of the command line means, such as `0,2,5-7`; spaces may stand anywhere around the numbers.
+
+    UsageError where a part is neither a number nor a range, or is empty.
+    """
+    try:
+        return numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
+    except SettingsError as err:
+        raise UsageError(f"{option}: {err}") from err
 
 
 def _meant(element: object) -> range:

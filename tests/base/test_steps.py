@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.base.errors import SettingsError
-from msprobe.base.steps import compact, holds, numbers
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.steps import compact, holds, numbers, numbers_of
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,40 @@ def test_a_compact_list_has_ranges_from_three_in_a_row():
 @given(st.sets(st.integers(0, 40)), st.integers(0, 50))
 def test_a_list_holds_its_numbers_and_the_empty_one_all(steps, number):
     assert holds(tuple(sorted(steps)), number) == (not steps or number in steps)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("0-3", (0, 1, 2, 3)), ("0,2,5-7", (0, 2, 5, 6, 7)), (" 3 , 0 - 1,1", (0, 1, 3)), ("7", (7,)), ("4-4", (4,))],
+)
+def test_an_option_takes_numbers_and_ranges_with_spaces(text, meant):
+    assert numbers_of("--rank", text) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        ",",
+        "0,",
+        "0,,1",
+        "-1",
+        "0--3",
+        "3-0",
+        "0-3-5",
+        "1.5",
+        "a",
+        "0;1",
+        "0x1",
+        "1e3",
+        "[0]",
+        "1000001",
+        "9" * 5000,
+    ],
+)
+def test_an_option_refuses_what_is_no_range_and_names_itself(text):
+    with pytest.raises(UsageError) as refused:
+        numbers_of("--step", text)
+    assert str(refused.value).startswith("--step: ")
+    assert len(str(refused.value)) < 400

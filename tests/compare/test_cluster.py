@@ -1,11 +1,13 @@
 """The same tasks on a Dask cluster: real schedulers and real worker processes on this machine."""
 
+import gc
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
@@ -240,3 +242,69 @@ def test_a_cluster_that_stays_without_workers_is_given_up(start, work, modules, 
         with pytest.raises(UsageError, match="has had no worker"):
             next(results)
     assert capsys.readouterr().err.count("has no worker at the moment") == 1
+
+
+def answering(reply):
+    """A server that sends these bytes to whoever comes, and closes where there are none; None is silent."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        held = []
+        with suppress(OSError):
+            while True:
+                guest, _ = server.accept()
+                held.append(guest)
+                if reply:
+                    guest.sendall(reply)
+                if reply is not None:
+                    guest.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return server
+
+
+NO_SCHEDULER = {
+    "silence": None,
+    "closes": b"",
+    "garbage": b"\xff" * 64,
+    "a web server": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # Dask leaves sockets that never answered
+@pytest.mark.parametrize("scheme", ["tcp", "tls", "ws"])
+@pytest.mark.parametrize("reply", NO_SCHEDULER.values(), ids=NO_SCHEDULER)
+def test_what_is_no_scheduler_is_refused_in_time(reply, scheme, monkeypatch, capfd):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    with closing(answering(reply)) as server:
+        started = time.monotonic()
+        with pytest.raises(UsageError, match="no Dask scheduler answers") as refused:
+            list(run(abs, [-1, -2], scheduler=f"{scheme}://127.0.0.1:{server.getsockname()[1]}"))
+    assert time.monotonic() - started < 10
+    assert len(str(refused.value).splitlines()) == 1
+    assert "Traceback" not in capfd.readouterr().err
+    gc.collect()  # here, where its warning is expected
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # Dask leaves sockets that never answered
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("tls://127.0.0.1:1", "tcp://127.0.0.1:1", "wss://127.0.0.1:1", "ucx://127.0.0.1:1", "http://127.0.0.1:1"),
+        *("tcp://no.such.host.invalid:8786", "tcp://127.0.0.1:99999", "tcp://127.0.0.1:a", "tcp://", "nonsense"),
+        *("tcp://\udcff:1", "tcp://[::1:5", "tcp://a b:1", "tls://\n:1"),
+    ],
+)
+def test_an_address_where_nobody_is_is_refused_in_time(address, monkeypatch, capfd):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    started = time.monotonic()
+    with pytest.raises(UsageError, match="no Dask scheduler answers") as refused:
+        list(run(abs, [-1, -2], scheduler=address))
+    assert time.monotonic() - started < 10
+    assert len(str(refused.value).splitlines()) == 1
+    assert "Traceback" not in capfd.readouterr().err
+    gc.collect()  # here, where its warning is expected

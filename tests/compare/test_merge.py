@@ -123,13 +123,16 @@ def test_tables_of_tensors_of_8_1_and_26_are_merged_together(tables, theirs, con
     assert sheet[2] == ("Mint.mean.0.forward.output.0", values, values)
 
 
-def test_csv_numbers_are_numbers_and_percents_stay(tables, theirs, config, tmp_path):
+def test_csv_numbers_are_numbers_and_percents_are_shown_as_such(tables, theirs, config, tmp_path):
     folder = tables({n: theirs("perturbed", "stat", "26.2.0") for n in (0, 1)})
     chosen = config("api: [Primitive.dense.Dense.0.forward]\ncompare_index: [Max diff, MaxRelativeErr]")
     (path,) = merge_result(folder, tmp_path / "out", chosen)
     merged = sheets(path)
     assert merged["Max diff"][2][1] == pytest.approx(-0.0010000020265578946, rel=1e-15)  # a sheet has 16 digits
-    assert merged["MaxRelativeErr"][2][1] == "0.568043548792148%"
+    assert merged["MaxRelativeErr"][2][1] == pytest.approx(0.00568043548792148, rel=1e-15)
+    assert load_workbook(path)["MaxRelativeErr"]["B3"].number_format.endswith("%")
+    of_text = merge_result(folder, tmp_path / "texts", chosen, form="csv")
+    assert csv_rows(of_text[1])[2][1] == "0.568043548792148%"
 
 
 @pytest.mark.parametrize("form", ["xlsx", "csv"])
@@ -144,6 +147,22 @@ def test_our_own_tables_with_our_own_columns(samples, tables, config, tmp_path, 
     assert merged["Verdict"][1] == ("Primitive.dense.Dense.0.forward.input.0", "pass", "pass")
     # The target's weight is greater by 0.001 everywhere.
     assert merged["Bias"][2][1] == pytest.approx(0.001, rel=1e-3)
+
+
+def test_our_sheets_and_our_csv_files_merge_to_the_same_shares(samples, tables, config, tmp_path):
+    """A sheet of ours has them as numbers, behind a sheet that sums the comparison up; csv as text."""
+    dumps = samples / "8.1.1" / "dumps"
+    request = Request(dumps / "msp_mix_stat" / "step0", dumps / "ms_mix_stat" / "step0", tmp_path / "one")
+    made = {n: Path(carry_out(replace(request, format=f)).outcomes[0].table) for n, f in enumerate(("xlsx", "csv"))}
+    chosen = config("api: [Primitive.dense.Dense]\ncompare_index: [MaxRelativeErr]")
+    folder = tables(made, name="compare_result_rank{rank}_" + TIME)
+    heading, *rows = csv_rows(merge_result(folder, tmp_path / "out", chosen, form="csv")[0])
+    assert heading == ["NPU Name", "rank0", "rank1"]
+    shares = [row[1:] for row in rows if row[1].endswith("%")]
+    assert len(shares) > 5
+    for ours, theirs in shares:
+        assert float(ours[:-1]) == pytest.approx(float(theirs[:-1]), rel=1e-15)
+    assert all(row[1] == row[2] for row in rows if not row[1].endswith("%"))
 
 
 def test_a_record_that_a_rank_has_not_is_blank_there_and_stands_where_others_have_it(config, tmp_path):

@@ -84,6 +84,9 @@ def strip_digests(made):
     return made
 
 
+TEXT = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}t"
+
+
 def tables(tmp_path, target, golden, task="statistics", formats=("csv", "xlsx", "json")):
     """Compare two dumps in each form; the path of the table by form."""
     a = write(tmp_path / "target", task=task, **target)
@@ -203,7 +206,7 @@ def test_odd_characters_break_no_table(tmp_path, text):
     with zipfile.ZipFile(found["xlsx"]) as book:
         for name in book.namelist():
             ElementTree.fromstring(book.read(name))  # well-formed
-    (part,) = load_workbook(found["xlsx"])
+    _, part = load_workbook(found["xlsx"])
     assert part.max_row == len(rows)
     assert part.max_column == len(rows[0])
     assert len(strict_json(found["json"])["rows"]) == len(rows) - 1
@@ -217,8 +220,10 @@ def test_text_of_a_dump_stands_in_the_tables_as_it_is(tmp_path):
     assert csv_rows(found["csv"])[1][0] == name
     assert strict_json(found["json"])["rows"][0]["NPU Name"] == name
     with zipfile.ZipFile(found["xlsx"]) as book:
-        root = ElementTree.fromstring(book.read("xl/worksheets/sheet1.xml"))
-    texts = [t.text for t in root.iter("{http://schemas.openxmlformats.org/spreadsheetml/2006/main}t")]
+        summary, table = (ElementTree.fromstring(book.read(f"xl/worksheets/sheet{n}.xml")) for n in (1, 2))
+    texts, summed = ([t.text for t in root.iter(TEXT)] for root in (table, summary))
+    assert any("<e>&f; _x005F_x0041_ \u6211" in t for t in summed if t)
+    assert not any("A \u6211" in t for t in summed if t)
     # A reader turns `_x005F_` back into the `_` that it stands for, and leaves what follows.
     assert name in [re.sub("_x005F_", "_", t) for t in texts if t]
     assert name.replace("_x0041_", "A") not in texts

@@ -1,0 +1,109 @@
+"""The first sheet of a workbook, and how the sheet of rows is laid out: what a person sees who opens it."""
+
+from dataclasses import replace
+
+import pytest
+from openpyxl import load_workbook
+from openpyxl.utils import get_column_letter
+
+from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.report.columns import columns
+from msprobe.compare.request import Request
+
+SCREEN = 1920 // 7  # characters of a common font across a common screen
+
+
+@pytest.fixture(scope="module")
+def opened(samples, tmp_path_factory):
+    """`opened("stat")`: the request, its answer and its workbook; of one task made once."""
+    dumps, known = samples / "8.1.1" / "dumps", {}
+
+    def make(task, target="msp", **more):
+        key = (task, target, *more.items())
+        if key not in known:
+            sides = (dumps / f"{side}_mix_{task}" / "step0" / "rank" / "dump.json" for side in (target, "ms"))
+            request = replace(Request(*sides, tmp_path_factory.mktemp("out")), **more)
+            answer = carry_out(request)
+            known[key] = request, answer, load_workbook(answer.outcomes[0].table)
+        return known[key]
+
+    return make
+
+
+def lines(book):
+    return [tuple(row) for row in book["summary"].values]
+
+
+def test_the_summary_stands_first_and_scripts_still_open_the_rows(opened):
+    _, _, book = opened("stat")
+    assert book.sheetnames == ["summary", "compare"]
+    assert book.active.title == "compare"
+    assert next(book.active.values)[0] == "NPU Name"
+    assert [sheet.title for sheet in book if sheet.sheet_view.tabSelected] == ["compare"]
+
+
+@pytest.mark.parametrize("task", ["stat", "tensor"])
+def test_it_says_what_was_compared_and_the_answer(opened, task):
+    request, answer, book = opened(task)
+    (outcome,) = answer.outcomes
+    said = dict(line for line in lines(book) if line[0] is not None)
+    assert said["target"] == str(request.target)
+    assert said["golden"] == str(request.golden)
+    assert (None, "MindSpore, statistics, level mix, format of msprobe") in lines(book) or task == "tensor"
+    assert said["compared by"] == outcome.mode
+    assert f"first wrong call: {said['first wrong call']}" == outcome.lines[-1]
+    assert said["exit code"].startswith("1:")
+    assert {grade: said[grade] for grade in outcome.counts} == dict(outcome.counts)
+
+
+def test_where_nothing_differs_the_exit_code_is_0(opened):
+    _, answer, book = opened("stat", target="ms")
+    said = dict(line for line in lines(book) if line[0] is not None)
+    assert answer.is_clean
+    assert said["exit code"].startswith("0:")
+    assert said["no difference"] == answer.outcomes[0].lines[-1].removeprefix("no difference: ")
+
+
+def test_exit_zero_is_said(opened):
+    _, _, book = opened("stat", exit_zero=True)
+    assert "--exit-zero" in dict(lines(book))["exit code"]
+
+
+def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
+    """Three calls whose results differ, then one that only one side makes; with `top` 1 one of the later three is
+    listed."""
+    target, golden = builder("t"), builder("g")
+    for side, shift in ((target, 1.0), (golden, 0.0)):
+        for number in range(4):
+            side.call(f"Mint.exp.{number}.forward", [float(number)], [number + 0.5 + shift * (number > 0)])
+    target.call("Mint.tan.0.forward", [1.0], [2.0])
+    request = Request(target.write(), golden.write(), tmp_path / "out", top=1)
+    (outcome,) = carry_out(request).outcomes
+    said = lines(load_workbook(outcome.table))
+    at = said.index(("Next beginnings, worst first", None))
+    assert said[at + 1][0] == "error"
+    assert f"next: {said[at + 1][1]}" in outcome.lines
+    assert said[at + 2][1].startswith("2 more:")
+    causes = said[said.index(("Why unjudged", None)) + 1 :]
+    assert causes[0][0] == outcome.counts["unjudged"] == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "with_stack"), [("stat", False), ("tensor", False), ("md5", False), ("stat", True), ("tensor", True)]
+)
+def test_the_verdict_and_most_of_its_reason_are_on_the_screen(opened, task, with_stack):
+    """No column moved: what is beside the point is folded, and opens with one click."""
+    _, answer, book = opened(task, with_stack=with_stack)
+    sheet = book["compare"]
+    titles = [column.title for column in columns(answer.outcomes[0].mode, with_stack)]
+    assert list(next(sheet.values)) == titles
+    looks = {title: sheet.column_dimensions[get_column_letter(at)] for at, title in enumerate(titles, 1)}
+    shown = [title for title in titles if not looks[title].hidden]
+    assert {look.outlineLevel for title, look in looks.items() if title not in shown} <= {1}
+    assert {look.outlineLevel for title, look in looks.items() if title in shown} == {0}
+    assert sheet.sheet_format.outlineLevelCol == (1 if len(shown) < len(titles) else 0)
+    before = shown[: shown.index("Reason")]
+    assert sum(looks[title].width for title in before) + 0.5 * looks["Reason"].width < SCREEN
+    assert {"NPU Name", "Verdict", "Reason", "Begins"} <= {*shown}
+    assert ("NPU_Stack_Info" in shown) == with_stack
+    assert sheet.freeze_panes == "B2"
