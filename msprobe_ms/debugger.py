@@ -317,6 +317,11 @@ class Debugger:
         custom.restore_custom_api(module, api)
 
     @on_either
+    def monitor(self, opt: Any) -> None:
+        """Nothing: in msprobe it watches an optimizer for the task `grad_probe`, which this version does not have."""
+        once("monitor", f'monitor(): task "{self._settings.task}" watches no optimizer, so nothing is done; leave it out')
+
+    @on_either
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
         self.stop()

@@ -51,11 +51,12 @@ class CollectSettings(Section):
         if wrong := wrong_bounds(level, self.scope):
             yield "scope", wrong
         if level == "L2":
-            yield from self._contradictions_of_kernels()
-        if async_dump and self.summary_mode == "md5":
-            yield "summary_mode", '"md5" cannot be had with async_dump; set async_dump to false, or use "statistics"'
+            yield from self._contradictions_of_kernels(async_dump)
 
-    def _contradictions_of_kernels(self) -> Iterator[tuple[str, str]]:
+    def _contradictions_of_kernels(self, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if async_dump and self.summary_mode == "md5":
+            what = '"md5" cannot be had with async_dump at level "L2", where the framework writes'
+            yield "summary_mode", f'{what}; set async_dump to false, or use "statistics"'
         if self.scope:
             yield "scope", 'level "L2" has no scope, for kernels have no first and last call; name kernels in "list"'
         for name in self.patterns:
