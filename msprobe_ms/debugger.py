@@ -18,7 +18,7 @@ from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.framework import Framework, rank
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
-from msprobe.base.stage_settings import stage_settings
+from msprobe.base.stage_settings import apart, stage_settings
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves
 from msprobe.dump_header import header_of
@@ -54,8 +54,8 @@ class Debugger:
     """Collects a training step by step; see `docs/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
-    UsageError where another debugger writes to the same dump_path.
+    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
+    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
     _framework: ClassVar[Framework]
@@ -86,16 +86,11 @@ class Debugger:
     @classmethod
     def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
         """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
-        for other in _all():
-            if other._settings.dump_path == settings.dump_path:
-                who = "another debugger, with other settings," if other._above is None else "a stage of a debugger"
-                raise UsageError(
-                    f"PrecisionDebugger: {who} writes to {settings.dump_path}; give this one a dump_path of its own"
-                )
+        asked, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
         # before the debugger is known, for a kernel dump that comes too late is refused
         collectors = cls._collectors_of(settings)
-        debugger = cls._known[settings] = super().__new__(cls)
-        debugger._settings = settings
+        debugger = cls._known[asked] = super().__new__(cls)
+        debugger._asked, debugger._settings = asked, settings
         debugger._collectors = collectors
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
@@ -108,6 +103,7 @@ class Debugger:
         debugger._service = None
         return debugger
 
+    _asked: Settings
     _settings: Settings
     _collectors: Collecting
     _saves: Saves
@@ -206,7 +202,7 @@ class Debugger:
             each._end_step()
         self._clock.begin(self._step + 1)
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
-            self._known.pop(self._places.pop(root)._settings, None)
+            self._known.pop(self._places.pop(root)._asked, None)
         if not self._has_said_over and all(each._is_over for each in self._family()):
             self._has_said_over = True
             last = max(each._settings.last_step or 0 for each in self._family())
@@ -235,7 +231,7 @@ class Debugger:
         meant = stage_settings(self._settings, name, config_path, settings)
         if known is None:
             known = self._stage_of(name, meant)
-        elif known._settings != meant:
+        elif known._asked != meant:
             raise UsageError(
                 f"stage(): {shown(name)} has other settings already; give them where the stage is made, and then ask "
                 f"for stage({name!r}) alone, or choose another name"
@@ -265,6 +261,7 @@ class Debugger:
                 f"{self._above._settings.dump_path}"
             )
         known = {each._settings.dump_path: each for each in self._family()}
+        known |= {each._asked.dump_path: each for each in self._family()}
         if root not in known:
             if self._settings.level == "L2":
                 raise UsageError("service.config.dump_path: kernels (level L2) are dumped to one place; leave it alone")
@@ -275,7 +272,11 @@ class Debugger:
         """Finish what is open; another debugger may write here from now on."""
         for each in self._family():
             each._end_step()
-            self._known.pop(each._settings, None)
+            self._known.pop(each._asked, None)
+
+    @property
+    def _who(self) -> str:
+        return "another debugger, with other settings," if self._above is None else "a stage of a debugger"
 
     def _family(self) -> "list[Debugger]":
         return [self, *self._stages.values(), *self._places.values()]
@@ -319,7 +320,8 @@ class Debugger:
     @on_either
     def monitor(self, opt: Any) -> None:
         """Nothing: in msprobe it watches an optimizer for the task `grad_probe`, which this version does not have."""
-        once("monitor", f'monitor(): task "{self._settings.task}" watches no optimizer, so nothing is done; leave it out')
+        cause = f"monitor {self._settings.dump_path}"
+        once(cause, f'monitor(): task "{self._settings.task}" watches no optimizer, so nothing is done; leave it out')
 
     @on_either
     def forward_backward_dump_end(self) -> None:

@@ -76,6 +76,8 @@ class Missing:
 
 def _takes_all(asking: FrameType) -> bool:
     """Whether a frame runs `from ... import *`: one name that cannot be had must not take away the others."""
+    if asking.f_globals.get("__name__") == "importlib._bootstrap":
+        return True  # of any import from a package it first looks whether the names are there
     code = asking.f_code.co_code
     operation = dis.opname[code[asking.f_lasti]]
     # Python 3.12 made it one of several that share an operation; 2 is its number there

@@ -23,7 +23,8 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
     """Seed Python, numpy and PyTorch, on every device; choose deterministic operators; have dropout drop nothing.
 
     `mode` True or False switches PyTorch's deterministic operators on or off, and with them those of cuDNN,
-    `CUBLAS_WORKSPACE_CONFIG` and `HCCL_DETERMINISTIC`; None leaves them alone. With `True` an operator that has no deterministic version raises.
+    `CUBLAS_WORKSPACE_CONFIG` and `HCCL_DETERMINISTIC`; None leaves them alone. With `True` an operator that has no
+    deterministic version raises.
     `rm_dropout` acts on every dropout layer, also on one that exists; on functions that are called through their
     module, `F.dropout` and `F.scaled_dot_product_attention`; and on recurrent layers that are created afterwards.
     Raises `SettingsError` for a value that does not fit.

@@ -60,7 +60,7 @@ REFUSED = [
     ({"task": "tensor", "tensor": {"summary_mode": ["max"]}}, "tensor.summary_mode", "is not known", '"statistics"'),
     ({"task": "tensor", "async_dump": True}, "tensor.list", "async_dump keeps tensors in memory", "fill it"),
     (
-        {"async_dump": True, "statistics": {"summary_mode": "md5"}},
+        {"level": "L2", "async_dump": True, "statistics": {"summary_mode": "md5"}},
         *("statistics.summary_mode", '"md5" cannot be had with async_dump', 'use "statistics"'),
     ),
     (
