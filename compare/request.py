@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 from msprobe.store.layout import STACK
@@ -102,10 +102,8 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
     """
     for key in given:
         if key not in _KNOWN:
-            near = get_close_matches(str(key), _KNOWN, 1)
-            logger.warning(
-                "%s: unknown key %r is ignored%s", where, key, f"; did you mean {near[0]!r}?" if near else ""
-            )
+            near = nearest(str(key), _KNOWN)
+            logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
     target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
     stack = _stack(where, _path(where, given, "stack_path", beside)) if given.get("stack_path") else None
     ranks, steps = (_chosen(where, given, key) for key in ("rank_id", "step_id"))

@@ -90,7 +90,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("graph",), "there is no command 'graph'; this version has: code_mapping, compare, config_check"),
+        (("graph",), "this version has no command 'graph': no page of the network is drawn"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
         (("compare",), "two dumps are needed"),

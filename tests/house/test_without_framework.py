@@ -103,7 +103,6 @@ for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
         debugger,
         lambda: debugger(dump_path="d"),
         lambda: debugger.start(),
-        lambda: type("Own", (debugger,), {}),
         lambda: exec("class Own(debugger): pass", {"debugger": debugger}),
         lambda: names["seed_all"](1),
     ):
