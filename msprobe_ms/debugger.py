@@ -7,7 +7,7 @@ raised here, at construction or at `start`; after the first step nothing of ours
 import atexit
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.framework import Framework, rank
+from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
 from msprobe.base.stage_settings import apart, stage_settings
+from msprobe.base.steps import Clock
+from msprobe.base.tally import Tally, say_nothing_collected
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves
 from msprobe.dump_header import header_of
@@ -32,22 +34,6 @@ from msprobe.who_collects import Collecting
 
 PLACES = 32
 """So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
-
-
-@dataclass
-class Clock:
-    """The number of the step, and whose turn it was in it; a debugger shares its own with its stages."""
-
-    step: int = 0
-    turns: "dict[Debugger, int]" = field(default_factory=dict)
-
-    def begin(self, step: int) -> None:
-        """Another step, in which no stage has begun."""
-        self.step, self.turns = step, {}
-
-    def turn_of(self, stage: "Debugger") -> int:
-        """As which of this step's stages one was first asked for, from 0."""
-        return self.turns.setdefault(stage, len(self.turns))
 
 
 class Debugger:
@@ -98,7 +84,7 @@ class Debugger:
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
-        debugger._has_collected = debugger._has_said_over = False
+        debugger._tally, debugger._has_said_over = Tally(), False
         debugger._place = debugger._started = debugger
         debugger._service = None
         return debugger
@@ -115,7 +101,7 @@ class Debugger:
     _place: "Debugger"
     _started: "Debugger"
     _service: Service | None
-    _has_collected: bool
+    _tally: Tally
     _has_said_over: bool
 
     @on_either
@@ -143,6 +129,7 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         ours = self._rank() if rank_id is None else rank_id
+        self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
         if not self._takes(ours):
             if self._settings.takes_rank(ours or 0):
                 self._collectors.expect(model)
@@ -152,7 +139,7 @@ class Debugger:
         except OSError as cause:
             where, why = self._home(ours).folder, cause.strerror or cause
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
-            if not self._has_collected:
+            if not self._tally.opened:
                 raise UsageError(message) from cause
             # once for all steps, each of which has a folder of its own
             refused = f"{self._settings.dump_path}: {why}"
@@ -200,11 +187,13 @@ class Debugger:
             return
         for each in self._family():
             each._end_step()
-        self._clock.begin(self._step + 1)
+        self._clock.end()
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
             self._known.pop(self._places.pop(root)._asked, None)
         if not self._has_said_over and all(each._is_over for each in self._family()):
             self._has_said_over = True
+            if self._say_nothing_collected():
+                return
             last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
                 "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
@@ -268,10 +257,15 @@ class Debugger:
             known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
         self._place = known[root]
 
+    def _say_nothing_collected(self) -> bool:
+        return say_nothing_collected([(each._settings, each._tally) for each in self._family()], self._clock.ended)
+
     def _retire(self) -> None:
         """Finish what is open; another debugger may write here from now on."""
         for each in self._family():
             each._end_step()
+        self._say_nothing_collected()
+        for each in self._family():
             self._known.pop(each._asked, None)
 
     @property
@@ -348,6 +342,8 @@ class Debugger:
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
         here, ours = self._place, self._rank()
+        if here._settings.level == "debug":
+            here._tally.start(here._settings, here._step, size(here._framework))
         if here._settings.level == "debug" and not here._is_over and here._takes(ours):
             here._saves.save(variable, name, save_backward, lambda: here._open_saves(ours))
 
@@ -374,9 +370,9 @@ class Debugger:
         return writer
 
     def _announce(self) -> None:
-        if not self._has_collected:
+        if not self._tally.opened:
             logger.info("dump data will be saved in %s", self._settings.dump_path)
-        self._has_collected = True
+        self._tally.opened = True
 
     def _home(self, rank: int | None, part: str = "") -> Home:
         folder = rank_folder(self._settings.dump_path / part, self._step, rank)
@@ -385,7 +381,7 @@ class Debugger:
         is_alone = self._above is None and len(self._family()) == 1
         stage = None if is_alone else turn
         header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage)
-        return Home(folder, header, self._settings, self._budget)
+        return Home(folder, header, self._settings, self._budget, self._tally)
 
 
 def _all() -> Iterator[Debugger]:
@@ -395,6 +391,9 @@ def _all() -> Iterator[Debugger]:
 
 
 def _end_all() -> None:
-    """At the end of the process: what a debugger still holds open is finished."""
+    """At the end of the process: what a debugger still holds open is finished, and it is said where all is empty."""
     for debugger in _all():
         debugger._end_step()
+    for debugger in _all():
+        if debugger._above is None:
+            debugger._say_nothing_collected()
