@@ -1,6 +1,7 @@
 """A run that collects nothing says so at its end, once, with the reason and what to change; any other says nothing.
 
-Each framework trains all cases in processes of its own, one per case: what is said at the end is what is asked for.
+Each case is a process of its own, for what is said at its end is what is asked for; those of PyTorch are forked from one
+that has imported it.
 """
 
 import json
@@ -127,13 +128,23 @@ SILENT = {
 }
 
 
-def said(framework, folder, code):
-    """What a process says of having collected nothing."""
-    if not find_spec({"pytorch": "torch"}.get(framework, framework)):
-        pytest.skip(f"{framework} is not installed here")
+FORKING = """
+import json, os, sys
+for name, code in json.load(open("cases.json")).items():
+    if (child := os.fork()) == 0:
+        os.makedirs(name)
+        os.chdir(name)
+        os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT), 2)
+        exec(code, globals())
+        sys.exit()
+    assert os.waitpid(child, 0)[1] == 0, name
+"""
+
+
+def run(folder, code):
     environment = {key: value for key, value in os.environ.items() if key not in ("WORLD_SIZE", "RANK_SIZE")}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", TRAIN[framework] + LOOP + code],
+        [sys.executable, "-W", "ignore", "-c", code],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -144,30 +155,57 @@ def said(framework, folder, code):
     return done.stderr.splitlines()
 
 
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory):
+    """The folder with a folder for each case that was trained with PyTorch, and in it what was said."""
+    if not find_spec("torch"):
+        pytest.skip("PyTorch is not installed here")
+    folder = tmp_path_factory.mktemp("forked")
+    cases = {name: code for name, (code, _) in CASES.items()} | SILENT
+    (folder / "cases.json").write_text(json.dumps(cases))
+    run(folder, TRAIN["pytorch"] + LOOP + FORKING)
+    return folder
+
+
+@pytest.fixture
+def said(request, tmp_path):
+    """What a process says, and the folder that it ran in."""
+
+    def trained(framework, name, code):
+        if framework == "pytorch":
+            folder = request.getfixturevalue("forked") / name
+            return (folder / "said").read_text().splitlines(), folder
+        if not find_spec("mindspore"):
+            pytest.skip("MindSpore is not installed here")
+        return run(tmp_path, TRAIN[framework] + LOOP + code), tmp_path
+
+    return trained
+
+
 def together(cases):
-    """Cases in one process each take seconds of import; so the frameworks take turns, MindSpore with the main ones."""
+    """Every case with PyTorch, and the main ones with MindSpore, whose import takes seconds."""
     heavy = ("a rank that this card is not", "a step that never came", "debug without save", "steps without a start")
     light = [pytest.param("pytorch", name, id=f"pytorch-{name}") for name in cases]
     return light + [pytest.param("mindspore", name, id=f"mindspore-{name}") for name in cases if name in heavy]
 
 
 @pytest.mark.parametrize(("framework", "name"), together(CASES))
-def test_a_run_that_collects_nothing_says_why(framework, name, tmp_path):
+def test_a_run_that_collects_nothing_says_why(framework, name, said):
     code, words = CASES[name]
-    lines = said(framework, tmp_path, code)
+    lines, folder = said(framework, name, code)
     (line,) = [line for line in lines if "nothing was collected in " in line]
-    assert line.startswith(f"msprobe WARNING: nothing was collected in {tmp_path}/dump")
+    assert line.startswith(f"msprobe WARNING: nothing was collected in {folder}/dump")
     assert all(word in line for word in words), line
     assert not any("msprobe ends successfully" in each for each in lines) or name == "a step before the first"
     if name == "all over":
         assert lines.index(line) < lines.index("said before the end")
-    for file in tmp_path.glob("dump/step*/rank*/d*.json"):
+    for file in folder.glob("dump/step*/rank*/d*.json"):
         assert json.loads(file.read_text())["data"] == {} or name == "a stage without calls"
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_a_run_that_collects_says_nothing(name, tmp_path):
-    lines = said("pytorch", tmp_path, SILENT[name])
+def test_a_run_that_collects_says_nothing(name, said):
+    lines, folder = said("pytorch", name, SILENT[name])
     assert not [line for line in lines if "nothing was collected" in line]
     collects = name not in ("a process that never began", "a forked child of an empty run") and "a rank" not in name
-    assert bool(list(tmp_path.glob("dump/**/d*.json"))) == collects
+    assert bool(list(folder.glob("dump/**/d*.json"))) == collects
