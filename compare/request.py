@@ -9,8 +9,8 @@ from typing import Any, Literal
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
-from msprobe.store.layout import STACK
 from msprobe.mapping.user import NONE, UserMapping
+from msprobe.store.layout import STACK
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def carry_out(request: Request) -> "Answer | FlowResult | Stepwise":
     """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`.
 
-    UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone counts as one, and
-    so does a run of steps, where the debugger of the root collected some outside its stages too.
+    UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
+    counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
     """
     paths = request.target, request.golden
     roots = [path for path in paths if not request.read_as and is_root(path)]

@@ -38,6 +38,7 @@ PLACES = [
 def test_names_are_where_msprobe_has_them_and_the_same_objects(place, name, home):
     assert getattr(import_module(place), name) is getattr(import_module(home), name)
 
+
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
 LOOK = """
 import json, logging, os, random, signal, sys, threading, warnings

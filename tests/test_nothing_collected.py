@@ -1,7 +1,7 @@
 """A run that collects nothing says so at its end, once, with the reason and what to change; any other says nothing.
 
-Each case is a process of its own, for what is said at its end is what is asked for; those of PyTorch are forked from one
-that has imported it.
+Each case is a process of its own, for what is said at its end is what is asked for; those of PyTorch are forked from
+one that has imported it.
 """
 
 import json
@@ -81,8 +81,8 @@ CASES = {
         ['"list" ["conv2d"] matched no call', "take the names from its dump.json"],
     ),
     "a scope that matches nothing": (
-        "debugger = config(level='L1', statistics={'scope': ['Functional.gelu.0.forward', 'Functional.gelu.1.forward']})"
-        "\ntrain(2)",
+        "names = ['Functional.gelu.0.forward', 'Functional.gelu.1.forward']\n"
+        "debugger = config(level='L1', statistics={'scope': names})\ntrain(2)",
         ['"scope" ["Functional.gelu.0.forward", ', "matched no call"],
     ),
     "steps without a start": ("debugger = config(level='mix')\ntrain(3, start=False)", ["start() was never called"]),

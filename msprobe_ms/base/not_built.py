@@ -10,6 +10,10 @@ from .checks import shown
 
 _PRECHECK = 'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
 _PAGE = "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and "
+_NOT_FINITE = (
+    "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a run without "
+    "them names the call where they begin"
+)
 
 COMMANDS = {
     "graph": f"{_PAGE}its table has every call",
@@ -21,13 +25,13 @@ COMMANDS = {
     "api_precision_compare": f"{_PRECHECK}`msprobe compare` the dumps, also of an NPU and a GPU",
     "run_overflow_check": f"{_PRECHECK}`msprobe compare` the dumps",
     "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
-    "nan_analyze": "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a "
-    "run without them names the call where they begin",
-    "overflow_check": "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` "
-    "with a run without them names the call where they begin",
-    "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of them",
+    "nan_analyze": _NOT_FINITE,
+    "overflow_check": _NOT_FINITE,
+    "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
+    "them",
     "data2db": "no database is written; `msprobe compare --format csv` writes tables",
-    "offline_dump": "inference with offline models is not collected; collect a training, or generation with token_range",
+    "offline_dump": "inference with offline models is not collected; collect a training, or generation with "
+    "token_range",
     "install_deps": "pip installs what is needed: pip install 'msprobe-ms[mindspore]' or 'msprobe-ms[torch]'",
 }
 """Commands of msprobe 8.1 and 26 by name, and what to do instead."""

@@ -139,7 +139,9 @@ def meant(given: Mapping[str, object], origin: Origin) -> Settings:
         once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
         settings = replace(settings, level="mix")
     if settings.task == "exception_dump" and settings.level != "L2":
-        what = f'task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of {shown(settings.level)}'
+        what = (
+            f'task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of {shown(settings.level)}'
+        )
         raise SettingsError(f"{origin.common('level')}: {what}")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")

@@ -67,7 +67,8 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
         first, last = tally.starts
         seen = f"the steps {first} to {last}" if last > first else f"step {first}"
         beside = "" if steps else "; step() was never called, and ends a step"
-        return f'"step" is {shown(compact(settings.step))}, and {call} was called in {seen} only{beside}; name one of these'
+        wanted = shown(compact(settings.step))
+        return f'"step" is {wanted}, and {call} was called in {seen} only{beside}; name one of these'
     if not tally.fits_rank:
         return f'"rank" is {shown(compact(settings.rank))}, and no process of this run has such a rank; name one, or []'
     if not tally.opened:
@@ -80,6 +81,6 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
         named = " and ".join(f'"{key}" {shown(list(value))}' for key, value in chosen.items() if value)
         return f"{named} matched no call; collect a step without it, and take the names from its dump.json"
     return (
-        "no call was seen between start() and stop(); give start() the model that is trained, and call it in the thread "
-        "that trains, before the forward"
+        "no call was seen between start() and stop(); give start() the model that is trained, and call it in the "
+        "thread that trains, before the forward"
     )

@@ -14,7 +14,7 @@ from .write import Writer
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A step's folder, what its dump says above its data, and what all steps share: disk space, and what came of them."""
+    """A step's folder, what its dump says above its data, and what all steps share: disk space, what came of them."""
 
     folder: Path
     header: dict[str, Any]

@@ -115,7 +115,9 @@ def test_settings_that_only_msprobe_reads_say_so_for_either_framework(config, no
     assert len(said) == len(keys)
     for key, note in zip(sorted(keys), sorted(said, key=lambda note: note.split(", ")[1]), strict=True):
         assert f", {key}: the setting has no effect here, " in note
-        assert note.endswith("; in msprobe its tool for PyTorch alone reads it"), "it is not this one's, with PyTorch either"
+        assert note.endswith("; in msprobe its tool for PyTorch alone reads it"), (
+            "it is not this one's, with PyTorch either"
+        )
 
 
 def test_what_is_of_kernels_says_whose(config, notes):

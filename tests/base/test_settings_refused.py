@@ -195,8 +195,8 @@ def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
     said = refusal(task="grad_probe")
     assert said == (
         'argument "task" of PrecisionDebugger: "grad_probe" is known, but this version does not have it yet; '
-        'use what it has: the tasks "statistics", "tensor" and "structure"; gradients of parameters are in the dumps of '
-        'levels "L0" and "mix"'
+        'use what it has: the tasks "statistics", "tensor" and "structure"; gradients of parameters are in the dumps '
+        'of levels "L0" and "mix"'
     )
 
 

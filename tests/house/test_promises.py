@@ -16,7 +16,9 @@ from msprobe.cli import VERBS
 from msprobe.compare.checkpoint.verb import REFUSED
 from msprobe.compare.verb import NOT_BUILT
 
-QUOTED = re.compile(r"`{1,2}((?:python -m )?msprobe [^`\n]+?)`{1,2}|'(msprobe [^'\n]+?)'|(?:with|run|write): (msprobe .+)")
+QUOTED = re.compile(
+    r"`{1,2}((?:python -m )?msprobe [^`\n]+?)`{1,2}|'(msprobe [^'\n]+?)'|(?:with|run|write): (msprobe .+)"
+)
 """A command in a message, a docstring or a page."""
 
 LINE = re.compile(r"^\s*(?:\$ )?(msprobe (?:-|[a-z]).*)$", re.MULTILINE)
@@ -33,7 +35,9 @@ def options_of(verb):
     found = {flag for action in parser._actions for flag in action.option_strings}
     for action in parser._actions:  # verbs that have verbs themselves
         if isinstance(action, argparse._SubParsersAction):
-            found |= {flag for inner in action.choices.values() for each in inner._actions for flag in each.option_strings}
+            found |= {
+                flag for inner in action.choices.values() for each in inner._actions for flag in each.option_strings
+            }
     return found
 
 
@@ -97,7 +101,9 @@ def test_every_long_option_in_a_message_of_a_command_is_one(modules, options):
     others = {"--no-deps", "--upgrade"}
     wrong = []
     for module in modules:
-        if not module.name.startswith(("msprobe.compare", "msprobe.doctor", "msprobe.cli", "msprobe.graph_save.gather")):
+        if not module.name.startswith(
+            ("msprobe.compare", "msprobe.doctor", "msprobe.cli", "msprobe.graph_save.gather")
+        ):
             continue
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
