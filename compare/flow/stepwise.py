@@ -77,9 +77,10 @@ def carry_out(request: Request, target: dict[int, Path], golden: dict[int, Path]
             missing.append(f"step {step} is only on the {'target' if step in target else 'golden'} side")
             continue
         logger.info("step %d: %s against %s", step, target[step], golden[step])
-        sides = {"target": target[step], "golden": golden[step], "output": request.output / f"step_{step}"}
+        output = request.output / f"step_{step}"
+        asked = replace(request, steps=None, target=target[step], golden=golden[step], output=output)
         try:
-            results[step] = _behind(results, compare_root(replace(request, steps=None, **sides)))
+            results[step] = _behind(results, compare_root(asked))
         except MsprobeError as err:
             missing.append(f"step {step} not compared: {' '.join(str(err).split())}")
     if not results:

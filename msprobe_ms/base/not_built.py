@@ -56,10 +56,8 @@ TASKS = {
 """Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""
 
 NOT_BUILT = (
-    *(
-        NotBuilt("task", lambda settings, name=name: settings.task == name, TASKS[name])
-        for name in ("free_benchmark", "grad_probe")
-    ),
+    NotBuilt("task", lambda settings: settings.task == "free_benchmark", TASKS["free_benchmark"]),
+    NotBuilt("task", lambda settings: settings.task == "grad_probe", TASKS["grad_probe"]),
     NotBuilt(
         "task",
         lambda settings: settings.task == "overflow_check" and settings.level != "L2",
