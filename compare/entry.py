@@ -6,11 +6,10 @@ The faces give these functions away: `msprobe.pytorch`, `msprobe.mindspore.compa
 
 import os
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from msprobe.base.checks import shown
+from msprobe.base.checks import nearest, shown
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 from msprobe.mapping.user import OPTIONS, user_mapping
@@ -152,8 +151,8 @@ def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keywords as they are; UsageError for one that is not known, or of the wrong kind."""
     for name in more:
         if name not in _KEYWORDS:
-            near = get_close_matches(name, _KEYWORDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KEYWORDS))}"
+            near = nearest(name, _KEYWORDS)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(sorted(_KEYWORDS))}"
             raise UsageError(f"{call}: there is no keyword {name}; {hint}")
     for name in ("format", "scheduler", "suffix"):
         if name in more and type(more[name]) is not str:

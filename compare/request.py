@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
+from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 from msprobe.mapping.user import NONE, UserMapping
+from msprobe.store.layout import STACK
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
@@ -101,12 +102,10 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
     """
     for key in given:
         if key not in _KNOWN:
-            near = get_close_matches(str(key), _KNOWN, 1)
-            logger.warning(
-                "%s: unknown key %r is ignored%s", where, key, f"; did you mean {near[0]!r}?" if near else ""
-            )
+            near = nearest(str(key), _KNOWN)
+            logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
     target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
-    stack = _path(where, given, "stack_path", beside) if given.get("stack_path") else None
+    stack = _stack(where, _path(where, given, "stack_path", beside)) if given.get("stack_path") else None
     ranks, steps = (_chosen(where, given, key) for key in ("rank_id", "step_id"))
     log_each, common = (_flag(where, given, key) for key in ("is_print_compare_log", "common"))
     names = _names(f"{where}: map_dict", given.get("map_dict"))
@@ -131,6 +130,23 @@ def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -
     if beside is None or path.is_absolute() or path.exists() or not (beside / path).exists():
         return path
     return beside / path
+
+
+def _stack(where: str, path: Path) -> Path | None:
+    """The stack.json that a path means: itself, or the one in its folder, the folder of a step or of a run.
+
+    None where a folder holds several: each dump has its own beside it.
+    """
+    if not path.is_dir():
+        return path
+    places = (STACK, f"*/{STACK}", f"*/*/{STACK}")
+    found = next((files for place in places if (files := sorted(path.glob(place)))), [])
+    if not found:
+        raise UsageError(f"{where}: stack_path: {path} holds no {STACK}; give the file, or leave stack_path out")
+    if len(found) > 1:
+        logger.warning("%s: stack_path: %s holds %d of them; each dump takes its own", where, path, len(found))
+        return None
+    return found[0]
 
 
 def _chosen(where: str, given: Mapping[str, Any], key: str) -> tuple[int, ...] | None:

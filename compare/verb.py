@@ -18,14 +18,17 @@ from msprobe.mapping.user import OPTIONS, user_mapping
 
 from .request import FORMATS, Request, Sides, read_compare_json
 
-_NO_CONSISTENCY = "the check of training against inference is not in this version: leave the flag out"
-_NOT_BUILT = {
+_NO_CONSISTENCY = (
+    "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
+    "compares the log-probs of both"
+)
+NOT_BUILT = {
     "--consistent_check": _NO_CONSISTENCY,
     "--backend": _NO_CONSISTENCY,
 }
 
 
-class _NotBuilt(argparse.Action):
+class _Refused(argparse.Action):
     """A flag of msprobe 8.1 or 26 that is known and not there yet: says what to do instead."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: str | None = None) -> None:
@@ -90,8 +93,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     report.add_argument("--top", type=int, default=10, metavar="N", help="list at most N next beginnings, default 10")
     report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
-    for flags, text in _NOT_BUILT.items():
-        parser.add_argument(*flags.split(), action=_NotBuilt, help_text=text, nargs="?", help=argparse.SUPPRESS)
+    for flags, text in NOT_BUILT.items():
+        parser.add_argument(*flags.split(), action=_Refused, help_text=text, nargs="?", help=argparse.SUPPRESS)
     sides.add_argument("sides", nargs="*", metavar="PATH", help="two paths: the same as -tp PATH -gp PATH")
 
 

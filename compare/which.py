@@ -1,37 +1,63 @@
-"""Which comparison two paths ask for: of RL flows, where both are roots of one, else of dumps and saves."""
+"""Which comparison two paths ask for: of RL flows, where both are roots of one, else of dumps and saves.
+
+Checkpoints are another command's.
+"""
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from msprobe.base.errors import UsageError
-from msprobe.store.kinds import kind_of
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.store.kinds import is_checkpoint, kind_of
 
 from .flow.roots import ITSELF, is_root, root_of
 from .request import Request
 
 if TYPE_CHECKING:
     from .flow.result import FlowResult
+    from .flow.stepwise import Stepwise
     from .jobs.answer import Answer
 
 
-def carry_out(request: Request) -> "Answer | FlowResult":
-    """Compare what the request names; both kinds of answer have `lines`, `is_clean` and `outcomes`.
+def carry_out(request: Request) -> "Answer | FlowResult | Stepwise":
+    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`.
 
-    UsageError where only one side is the root of a flow. Beside a root, a folder of key data alone counts as one, and
-    so does a run of steps, where the debugger of the root collected some outside its stages too.
+    UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
+    counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
     """
     paths = request.target, request.golden
     roots = [path for path in paths if not request.read_as and is_root(path)]
+    if not roots and not request.read_as:
+        from .flow.stepwise import carry_out as compare_stepwise
+        from .flow.stepwise import roots_by_step
+
+        target, golden = map(roots_by_step, paths)
+        if target and golden:
+            return compare_stepwise(request, target, golden)
     if not roots:
         from .jobs.carry_out import carry_out as compare_dumps
 
-        return compare_dumps(request)
+        try:
+            return compare_dumps(request)
+        except DumpError:
+            _refuse_checkpoints(paths)
+            raise
     from .flow.carry_out import carry_out as compare_flows
 
     if len(roots) == 1:
         request = _beside(roots[0], request)
     return compare_flows(request)
+
+
+def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
+    found = [path for path in paths if is_checkpoint(path)]
+    if found:
+        named = paths if len(found) == 2 else (found[0], Path("OTHER"))
+        raise UsageError(
+            f"{found[0]}: is a checkpoint, not a dump; compare two of them with: "
+            f"msprobe config_check --compare {' '.join(quote(str(path)) for path in named)}"
+        )
 
 
 def _beside(root: Path, request: Request) -> Request:

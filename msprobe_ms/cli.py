@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn, TextIO
 
@@ -163,10 +162,21 @@ def _take_verb(given: list[str]) -> tuple[str, list[str]]:
         return "", []
     parser.parse_args(head)
     if verb not in VERBS:
-        near = get_close_matches(verb, VERBS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"this version has: {', '.join(VERBS)}"
-        raise UsageError(f"there is no command {verb!r}; {hint}")
+        raise UsageError(_unknown(verb))
     return verb, rest if VERBS[verb].hands_on else _without_framework(parser, rest)
+
+
+def _unknown(verb: str) -> str:
+    """There is no such command: what msprobe's command of that name is replaced by, or which one was meant."""
+    from msprobe.base.checks import nearest
+    from msprobe.base.not_built import COMMANDS
+
+    near = nearest(verb, (*VERBS, *COMMANDS))
+    if near in COMMANDS:
+        which = f"{verb!r}" if near == verb else f"{verb!r}, nor {near!r}"
+        return f"this version has no command {which}: {COMMANDS[near]} (this version has: {', '.join(VERBS)})"
+    hint = f"did you mean {near}?" if near else f"this version has: {', '.join(VERBS)}"
+    return f"there is no command {verb!r}; {hint}"
 
 
 def _parser() -> _Parser:

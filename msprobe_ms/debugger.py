@@ -7,7 +7,7 @@ raised here, at construction or at `start`; after the first step nothing of ours
 import atexit
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.framework import Framework, rank
+from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
-from msprobe.base.stage_settings import stage_settings
+from msprobe.base.stage_settings import apart, stage_settings
+from msprobe.base.steps import Clock
+from msprobe.base.tally import Tally, say_nothing_collected
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves
 from msprobe.dump_header import header_of
@@ -34,28 +36,12 @@ PLACES = 32
 """So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
 
 
-@dataclass
-class Clock:
-    """The number of the step, and whose turn it was in it; a debugger shares its own with its stages."""
-
-    step: int = 0
-    turns: "dict[Debugger, int]" = field(default_factory=dict)
-
-    def begin(self, step: int) -> None:
-        """Another step, in which no stage has begun."""
-        self.step, self.turns = step, {}
-
-    def turn_of(self, stage: "Debugger") -> int:
-        """As which of this step's stages one was first asked for, from 0."""
-        return self.turns.setdefault(stage, len(self.turns))
-
-
 class Debugger:
     """Collects a training step by step; see `docs/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
-    UsageError where another debugger writes to the same dump_path.
+    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
+    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
     _framework: ClassVar[Framework]
@@ -86,16 +72,11 @@ class Debugger:
     @classmethod
     def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
         """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
-        for other in _all():
-            if other._settings.dump_path == settings.dump_path:
-                who = "another debugger, with other settings," if other._above is None else "a stage of a debugger"
-                raise UsageError(
-                    f"PrecisionDebugger: {who} writes to {settings.dump_path}; give this one a dump_path of its own"
-                )
+        asked, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
         # before the debugger is known, for a kernel dump that comes too late is refused
         collectors = cls._collectors_of(settings)
-        debugger = cls._known[settings] = super().__new__(cls)
-        debugger._settings = settings
+        debugger = cls._known[asked] = super().__new__(cls)
+        debugger._asked, debugger._settings = asked, settings
         debugger._collectors = collectors
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
@@ -103,11 +84,12 @@ class Debugger:
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
-        debugger._has_collected = debugger._has_said_over = False
+        debugger._tally, debugger._has_said_over = Tally(), False
         debugger._place = debugger._started = debugger
         debugger._service = None
         return debugger
 
+    _asked: Settings
     _settings: Settings
     _collectors: Collecting
     _saves: Saves
@@ -119,7 +101,7 @@ class Debugger:
     _place: "Debugger"
     _started: "Debugger"
     _service: Service | None
-    _has_collected: bool
+    _tally: Tally
     _has_said_over: bool
 
     @on_either
@@ -147,6 +129,7 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 raise UsageError(f"start(): {which} is already started; call its stop() first")
         ours = self._rank() if rank_id is None else rank_id
+        self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
         if not self._takes(ours):
             if self._settings.takes_rank(ours or 0):
                 self._collectors.expect(model)
@@ -156,7 +139,7 @@ class Debugger:
         except OSError as cause:
             where, why = self._home(ours).folder, cause.strerror or cause
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
-            if not self._has_collected:
+            if not self._tally.opened:
                 raise UsageError(message) from cause
             # once for all steps, each of which has a folder of its own
             refused = f"{self._settings.dump_path}: {why}"
@@ -204,11 +187,13 @@ class Debugger:
             return
         for each in self._family():
             each._end_step()
-        self._clock.begin(self._step + 1)
+        self._clock.end()
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
-            self._known.pop(self._places.pop(root)._settings, None)
+            self._known.pop(self._places.pop(root)._asked, None)
         if not self._has_said_over and all(each._is_over for each in self._family()):
             self._has_said_over = True
+            if self._say_nothing_collected():
+                return
             last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
                 "msprobe ends successfully. The last step to collect was %d; start, stop and step do nothing now", last
@@ -235,7 +220,7 @@ class Debugger:
         meant = stage_settings(self._settings, name, config_path, settings)
         if known is None:
             known = self._stage_of(name, meant)
-        elif known._settings != meant:
+        elif known._asked != meant:
             raise UsageError(
                 f"stage(): {shown(name)} has other settings already; give them where the stage is made, and then ask "
                 f"for stage({name!r}) alone, or choose another name"
@@ -265,17 +250,27 @@ class Debugger:
                 f"{self._above._settings.dump_path}"
             )
         known = {each._settings.dump_path: each for each in self._family()}
+        known |= {each._asked.dump_path: each for each in self._family()}
         if root not in known:
             if self._settings.level == "L2":
                 raise UsageError("service.config.dump_path: kernels (level L2) are dumped to one place; leave it alone")
             known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
         self._place = known[root]
 
+    def _say_nothing_collected(self) -> bool:
+        return say_nothing_collected([(each._settings, each._tally) for each in self._family()], self._clock.ended)
+
     def _retire(self) -> None:
         """Finish what is open; another debugger may write here from now on."""
         for each in self._family():
             each._end_step()
-            self._known.pop(each._settings, None)
+        self._say_nothing_collected()
+        for each in self._family():
+            self._known.pop(each._asked, None)
+
+    @property
+    def _who(self) -> str:
+        return "another debugger, with other settings," if self._above is None else "a stage of a debugger"
 
     def _family(self) -> "list[Debugger]":
         return [self, *self._stages.values(), *self._places.values()]
@@ -317,6 +312,12 @@ class Debugger:
         custom.restore_custom_api(module, api)
 
     @on_either
+    def monitor(self, opt: Any) -> None:
+        """Nothing: in msprobe it watches an optimizer for the task `grad_probe`, which this version does not have."""
+        cause = f"monitor {self._settings.dump_path}"
+        once(cause, f'monitor(): task "{self._settings.task}" watches no optimizer, so nothing is done; leave it out')
+
+    @on_either
     def forward_backward_dump_end(self) -> None:
         """The old name of `stop`."""
         self.stop()
@@ -341,6 +342,8 @@ class Debugger:
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
         here, ours = self._place, self._rank()
+        if here._settings.level == "debug":
+            here._tally.start(here._settings, here._step, size(here._framework))
         if here._settings.level == "debug" and not here._is_over and here._takes(ours):
             here._saves.save(variable, name, save_backward, lambda: here._open_saves(ours))
 
@@ -367,9 +370,9 @@ class Debugger:
         return writer
 
     def _announce(self) -> None:
-        if not self._has_collected:
+        if not self._tally.opened:
             logger.info("dump data will be saved in %s", self._settings.dump_path)
-        self._has_collected = True
+        self._tally.opened = True
 
     def _home(self, rank: int | None, part: str = "") -> Home:
         folder = rank_folder(self._settings.dump_path / part, self._step, rank)
@@ -378,7 +381,7 @@ class Debugger:
         is_alone = self._above is None and len(self._family()) == 1
         stage = None if is_alone else turn
         header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage)
-        return Home(folder, header, self._settings, self._budget)
+        return Home(folder, header, self._settings, self._budget, self._tally)
 
 
 def _all() -> Iterator[Debugger]:
@@ -388,6 +391,9 @@ def _all() -> Iterator[Debugger]:
 
 
 def _end_all() -> None:
-    """At the end of the process: what a debugger still holds open is finished."""
+    """At the end of the process: what a debugger still holds open is finished, and it is said where all is empty."""
     for debugger in _all():
         debugger._end_step()
+    for debugger in _all():
+        if debugger._above is None:
+            debugger._say_nothing_collected()

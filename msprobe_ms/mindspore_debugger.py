@@ -19,8 +19,8 @@ class PrecisionDebugger(Debugger):
     """Collects a training with MindSpore step by step; see `docs/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
-    UsageError where another debugger writes to the same dump_path.
+    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
+    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
     _collectors: Collectors

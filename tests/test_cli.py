@@ -72,6 +72,16 @@ def test_without_a_verb_the_help_is_printed():
     assert "verbs:" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["--version"], ["compare", "-tp", "x"], ["compare", "-tp", TARGET, "-gp", GOLDEN]])
+def test_the_command_is_also_where_msprobe_has_it(words, tmp_path):
+    ours = msprobe(*words, cwd=tmp_path)
+    theirs = subprocess.run(
+        [sys.executable, "-m", "msprobe.msprobe", *words], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (theirs.returncode, theirs.stdout) == (ours.returncode, ours.stdout)
+    assert ours.stdout or ours.returncode == 2
+
+
 def test_version():
     done = msprobe("--version")
     assert done.returncode == 0
@@ -81,7 +91,7 @@ def test_version():
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("graph",), "there is no command 'graph'; this version has: code_mapping, compare, config_check"),
+        (("graph",), "this version has no command 'graph': no page of the network is drawn"),
         (("compre",), "did you mean compare?"),
         (("-f", "tensorflow", "compare"), "invalid choice: 'tensorflow'"),
         (("compare",), "two dumps are needed"),
@@ -206,6 +216,17 @@ def test_a_stack_path_is_shown_with_s_only(flag, shown, tmp_path):
     )
     (file,) = (tmp_path / "out").glob("*.csv")
     assert ("NPU_Stack_Info" in file.read_text().splitlines()[0]) == shown
+
+
+@pytest.mark.parametrize("folder", [f"{TARGET}/rank", TARGET])
+def test_a_stack_path_may_be_the_folder_that_holds_the_stack(folder, tmp_path):
+    text = {"npu_path": TARGET, "bench_path": GOLDEN, "stack_path": folder}
+    (tmp_path / "compare.json").write_text(json.dumps(text))
+    done = msprobe("compare", "-i", "compare.json", "-o", "out", "--format", "csv", "-s", cwd=tmp_path)
+    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    (file,) = (tmp_path / "out").glob("*.csv")
+    assert "NPU_Stack_Info" in file.read_text().splitlines()[0]
+    assert "models_ms.py" in file.read_text()
 
 
 def test_relative_paths_count_from_here_else_from_beside_the_file(tmp_path):

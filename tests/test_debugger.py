@@ -40,10 +40,30 @@ def test_equal_settings_give_the_same_debugger_and_others_another(tmp_path):
     assert (tmp_path / "b" / "step0" / "rank" / "dump.json").exists(), "its counter is its own"
 
 
-def test_two_debuggers_on_one_root_are_refused(tmp_path):
-    PrecisionDebugger(dump_path=str(tmp_path), level="L0")
-    with pytest.raises(UsageError, match="dump_path of its own"):
-        PrecisionDebugger(dump_path=str(tmp_path), level="L1")
+def test_two_debuggers_on_one_root_part_their_folders(tmp_path, capsys):
+    root, net = tmp_path / "dump", nn.SequentialCell([nn.Dense(4, 4)])
+    found = {}
+    for level in ("L0", "L1", "mix", "L1"):
+        found.setdefault(level, PrecisionDebugger(dump_path=str(root), level=level))
+        assert PrecisionDebugger(dump_path=str(root), level=level) is found[level], "equal settings are one debugger"
+    for debugger in found.values():
+        debugger.start(net)
+        net(X)
+        debugger.stop()
+        debugger.step()
+    levels = {p.name: json.loads((p / "step0/rank/dump.json").read_text())["level"] for p in tmp_path.iterdir()}
+    assert levels == {"dump": "L0", "dump_2": "L1", "dump_3": "mix"}
+    said = [line for line in capsys.readouterr().err.splitlines() if "so this one writes to" in line]
+    assert len(said) == 2
+    assert all("WARNING" in line and "give it a dump_path of its own" in line for line in said)
+
+
+def test_monitor_does_nothing_and_says_so_once(tmp_path, capsys):
+    debugger = PrecisionDebugger(dump_path=str(tmp_path / "dump"))
+    for _ in range(2):
+        assert debugger.monitor(nn.SGD([ms.Parameter(X, name="w")])) is None
+        PrecisionDebugger.monitor(None)
+    assert capsys.readouterr().err.count("monitor(): ") == 1
 
 
 def test_only_one_is_open_at_a_time(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,9 +14,30 @@ import pytest
 
 FACES = [
     *("msprobe", "msprobe.core"),
+    *("msprobe.core.single_save.single_saver", "msprobe.core.single_save.single_comparator"),
     *(["msprobe.mindspore"] if find_spec("mindspore") else []),
     *(["msprobe.pytorch"] if find_spec("torch") else []),
 ]
+
+PLACES = [
+    # where msprobe 8.1 has a name, and where it is here
+    ("msprobe.msprobe", "main", "msprobe.cli"),
+    ("msprobe.core.single_save.single_saver", "SingleSave", "msprobe.core"),
+    ("msprobe.core.single_save.single_comparator", "SingleComparator", "msprobe.core"),
+    *(
+        [("msprobe.mindspore.common.utils", name, "msprobe.mindspore") for name in ("MsprobeStep", "MsprobeInitStep")]
+        + [("msprobe.mindspore.common.utils", "seed_all", "msprobe.mindspore")]
+        if find_spec("mindspore")
+        else []
+    ),
+    *([("msprobe.pytorch.common.utils", "seed_all", "msprobe.pytorch")] if find_spec("torch") else []),
+]
+
+
+@pytest.mark.parametrize(("place", "name", "home"), PLACES)
+def test_names_are_where_msprobe_has_them_and_the_same_objects(place, name, home):
+    assert getattr(import_module(place), name) is getattr(import_module(home), name)
+
 
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
 LOOK = """

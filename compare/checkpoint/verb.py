@@ -18,14 +18,17 @@ from typing import Any, NoReturn
 from msprobe.base.errors import UsageError
 from msprobe.base.visible import visible
 
-_NOT_BUILT = "collecting and comparing configurations is not in this version: give two checkpoints with --compare"
+NOT_BUILT = "collecting and comparing configurations is not in this version: give two checkpoints with --compare"
+
+REFUSED = (("-d", "--dump"), ("-vc",), ("-vv",))
+"""Flags of msprobe 8.1 and 26 that ask for it."""
 
 
-class _NotBuilt(argparse.Action):
+class _Refused(argparse.Action):
     """A flag of msprobe 8.1 that is known and not there yet."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        parser.error(f"{'/'.join(self.option_strings)}: {_NOT_BUILT}")
+        parser.error(f"{'/'.join(self.option_strings)}: {NOT_BUILT}")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +46,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="names and layouts of parameters, or of all below a path, as in `backbone.layers: model.h`",
     )
     parser.add_argument("--top", type=int, default=10, metavar="N", help="name at most N of the worst, default 10")
-    parser.add_argument("-d", "--dump", nargs="*", action=_NotBuilt, help=argparse.SUPPRESS)
+    for flags in REFUSED:
+        parser.add_argument(*flags, nargs="*", action=_Refused, help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare, write the answer, and say how it went."""
     if not args.compare:
-        raise UsageError(f"--compare A B is needed; {_NOT_BUILT}")
+        raise UsageError(f"--compare A B is needed; {NOT_BUILT}")
     if any(path.endswith(".zip") for path in args.compare):
-        raise UsageError(_NOT_BUILT)
+        raise UsageError(NOT_BUILT)
     if args.top < 0:
         raise UsageError("--top must not be negative")
     output = Path(args.output)

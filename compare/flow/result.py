@@ -60,6 +60,11 @@ class FlowResult:
         of_stages = all(stage.answer.is_clean for stage in self.stages if stage.answer)
         return of_stages and set(self.keys.counts) <= {"pass"}
 
+    @property
+    def headline(self) -> str:
+        """What differs first, or that nothing does, in one line."""
+        return visible(printable(" ".join(next(self._answer()).split())))
+
     def lines(self) -> Iterator[str]:
         """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
         for line in self._lines():

@@ -6,7 +6,7 @@ A check knows no place; whoever asks adds where (`sections.checked`).
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -34,11 +34,25 @@ def listed(words: tuple[str, ...]) -> str:
     return ", ".join(map(shown, words))
 
 
-def nearest(word: str, known: tuple[str, ...]) -> str:
-    """The known word that was probably meant, empty where none is near; letter case does not count."""
-    spelled = {each.lower(): each for each in known}
-    near = get_close_matches(word.lower(), list(spelled), 1)
-    return spelled[near[0]] if near else ""
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that was probably meant, empty where none is near; letter case, `-` and `_` do not count.
+
+    A part that many names have brings none near: `overflow_check` is no misspelled `rollout_check`.
+    """
+    spelled = {_plain(each): each for each in known}
+    near = get_close_matches(_plain(word), list(spelled), 3)
+    return next((spelled[each] for each in near if _is_meant(_plain(word), each)), "")
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
+
+
+def _is_meant(word: str, near: str) -> bool:
+    """Whether two words are near also in what they do not share as a whole part."""
+    shared = set(word.split("_")) & set(near.split("_"))
+    own, other = ("_".join(part for part in each.split("_") if part not in shared) for each in (word, near))
+    return not own or not other or bool(get_close_matches(own, [other], 1))
 
 
 def unread(value: object) -> object:

@@ -15,7 +15,7 @@ _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_dist
 
 OTHER_FILES = (
     (("npu_path", "bench_path", "target_path", "golden_path"), "a comparison's file", "'msprobe compare -i'"),
-    (_MONITOR, "a monitor's configuration", "TrainerMon"),
+    (_MONITOR, "a monitor's configuration", "msprobe's TrainerMon, which this version does not have"),
     (("common_dump_settings", "e2e_dump_settings"), "MindSpore's own dump configuration", "MINDSPORE_DUMP_CONFIG"),
     (("framework", "dump_data_dir"), "a dump.json, which a run wrote", "'msprobe compare'"),
 )

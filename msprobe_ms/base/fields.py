@@ -66,8 +66,9 @@ def checked(
 def _unknown(key: str, known: tuple[str, ...], homes: Mapping[str, str]) -> str:
     if key in homes:
         return f"the setting {shown(key)} has no place here; move it to {homes[key]}"
-    if near := nearest(key, known):
-        return f"unknown setting {shown(key)}; did you mean {shown(near)}?"
+    if near := nearest(key, (*known, *homes)):
+        place = "" if near in known else f" in {homes[near]}"
+        return f"unknown setting {shown(key)}; did you mean {shown(near)}{place}?"
     return (
         f"unknown setting {shown(key)}; remove it, or choose from {listed(known) or 'nothing: this section is empty'}"
     )

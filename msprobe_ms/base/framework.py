@@ -3,6 +3,7 @@
 Whoever made a tensor has imported its framework, so `sys.modules` has it; a framework that is not there made nothing.
 """
 
+import os
 import sys
 from typing import Any, Literal, get_args
 
@@ -84,3 +85,21 @@ def _rank_by_torch() -> int | None:
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
     return int(distributed.get_rank())
+
+
+def size(first: Framework) -> int:
+    """How many processes this run has, as its framework or its launcher says; 1 where neither does."""
+    for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
+        found = _size_by_mindspore() if framework == "mindspore" else _size_by_torch()
+        if found is not None:
+            return found
+    told = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
+    return max((int(number) for number in told if number.isdecimal()), default=1)
+
+
+def _size_by_mindspore() -> int | None:
+    return None if _rank_by_mindspore() is None else int(sys.modules["mindspore.communication"].get_group_size())
+
+
+def _size_by_torch() -> int | None:
+    return None if _rank_by_torch() is None else int(sys.modules["torch.distributed"].get_world_size())

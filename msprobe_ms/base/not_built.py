@@ -1,10 +1,40 @@
-"""What users can ask for, and this version does not have yet. A row goes when its feature comes."""
+"""What users of msprobe can ask for, and this version does not have: what it has instead. A row goes when its feature
+comes. `docs/not-available.md` lists them all.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from .checks import shown
+
+_PRECHECK = 'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
+_PAGE = "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and "
+_NOT_FINITE = (
+    "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a run without "
+    "them names the call where they begin"
+)
+
+COMMANDS = {
+    "graph": f"{_PAGE}its table has every call",
+    "graph_visualize": f"{_PAGE}its table has every call",
+    "run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
+    "acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
+    "multi_run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
+    "multi_acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
+    "api_precision_compare": f"{_PRECHECK}`msprobe compare` the dumps, also of an NPU and a GPU",
+    "run_overflow_check": f"{_PRECHECK}`msprobe compare` the dumps",
+    "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
+    "nan_analyze": _NOT_FINITE,
+    "overflow_check": _NOT_FINITE,
+    "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
+    "them",
+    "data2db": "no database is written; `msprobe compare --format csv` writes tables",
+    "offline_dump": "inference with offline models is not collected; collect a training, or generation with "
+    "token_range",
+    "install_deps": "pip installs what is needed: pip install 'msprobe-ms[mindspore]' or 'msprobe-ms[torch]'",
+}
+"""Commands of msprobe 8.1 and 26 by name, and what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -16,16 +46,22 @@ class NotBuilt:
     instead: str
 
 
+_TASKS = 'the tasks "statistics", "tensor" and "structure"'
+
+TASKS = {
+    "free_benchmark": _TASKS,
+    "grad_probe": f'{_TASKS}; gradients of parameters are in the dumps of levels "L0" and "mix"',
+    "overflow_check": f'level "L2" (MindSpore alone), or {_TASKS}, which count NaN and infinities',
+}
+"""Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""
+
 NOT_BUILT = (
-    NotBuilt(
-        "task",
-        lambda settings: settings.task in ("free_benchmark", "grad_probe"),
-        'the tasks "statistics", "tensor" and "structure"',
-    ),
+    NotBuilt("task", lambda settings: settings.task == "free_benchmark", TASKS["free_benchmark"]),
+    NotBuilt("task", lambda settings: settings.task == "grad_probe", TASKS["grad_probe"]),
     NotBuilt(
         "task",
         lambda settings: settings.task == "overflow_check" and settings.level != "L2",
-        'level "L2", or the tasks "statistics", "tensor" and "structure"',
+        TASKS["overflow_check"],
     ),
 )
 
@@ -39,3 +75,21 @@ def refused(owner: object) -> Iterator[tuple[str, str]]:
                 row.setting,
                 f"{value} is known, but this version does not have it yet; use what it has: {row.instead}",
             )
+
+
+_MSPROBE = "in msprobe its tool for PyTorch alone reads it"
+
+WITHOUT_EFFECT = {
+    "enable_dataloader": f"a step ends where step() is called; {_MSPROBE}",
+    "dump_enable": f"the file is read once, and start() and stop() say when to collect; {_MSPROBE}",
+    "risk_level": f'every public function is seen, and "list" chooses among them; {_MSPROBE}',
+    "custom_op_namespaces": f"functions of your own are collected by register_custom_api(); {_MSPROBE}",
+    "backward_input": f"no backward is run again; {_MSPROBE}",
+    "online_run_ut": f"no function is checked while the training runs; {_MSPROBE}",
+    "nfs_path": f"nothing is sent to another machine; {_MSPROBE}",
+    "host": f"nothing is sent to another machine; {_MSPROBE}",
+    "port": f"nothing is sent to another machine; {_MSPROBE}",
+    "bench_path": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
+    "diff_nums": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
+}
+"""Settings that are accepted and do nothing with either framework, and why: what this version does instead."""

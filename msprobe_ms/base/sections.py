@@ -12,11 +12,11 @@ from .data_mode import DataMode, parts
 from .errors import SettingsError
 from .fields import setting
 from .kernel_names import wrong_kernel
+from .not_built import WITHOUT_EFFECT
 from .scope import wrong_bounds
 
-_KERNELS_ONLY = "only kernel dumps (level L2) read it"
+_KERNELS_ONLY = "only kernel dumps read it (level L2, MindSpore alone)"
 _KERNELS = ("L2",)
-_PYTORCH_ONLY = "only the PyTorch tool reads it"
 _NEVER_USED = "it was never used with MindSpore"
 _ALL_FOUR = "levels L0, L1 and mix always write Max, Min, Mean and Norm"
 _STATISTICS = (
@@ -51,11 +51,12 @@ class CollectSettings(Section):
         if wrong := wrong_bounds(level, self.scope):
             yield "scope", wrong
         if level == "L2":
-            yield from self._contradictions_of_kernels()
-        if async_dump and self.summary_mode == "md5":
-            yield "summary_mode", '"md5" cannot be had with async_dump; set async_dump to false, or use "statistics"'
+            yield from self._contradictions_of_kernels(async_dump)
 
-    def _contradictions_of_kernels(self) -> Iterator[tuple[str, str]]:
+    def _contradictions_of_kernels(self, async_dump: bool) -> Iterator[tuple[str, str]]:
+        if async_dump and self.summary_mode == "md5":
+            what = '"md5" cannot be had with async_dump at level "L2", where the framework writes'
+            yield "summary_mode", f'{what}; set async_dump to false, or use "statistics"'
         if self.scope:
             yield "scope", 'level "L2" has no scope, for kernels have no first and last call; name kernels in "list"'
         for name in self.patterns:
@@ -89,13 +90,13 @@ class TensorSettings(CollectSettings):
     """Task `tensor`: the tensors themselves, with their statistics."""
 
     file_format: str = setting(one_of("npy", "bin"), "npy", inert=_KERNELS_ONLY, read_at=_KERNELS)
-    backward_input: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    online_run_ut: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    nfs_path: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    host: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    port: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    bench_path: object = setting(unread, None, inert=_PYTORCH_ONLY)
-    diff_nums: object = setting(unread, None, inert=_PYTORCH_ONLY)
+    backward_input: object = setting(unread, None, inert=WITHOUT_EFFECT["backward_input"])
+    online_run_ut: object = setting(unread, None, inert=WITHOUT_EFFECT["online_run_ut"])
+    nfs_path: object = setting(unread, None, inert=WITHOUT_EFFECT["nfs_path"])
+    host: object = setting(unread, None, inert=WITHOUT_EFFECT["host"])
+    port: object = setting(unread, None, inert=WITHOUT_EFFECT["port"])
+    bench_path: object = setting(unread, None, inert=WITHOUT_EFFECT["bench_path"])
+    diff_nums: object = setting(unread, None, inert=WITHOUT_EFFECT["diff_nums"])
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
         yield from super().contradictions(level, async_dump)
@@ -187,6 +188,6 @@ PRECHECK = ("run_ut", "acc_check")
 def task_name(value: object) -> str:
     """The name of something that a training run can collect."""
     if value in PRECHECK:
-        what = f"{shown(value)} is the API precheck, which is a command of its own and not a task of a training run"
+        what = f"{shown(value)} is the API precheck, which is no task of a training run and not in this version"
         raise SettingsError(f"{what}; choose one of {listed(tuple(SECTIONS))}")
     return str(one_of(*SECTIONS)(value))

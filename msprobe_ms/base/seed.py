@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from .errors import SettingsError
+from .later import needed
 
 LARGEST_SEED = 2**32 - 1
 
@@ -26,7 +27,7 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
     a value that does not fit.
     """
     check(seed, mode, rm_dropout)
-    mindspore = import_module("mindspore")
+    mindspore = needed("mindspore", "msprobe.mindspore.seed_all")
     os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
     random.seed(seed)
     mindspore.set_seed(seed)  # initializers, operators, data sets, and numpy

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .later import needed
 from .seed import check
 
 _originals: dict[tuple[str, str], Any] = {}
@@ -21,14 +22,15 @@ _originals: dict[tuple[str, str], Any] = {}
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
     """Seed Python, numpy and PyTorch, on every device; choose deterministic operators; have dropout drop nothing.
 
-    `mode` True or False switches PyTorch's deterministic operators on or off, and with them those of cuDNN and
-    `CUBLAS_WORKSPACE_CONFIG`; None leaves them alone. With `True` an operator that has no deterministic version raises.
+    `mode` True or False switches PyTorch's deterministic operators on or off, and with them those of cuDNN,
+    `CUBLAS_WORKSPACE_CONFIG` and `HCCL_DETERMINISTIC`; None leaves them alone. With `True` an operator that has no
+    deterministic version raises.
     `rm_dropout` acts on every dropout layer, also on one that exists; on functions that are called through their
     module, `F.dropout` and `F.scaled_dot_product_attention`; and on recurrent layers that are created afterwards.
     Raises `SettingsError` for a value that does not fit.
     """
     check(seed, mode, rm_dropout)
-    torch = import_module("torch")
+    torch = needed("torch", "msprobe.pytorch.seed_all")
     os.environ["PYTHONHASHSEED"] = str(seed)  # for processes started from here; this one read it long ago
     random.seed(seed)
     np.random.seed(seed)  # the generator that trainings use
@@ -43,6 +45,7 @@ def _determine(torch: Any, mode: bool) -> None:
     if mode:  # read when the first matrix product of a GPU is prepared
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False  # it chooses the fastest operator, which may be another one each time
+    os.environ["HCCL_DETERMINISTIC"] = str(mode)  # collectives between NPUs
     torch.backends.cudnn.deterministic = mode
     torch.use_deterministic_algorithms(mode)
 

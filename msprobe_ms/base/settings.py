@@ -15,13 +15,12 @@ from .data_mode import DataMode
 from .errors import SettingsError
 from .fields import Where, checked, inert, is_inert, setting, settings_of
 from .log import once
+from .not_built import WITHOUT_EFFECT
 from .sections import PRECHECK, SECTIONS, Section, StatisticsSettings, task_name
 from .steps import compact, holds, numbers
 
 WITHOUT_FILE: dict[str, object] = {"dump_path": "./dump_path"}
 """What stands in the configuration when no file is named; everything else has its default."""
-
-_PYTORCH_ONLY = "only the PyTorch tool reads it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +40,10 @@ class Settings:
     gradients: str = setting(one_of("own", "hooks"), "own")
     dispatch: bool = setting(flag, False)
     jit_cells: str = setting(one_of("joined", "split", "off"), "joined")
-    enable_dataloader: bool = setting(flag, False, inert=_PYTORCH_ONLY)
-    dump_enable: bool | None = setting(flag, None, inert=_PYTORCH_ONLY)
-    risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=_PYTORCH_ONLY)
-    custom_op_namespaces: tuple[str, ...] = setting(texts, (), inert=_PYTORCH_ONLY)
+    enable_dataloader: bool = setting(flag, False, inert=WITHOUT_EFFECT["enable_dataloader"])
+    dump_enable: bool | None = setting(flag, None, inert=WITHOUT_EFFECT["dump_enable"])
+    risk_level: str = setting(one_of("ALL", "CORE", "FOCUS"), "FOCUS", inert=WITHOUT_EFFECT["risk_level"])
+    custom_op_namespaces: tuple[str, ...] = setting(texts, (), inert=WITHOUT_EFFECT["custom_op_namespaces"])
     section: Section = field(default_factory=StatisticsSettings)
 
     def takes_step(self, step: int) -> bool:
@@ -140,7 +139,9 @@ def meant(given: Mapping[str, object], origin: Origin) -> Settings:
         once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
         settings = replace(settings, level="mix")
     if settings.task == "exception_dump" and settings.level != "L2":
-        what = f'task "exception_dump" is of kernels; write "L2" instead of {shown(settings.level)}'
+        what = (
+            f'task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of {shown(settings.level)}'
+        )
         raise SettingsError(f"{origin.common('level')}: {what}")
     for key, wrong in section.contradictions(settings.level, settings.async_dump):
         raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")

@@ -1,7 +1,12 @@
-"""The settings of a stage of a training: those of its debugger, and what a file and arguments put in their place."""
+"""The settings of a stage of a training: those of its debugger, and what a file and arguments put in their place.
+
+And where a debugger writes beside others of its process.
+"""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -9,6 +14,7 @@ from . import config_file
 from .checks import shown
 from .errors import SettingsError, UsageError
 from .files import NAME_LIMIT, safe_name
+from .log import once
 from .settings import Origin, Settings, admitted, meant
 
 _TAKEN = re.compile(r"step\d+|graph|pynative|tensordump")
@@ -52,3 +58,21 @@ def stage_settings(
             'choose "L0", "L1", "mix" or "debug" for a stage'
         )
     return admitted(settings, origin)
+
+
+def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:
+    """The same settings, with a dump_path that nobody writes to; said where that is another one than was asked for.
+
+    `taken` are the folders that debuggers of this process write to, and who does. In every rank of a run the second
+    debugger is parted from the first alike.
+    """
+    root = settings.dump_path
+    if root not in taken:
+        return settings
+    free = next(path for n in count(2) if (path := root.with_name(f"{root.name}_{n}")) not in taken)
+    once(
+        f"parted {free}",
+        f"PrecisionDebugger: {taken[root]} writes to {root}, so this one writes to {free}; give it a dump_path of its "
+        "own",
+    )
+    return replace(settings, dump_path=free)

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from .checks import shown
 from .data_mode import DataMode
+from .errors import SettingsError
 from .scope import Scope
-from .sections import CollectSettings
+from .sections import CollectSettings, StructureSettings
 from .settings import Settings
 
 
@@ -40,8 +42,10 @@ def scope_of(settings: Settings) -> Scope:
 def wishes_of(settings: Settings) -> Wishes:
     """What a task and its section ask for."""
     section = settings.section
-    if not isinstance(section, CollectSettings):  # task structure
-        return Wishes(DataMode(), values=False)
+    if not isinstance(section, CollectSettings):
+        if isinstance(section, StructureSettings) or settings.level == "L2":  # kernels are collected by the framework
+            return Wishes(DataMode(), values=False)
+        raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
     return Wishes(
         data_mode=section.data_mode,
         saves=settings.task == "tensor",

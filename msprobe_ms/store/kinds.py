@@ -66,6 +66,23 @@ def kind_of(path: str | Path) -> Kind:
     return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
 
 
+_CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.index.json", ".bin.index.json")
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a path, which is nothing that is read here, is a file of parameters or a folder of such files."""
+    try:
+        if path.is_file():
+            return path.name.endswith(_CHECKPOINTS) and not is_kernel_file(path.name)
+        kind_of(path)
+    except DumpError:
+        names = (name for folder in walk(path, {layout.TENSORS}) for name in folder.files) if path.is_dir() else ()
+        return any(name.endswith(_CHECKPOINTS) and not is_kernel_file(name) for name in names)
+    except (OSError, ValueError):  # a path that no file can have
+        pass
+    return False
+
+
 def _of_file(file: Path) -> Kind:
     if file.suffix == ".json" or file.name == layout.JOURNAL:
         return Kind("dump", file, "a dump of one step and rank")

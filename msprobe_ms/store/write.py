@@ -17,6 +17,7 @@ import numpy as np
 from msprobe.base.errors import UsageError
 from msprobe.base.files import make_folder, safe_name
 from msprobe.base.log import logger, once
+from msprobe.base.tally import Tally
 
 from . import layout
 from .assemble import assemble
@@ -38,6 +39,7 @@ class Writer:
     `header` is what dump.json says above its data (`task`, `level`, `framework`, `run`...). Without `extra_info` there
     will be no stack.json and no construct.json. So many bytes of tensors as `limit` says may wait to be written; None:
     half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
+    `tally` is told whether anything was collected.
 
     Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
     or the journal cannot be made, UsageError where another process writes the same dump.
@@ -51,6 +53,7 @@ class Writer:
         extra_info: bool = True,
         limit: int | None = LIMIT,
         budget: Budget | None = None,
+        tally: Tally | None = None,
     ) -> None:
         # The training may change its working directory.
         self._folder = folder = folder.absolute()
@@ -66,7 +69,7 @@ class Writer:
         # A signal handler that comes in between leaves the files to the assembly that it interrupts.
         self._assembles = False
         self._behind = Behind(limit)
-        self._budget = budget
+        self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
         self._said: set[str] = set()
@@ -200,6 +203,9 @@ class Writer:
         failed = dict(self._behind.failed)
         if failed:
             leave_out(journal, lambda file: failed.get(self._tensors + file, ""))
+        if self._tally is not None:
+            names_only = journal.header.get("task") == "structure"
+            self._tally.any |= bool(journal.entries or journal.missing or (names_only and journal.parents))
         journal.missing.extend(line.decode("ascii").rstrip("\n").split("\t")[1] for line in self._owed)
         assemble(self._folder, journal)
 

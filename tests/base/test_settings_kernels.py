@@ -14,7 +14,10 @@ def test_kernels_are_collected_at_level_L2(task):
 
 def test_an_exception_dump_is_of_kernels(config, refusal):
     path = config(task="exception_dump")
-    assert refusal(path) == f'{path}, level: task "exception_dump" is of kernels; write "L2" instead of "L1"'
+    assert (
+        refusal(path)
+        == f'{path}, level: task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of "L1"'
+    )
 
 
 KERNELS_WRONG = [

@@ -60,7 +60,7 @@ REFUSED = [
     ({"task": "tensor", "tensor": {"summary_mode": ["max"]}}, "tensor.summary_mode", "is not known", '"statistics"'),
     ({"task": "tensor", "async_dump": True}, "tensor.list", "async_dump keeps tensors in memory", "fill it"),
     (
-        {"async_dump": True, "statistics": {"summary_mode": "md5"}},
+        {"level": "L2", "async_dump": True, "statistics": {"summary_mode": "md5"}},
         *("statistics.summary_mode", '"md5" cannot be had with async_dump', 'use "statistics"'),
     ),
     (
@@ -195,7 +195,8 @@ def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
     said = refusal(task="grad_probe")
     assert said == (
         'argument "task" of PrecisionDebugger: "grad_probe" is known, but this version does not have it yet; '
-        'use what it has: the tasks "statistics", "tensor" and "structure"'
+        'use what it has: the tasks "statistics", "tensor" and "structure"; gradients of parameters are in the dumps '
+        'of levels "L0" and "mix"'
     )
 
 

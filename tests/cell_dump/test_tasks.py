@@ -310,10 +310,20 @@ def test_an_asynchronous_dump_holds_tensors_as_they_were_at_the_call(configured,
     assert [(a.min(), a.max()) for a in found] == [(0, 0), (5, 5)]
 
 
-def test_an_asynchronous_dump_has_no_digests(configured):
-    for task in ("statistics", "tensor"):
-        with pytest.raises(SettingsError, match="md5"):
-            configured(task, common={"async_dump": True}, summary_mode="md5", list=["a"])
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_an_asynchronous_dump_has_the_same_digests(task, configured, dumped):
+    section = {"summary_mode": "md5", "list": ["Scale"]}
+    later, at_once = configured(task, "mix", {"async_dump": True}, **section), configured(task, "mix", **section)
+    for debugger in (later, at_once):
+        collect(debugger)
+    ours, plain = dumped(later), dumped(at_once)
+    assert told(ours) == told(plain)
+    record = next(iter(ours.data.values()))["input_args"][0]
+    assert len(record["md5"]) == 8
+    for name in files(ours) if task == "tensor" else ():
+        if name.startswith(next(iter(ours.data))) and name.endswith("input.0.npy"):
+            array = np.load(ours.folder / "dump_tensor_data" / name)
+            assert record["md5"] == f"{zlib.crc32(np.ascontiguousarray(array)):08x}"
 
 
 def test_an_asynchronous_dump_of_every_tensor_is_refused(configured):

@@ -113,6 +113,19 @@ def test_compare_json_brings_the_habits_of_8_1(asked, written):
     assert asked("-i", written(stack_path="s.json"), "-s").with_stack is True
 
 
+def test_a_stack_path_is_a_file_or_a_folder_with_one(written, tmp_path, capsys):
+    for place in ("r/stack.json", "s/rank0/stack.json", "many/rank0/stack.json", "many/rank1/stack.json", "no/a.json"):
+        (tmp_path / place).parent.mkdir(parents=True)
+        (tmp_path / place).write_text("{}")
+    assert read_compare_json(written(stack_path=str(tmp_path / "r"))).stack == tmp_path / "r/stack.json"
+    assert read_compare_json(written(stack_path=str(tmp_path / "s"))).stack == tmp_path / "s/rank0/stack.json"
+    assert capsys.readouterr().err == ""
+    assert read_compare_json(written(stack_path=str(tmp_path / "many"))).stack is None
+    assert "holds 2 of them; each dump takes its own" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"stack_path: .*/no holds no stack\.json; give the file, or leave stack_path"):
+        read_compare_json(written(stack_path=str(tmp_path / "no")))
+
+
 @pytest.mark.parametrize(
     ("more", "ranks", "steps", "read_as", "names"),
     [

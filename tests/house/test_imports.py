@@ -19,7 +19,7 @@ FLOORS = [
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
     ["msprobe.callbacks", "msprobe.flow"],
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
-    ["msprobe.__main__"],
+    ["msprobe.__main__", "msprobe.msprobe"],
 ]
 """Lowest first. A new room is to be written in here, and into the picture in docs/architecture.md."""
 

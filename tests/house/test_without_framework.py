@@ -19,7 +19,8 @@ for room in ("base", "store", "mapping", "compare", "graph_save.gather", "graph_
         importlib.import_module(module.name)
         loaded += 1
 for name in (
-    *("cli", "__main__", "doctor", "core", "pytorch"),
+    *("cli", "__main__", "msprobe", "doctor", "core", "pytorch"),
+    *("core.single_save.single_saver", "core.single_save.single_comparator"),
     *("mindspore.compare.ms_compare", "mindspore.compare.distributed_compare"),
 ):
     importlib.import_module(f"msprobe.{name}")
@@ -73,3 +74,51 @@ for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
 def test_a_debugger_without_its_framework_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+STAR = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("mindspore", "torch"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+
+def refused(use):
+    try:
+        use()
+    except ModuleNotFoundError as err:
+        return str(err)
+    raise AssertionError("nothing was raised")
+
+for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
+    names = {}
+    exec(f"from msprobe.{face} import *", names)
+    assert set(__import__(f"msprobe.{face}", fromlist=["x"]).__all__) <= set(names)
+    debugger = names["PrecisionDebugger"]
+    hint = f"needs {package}, which is not installed here; run `pip install 'msprobe-ms[{package}]'`"
+    for use in (
+        debugger,
+        lambda: debugger(dump_path="d"),
+        lambda: debugger.start(),
+        lambda: exec("class Own(debugger): pass", {"debugger": debugger}),
+        lambda: names["seed_all"](1),
+    ):
+        assert hint in refused(use), (face, use)
+    assert not hasattr(debugger, "__wrapped__"), "what looks at any object goes on"
+    assert hint in refused(lambda: exec(f"from msprobe.{face} import PrecisionDebugger")), "named, it raises at once"
+names = {}
+exec("from msprobe.pytorch import *", names)
+try:
+    names["compare"]({"npu_path": "no", "bench_path": "nowhere"}, "out")
+except Exception as err:
+    print(type(err).__name__, err)
+"""
+
+
+def test_a_star_takes_what_is_there_and_the_rest_says_what_to_install_when_it_is_used(tmp_path):
+    done = subprocess.run([sys.executable, "-c", STAR], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "/no: there is no such file or folder" in done.stdout

@@ -1,5 +1,6 @@
 """`seed_all` for PyTorch: equal numbers, deterministic operators, no dropout."""
 
+import os
 import random
 
 import numpy as np
@@ -17,6 +18,7 @@ from msprobe.pytorch import seed_all
 def _as_before(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    monkeypatch.setenv("HCCL_DETERMINISTIC", "")
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
     yield
     restore_dropout()
@@ -44,8 +46,10 @@ def test_mode_switches_deterministic_operators(mode):
     seed_all(mode=mode)
     assert torch.are_deterministic_algorithms_enabled() is mode
     assert torch.backends.cudnn.deterministic is mode
+    assert os.environ["HCCL_DETERMINISTIC"] == str(mode), "collectives of NPUs, as in msprobe"
     seed_all(mode=None)
     assert torch.are_deterministic_algorithms_enabled() is mode
+    assert os.environ["HCCL_DETERMINISTIC"] == str(mode)
 
 
 class Dropping(nn.Module):

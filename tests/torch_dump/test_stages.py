@@ -112,5 +112,14 @@ def test_a_gradient_that_comes_while_another_stage_is_open_goes_where_its_call_i
 def test_equal_settings_are_one_debugger_and_one_folder_takes_no_other(stages, tmp_path):
     first = stages("one")
     assert stages("one") is first
-    with pytest.raises(UsageError, match="dump_path of its own"):
-        PrecisionDebugger(dump_path=str(tmp_path / "one"), level="L0")
+    other = PrecisionDebugger(dump_path=str(tmp_path / "one"), level="L0")
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    other.start(model)
+    model(torch.ones(2))
+    other.stop()
+    other.step()
+    assert sorted(path.name for path in tmp_path.glob("one*/step0")) == ["step0"]
+    assert (tmp_path / "one_2/step0/rank/dump.json").is_file()
+    other.service.config.dump_path = other.service.config.dump_path
+    assert other.service.config.dump_path == str(tmp_path / "one_2"), "as code that puts back what it found"
+    assert other.monitor(torch.optim.SGD([torch.ones(1, requires_grad=True)], 0.1)) is None

@@ -1,0 +1,86 @@
+"""What came of a debugger's collecting, and at the end of a run that collected nothing a word why.
+
+A run that was not collected looks like any other until somebody opens its dump_path, and then it has to be run again.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .checks import shown
+from .log import once
+from .settings import Settings
+from .steps import compact
+from .wishes import scope_of
+
+
+@dataclass
+class Tally:
+    """What a debugger was asked for so far, and what of it stands on the disk.
+
+    `starts` are the first and the last step in which `start`, or `save` at level debug, was called. `fits_step`: one of
+    them is a step to collect. `fits_rank`: the process is one, or others are. `opened`: a dump was begun; `any`:
+    something stands in one. Forked children have none of their own.
+    """
+
+    starts: tuple[int, int] | None = None
+    fits_step: bool = False
+    fits_rank: bool = True
+    opened: bool = False
+    any: bool = False
+    pid: int = field(default_factory=os.getpid)
+
+    def start(self, settings: Settings, step: int, processes: int) -> None:
+        """`start` or `save` is called in a step, in one of so many processes; 0 where that does not matter."""
+        self.starts = (self.starts[0] if self.starts else step, step)
+        self.fits_step |= settings.takes_step(step)
+        if processes and settings.rank:
+            self.fits_rank = settings.rank[0] < processes
+
+    def is_empty(self, level: str) -> bool:
+        """Whether nothing came of it. Kernels are written by the framework: a dump that was begun counts."""
+        return not (self.opened if level == "L2" else self.any)
+
+
+def say_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) -> bool:
+    """Say once why nothing was collected in a run that ended so many steps; whether there was something to say.
+
+    `family` are a debugger, which is the first, and its stages: of those that were started each is asked, of none
+    the debugger. Nothing is said of a process that neither started nor ended a step, as of one that only imports the
+    training, nor of one whose rank is not asked for where others' are.
+    """
+    said = False
+    for settings, tally in [each for each in family if each[1].starts] or family[:1]:
+        is_here = os.getpid() == tally.pid and bool(tally.starts or steps)
+        if is_here and tally.is_empty(settings.level) and (why := _why(settings, tally, steps)):
+            once(f"nothing in {settings.dump_path}", f"nothing was collected in {settings.dump_path}: {why}")
+            said = True
+    return said
+
+
+def _why(settings: Settings, tally: Tally, steps: int) -> str:
+    call = "save()" if settings.level == "debug" else "start()"
+    if tally.starts is None:
+        also = "; other levels are collected by start()" if settings.level == "debug" else ""
+        return f"{call} was never called; call it in every step, before step(){also}"
+    if not tally.fits_step:
+        first, last = tally.starts
+        seen = f"the steps {first} to {last}" if last > first else f"step {first}"
+        beside = "" if steps else "; step() was never called, and ends a step"
+        wanted = shown(compact(settings.step))
+        return f'"step" is {wanted}, and {call} was called in {seen} only{beside}; name one of these'
+    if not tally.fits_rank:
+        return f'"rank" is {shown(compact(settings.rank))}, and no process of this run has such a rank; name one, or []'
+    if not tally.opened:
+        return ""  # the rank is another one's, or the disk refused, which was said
+    if settings.level == "L2":
+        return ""
+    if not scope_of(settings).trivial:
+        section = settings.section
+        chosen = {"list": getattr(section, "patterns", ()), "scope": getattr(section, "scope", ())}
+        named = " and ".join(f'"{key}" {shown(list(value))}' for key, value in chosen.items() if value)
+        return f"{named} matched no call; collect a step without it, and take the names from its dump.json"
+    return (
+        "no call was seen between start() and stop(); give start() the model that is trained, and call it in the "
+        "thread that trains, before the forward"
+    )

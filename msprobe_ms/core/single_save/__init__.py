@@ -1,0 +1,1 @@
+"""The places where msprobe has `SingleSave` and `SingleComparator`."""

@@ -1,0 +1,1 @@
+"""The place where msprobe 8.1 has `seed_all` for PyTorch."""

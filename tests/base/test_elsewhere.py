@@ -1,0 +1,152 @@
+"""What users of msprobe ask for: a known name leads to what it means there, and never to a name that looks like it."""
+
+import json
+
+import pytest
+
+from msprobe.base.errors import SettingsError
+from msprobe.base.fields import settings_of
+from msprobe.base.sections import SECTIONS, ExceptionDumpSettings, OverflowCheckSettings
+from msprobe.base.settings import Settings, load
+from msprobe.base.wishes import wishes_of
+from msprobe.cli import VERBS, main
+
+THEIRS = [
+    # of the command tables of msprobe 8.1 and 26; what is not there must not lead to something that looks like it
+    *("graph", "graph_visualize", "run_ut", "acc_check", "multi_run_ut", "multi_acc_check", "api_precision_compare"),
+    *("run_overflow_check", "op_generate", "nan_analyze", "overflow_check", "parse", "data2db"),
+    *("offline_dump", "install_deps"),
+]
+
+
+def answer(capsys, *words):
+    assert main(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("verb", THEIRS)
+def test_a_command_of_msprobe_says_what_to_do_here(verb, capsys):
+    line = answer(capsys, verb, "-i", "x")
+    assert line.startswith(f"msprobe: this version has no command '{verb}': ")
+    assert "did you mean" not in line
+    assert line.endswith(f"(this version has: {', '.join(VERBS)})")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *(("overflow_chek", "overflow_check"), ("overflow-check", "overflow_check"), ("graph-visualize",) * 2),
+        *(("nan_analyse", "nan_analyze"), ("run_uts", "run_ut"), ("accheck", "acc_check"), ("Parse", "parse")),
+    ],
+)
+def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, meant, capsys):
+    assert f"no command '{typed}', nor '{meant.replace('-', '_')}': " in answer(capsys, typed)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *(("compre", "compare"), ("config-check", "config_check"), ("merge-result", "merge_result")),
+        *(("verify_collection", "verify-collection"), ("rollout", "rollout_check"), ("docter", "doctor")),
+    ],
+)
+def test_a_misspelled_command_of_ours_is_named(typed, meant, capsys):
+    assert answer(capsys, typed) == f"msprobe: there is no command '{typed}'; did you mean {meant}?"
+
+
+def test_a_word_near_nothing_lists_what_there_is(capsys):
+    assert f"this version has: {', '.join(VERBS)}" in answer(capsys, "zzz")
+
+
+# ---- tasks and sections
+
+
+@pytest.mark.parametrize("task", ["struct", "nan_check", "profile", "statistic", "", "Structure", "run_ut", "gradient"])
+def test_an_unknown_task_is_refused_with_the_known_ones(config, task, refusal):
+    said = refusal(config(task=task))
+    for known in ("statistics", "tensor", "structure"):
+        assert f'"{known}"' in said
+
+
+@pytest.mark.parametrize("section", ["struct", "statistic", "nan_check", "overflow"])
+def test_an_unknown_section_is_refused_with_what_is_known(config, section, refusal):
+    said = refusal(config(**{section: {}}))
+    assert f'unknown setting "{section}"' in said
+    assert "did you mean" in said or 'choose from "task", "dump_path"' in said
+
+
+@pytest.mark.parametrize("key", ["nan_check", "white_list", "output_mode", "rollout_check"])
+def test_a_part_that_many_names_share_brings_none_near(config, key, refusal):
+    said = refusal(config(**{key: []}))
+    assert "did you mean" not in said
+    assert 'choose from "task", "dump_path"' in said
+
+
+def test_no_task_without_values_means_structure(tmp_path):
+    assert not wishes_of(load(task="structure", dump_path=str(tmp_path))).values
+    for task, section in (("overflow_check", OverflowCheckSettings()), ("exception_dump", ExceptionDumpSettings())):
+        settings = Settings(task=task, dump_path=tmp_path, level="L2", section=section)
+        assert not wishes_of(settings).any_file
+        with pytest.raises(SettingsError, match=f'"{task}" cannot be collected at level "mix"'):
+            wishes_of(Settings(task=task, dump_path=tmp_path, level="mix", section=section))
+
+
+def test_a_setting_near_one_of_a_section_leads_there(config, refusal):
+    assert 'did you mean "summary_mode" in section "statistics"?' in refusal(config(sumary_mode="md5"))
+
+
+# ---- settings without effect: the words hold with either framework
+
+ELSEWHERE = {
+    # every key of the configuration that only msprobe's tool for PyTorch reads, with a value that is not its default
+    **{"enable_dataloader": True, "dump_enable": True, "risk_level": "ALL", "custom_op_namespaces": ["ns"]},
+    "tensor": {
+        **{"online_run_ut": True, "nfs_path": "/nfs", "host": "h", "port": 1, "bench_path": "/b", "diff_nums": 3},
+        "backward_input": "x",
+    },
+}
+
+
+def test_settings_that_only_msprobe_reads_say_so_for_either_framework(config, notes):
+    load(config(task="tensor", **ELSEWHERE))
+    said = [note for note in notes() if "has no effect here" in note]
+    keys = [key for key in ELSEWHERE if key != "tensor"] + [f"tensor.{key}" for key in ELSEWHERE["tensor"]]
+    assert len(said) == len(keys)
+    for key, note in zip(sorted(keys), sorted(said, key=lambda note: note.split(", ")[1]), strict=True):
+        assert f", {key}: the setting has no effect here, " in note
+        assert note.endswith("; in msprobe its tool for PyTorch alone reads it"), (
+            "it is not this one's, with PyTorch either"
+        )
+
+
+def test_what_is_of_kernels_says_whose(config, notes):
+    load(config(statistics={"device": "device", "precision": "low"}))
+    said = [note for note in notes() if "has no effect here" in note]
+    assert len(said) == 2
+    assert all("only kernel dumps read it (level L2, MindSpore alone)" in note for note in said)
+
+
+def test_no_reason_speaks_of_one_framework_as_this_one():
+    for owner in (Settings, *SECTIONS.values()):
+        for key, each in settings_of(owner).items():
+            assert "the PyTorch tool" not in each.metadata["inert"], key
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("overflow_check", ['level "L2" (MindSpore alone)', "which count NaN and infinities"]),
+        ("grad_probe", ["gradients of parameters are in the dumps"]),
+        ("exception_dump", ["with MindSpore alone"]),
+    ],
+)
+def test_what_is_offered_instead_holds_with_either_framework(config, task, words, refusal):
+    said = refusal(config(task=task))
+    assert all(word in said for word in words)
+
+
+def test_a_monitors_file_is_promised_to_nobody(tmp_path, refusal):
+    path = tmp_path / "monitor.json"
+    path.write_text(json.dumps({"targets": {}, "wg_distribution": True, "ops": ["norm"]}))
+    assert "TrainerMon, which this version does not have" in refusal(path)
