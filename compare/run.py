@@ -7,7 +7,6 @@ from .judge.elements import Elements
 from .judge.judged import Comparison, Mode
 from .judge.layout import refuse_misfits
 from .judge.one_by_one import OneByOne
-from .judge.verdict import GRADES
 from .match.dumps import match
 from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
@@ -51,13 +50,14 @@ def compare(
             elements.add(row, pair)
             continue
         verdict, sheet.equal[row] = found
-        sheet.grades[row] = GRADES.index(verdict.grade)
-        if two_frameworks and verdict.reason:
+        sheet.enter(row, verdict)
+        if verdict.reason and (two_frameworks or verdict.grade == "pass"):
             reasons[row] = verdict.reason
     measures: dict[int, Measures] = {}
     described: dict[int, tuple[Statistics, Statistics]] = {}
     for row, verdict, equal, outcome in elements.judged(effort or Effort()):
-        sheet.grades[row], sheet.equal[row] = GRADES.index(verdict.grade), equal
+        sheet.enter(row, verdict)
+        sheet.equal[row] = equal
         if outcome.measures is not None:
             measures[row] = outcome.measures
         if outcome.statistics is not None:
@@ -68,6 +68,7 @@ def compare(
         pairs,
         mode,
         sheet.grades,
+        sheet.causes,
         sheet.equal,
         sheet.excess,
         sheet.which,
@@ -75,7 +76,7 @@ def compare(
         judge_one.explain,
         measures,
         described,
-        elements.unreadable,
+        judge_one.by_statistics,
     )
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import GRADES, Verdict
+from msprobe.compare.judge.verdict import GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.pairs import call_of_row
 from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE, Columns
 from msprobe.store.record import Dump
@@ -50,7 +50,8 @@ def means_the_same(comparison: Comparison, events: Sequence[Event]) -> dict[int,
                 if with_one.framework == "mindspore" and not any(
                     ways.reach_a_parameter(given) for given in _argument(comparison, event, at, is_golden=is_golden)
                 ):
-                    found[row] = Verdict("unjudged", "PyTorch computes no gradient of a tensor that needs none.")
+                    reason = "PyTorch computes no gradient of a tensor that needs none."
+                    found[row] = unjudged(reason, Cause.UNNEEDED_GRADIENT)
     return found
 
 
