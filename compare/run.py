@@ -82,7 +82,9 @@ def compare(
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 
         return weigh(comparison)
-    return comparison
+    from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+
+    return without_unneeded(comparison)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

@@ -91,8 +91,16 @@ def test_a_truncated_file_is_no_difference_and_no_proof(kind, side, tmp_path, ca
             np.save(folder / name, np.ones((4, 4), np.float32))
     cut = folders[side] / names[kind][0]
     cut.write_bytes(cut.read_bytes()[:-7])
-    code = main(["compare", *(str(tmp_path / name) for name in ("target", "golden")), "-o", str(tmp_path / "out"),
-                 "--format", "csv"])
+    code = main(
+        [
+            "compare",
+            *(str(tmp_path / name) for name in ("target", "golden")),
+            "-o",
+            str(tmp_path / "out"),
+            "--format",
+            "csv",
+        ]
+    )
     said = capsys.readouterr().out.splitlines()
     assert (code, said[-1]) == (1, f"no difference in what could be judged: 1 pairs judged, 1 not: {UNREADABLE}")
     with open(next((tmp_path / "out").rglob("*.csv")), newline="", encoding="utf-8") as file:

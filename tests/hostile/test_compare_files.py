@@ -109,7 +109,10 @@ LYING = {
 @pytest.mark.parametrize("content", LYING.values(), ids=LYING)
 def test_a_file_that_lies_is_unjudged(tensor_row, content, capsys):
     unjudged(tensor_row(lambda path: path.write_bytes(content), 1), FILE)
-    assert "no difference in what could be judged: 1 pairs judged, 1 not: 1 in files that are missing or cannot be read" in capsys.readouterr().out
+    assert (
+        "no difference in what could be judged: 1 pairs judged, 1 not: 1 in files that are missing or cannot be read"
+        in capsys.readouterr().out
+    )
 
 
 def zipped(path):
