@@ -19,7 +19,7 @@ from .side import NONE, Side, Tensor
 Group = tuple[int, ...]
 
 AMONG = 100_000
-"""Calls of two groups, multiplied, beyond which they stay without partner: of so many that look alike none stands out."""
+"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
 
 LEAST_LIKENESS = 0.5
 """Part of two calls' roles that must be common."""

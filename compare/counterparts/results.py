@@ -19,7 +19,7 @@ from .side import NONE, Side
 Ints = NDArray[np.int64]
 
 _AT_ONCE = 256
-"""Calls that are held against a value at once; of many with one value the first are enough to see that it is no one's."""
+"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
 
 _HAND_ON = frozenset(word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach"))
 _FINISH = frozenset(word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
@@ -56,7 +56,7 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
 
 
 class _Givers:
-    """Calls of one side with results of one shape, by the norms of these: what is close to a value has a norm near it."""
+    """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
 
     def __init__(self, features: Features, calls: Ints) -> None:
         self._features = features

@@ -52,8 +52,9 @@ class Outcome:
 
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
-    where the table is on `host`, `sides` says what was read. `unjudged` says why pairs of records have no verdict. `story` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done; then nothing else is known.
+    where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
+    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
+    why pairs of records have no verdict.
     """
 
     label: str = ""
@@ -113,8 +114,9 @@ def compare_alone(task: Task) -> Outcome:
         logger.warning("%s%s", label, sentence)
     if len(given.unused) > _SAID:
         logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
-    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given)
-    located = locate(comparison)
+    is_shown = not task.is_one_of_many  # of many it is shown how many are done
+    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given, is_shown=is_shown)
+    located = locate(comparison, is_shown=is_shown)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, workers=workers)

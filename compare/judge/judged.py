@@ -92,10 +92,11 @@ class Comparison:
     """Everything that was found between two dumps.
 
     `grades` (indices into `verdict.GRADES`), `causes` (into `verdict.CAUSES`, `NO_CAUSE` where there is a verdict) and
-    `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is
-    -1 elsewhere). `explain` gives every other verdict that is no plain pass. `described` has the statistics of tensors
-    whose dump does not tell them. `by_statistics` are the rows that these decided although tensors are compared.
-    `explained` says, by place, why a call rightly has no counterpart in the other framework.
+    `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
+    `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is -1 elsewhere). `explain` gives every
+    other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
+    `by_statistics` are the rows that these decided although tensors are compared. `explained` says, by place, why a
+    call rightly has no counterpart in the other framework.
     """
 
     pairs: Pairs

@@ -20,8 +20,8 @@ GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
 class Cause(Enum):
     """Why a pair has no verdict; the value completes `12 pairs ...`.
 
-    An exempt pair could not show a fault of the target: a comparison is clean with it. Any other one leaves the question
-    open, and the comparison is not clean.
+    An exempt pair could not show a fault of the target, and a comparison is clean with it. Any other one leaves the
+    question open, and the comparison is not clean.
     """
 
     UNMATCHED = "without a partner"

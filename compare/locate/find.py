@@ -18,6 +18,7 @@ from msprobe.compare.judge.one_by_one import Kind, collected
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
 from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.workers.progress import shown
 from msprobe.store.record import Dump
 
 from . import words
@@ -31,7 +32,7 @@ from .written import Layers
 Role = Literal["begins", "received", ""]
 
 _STRETCH = 1000
-"""Calls behind an unmatched one that are asked what stands in its place; a stretch may be long, and have many findings."""
+"""Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,13 @@ class Located:
         return self.findings[0] if self.findings else None
 
 
-def locate(comparison: Comparison) -> Located:
-    """Find every beginning of a difference between two dumps."""
+def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
+    """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
     if round_differently(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
     if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
         return Located()
-    return _Walk(comparison).located()
+    return _Walk(comparison, is_shown).located()
 
 
 def _is_paired(pairs: Pairs) -> bool:
@@ -80,7 +81,7 @@ def _is_paired(pairs: Pairs) -> bool:
 class _Walk:
     """The findings so far, and which event belongs to which of them."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._events = events(comparison)
@@ -97,7 +98,7 @@ class _Walk:
         self._last_agreeing = ""
         self._unjudged: dict[str, None] = {}  # calls; one may be told of by several events
         self._roles: dict[int, Role] = {}
-        for seen in self._seen:
+        for seen in shown(self._seen, "locating differences") if is_shown else self._seen:
             self._visit(seen)
 
     def located(self) -> Located:

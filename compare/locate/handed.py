@@ -10,7 +10,6 @@ from msprobe.store.columns import PARTS, TENSOR, Columns
 
 from .source import told
 
-
 _Places = dict[int, dict[tuple[str, tuple[str, ...]], int]]
 """By call: the rows of its records, by part and path."""
 

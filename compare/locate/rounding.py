@@ -31,6 +31,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudg
 from msprobe.compare.match.item import INNER_NODES, tells_inner_nodes
 from msprobe.compare.match.pairs import Alone, Guess
 from msprobe.compare.match.shared import groups
+from msprobe.compare.workers.progress import shown
 
 from .ends import ends_elsewhere, gradients_elsewhere, shells
 from .events import Event, events
@@ -72,9 +73,12 @@ _EXPONENTIAL = frozenset(
 """Their results follow the absolute error of what they are given: the share of 50 is 50 times that of 1."""
 
 
-def weigh(comparison: Comparison) -> Comparison:
-    """The comparison with verdicts that know where errors come from, and with what is merely written differently."""
-    found = _Weighing(comparison)
+def weigh(comparison: Comparison, *, is_shown: bool = False) -> Comparison:
+    """The comparison with verdicts that know where errors come from, and with what is merely written differently.
+
+    `is_shown` as in `msprobe.compare.run.compare`.
+    """
+    found = _Weighing(comparison, is_shown)
     notes = comparison.pairs.notes
     notes = replace(notes, alone={**notes.alone, **{row: Alone(said) for row, said in found.elsewhere.items()}})
     pairs = replace(comparison.pairs, notes=notes)
@@ -97,7 +101,7 @@ def _candidates(guess: Guess | None) -> str:
 
 
 class _Weighing:
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self.grades, self.causes, self.equal = (
             column.copy() for column in (comparison.grades, comparison.causes, comparison.equal)
@@ -118,7 +122,7 @@ class _Weighing:
         self._so_far = 0.0
         self._has_begun = False
         self._tells_inner_nodes = any(map(tells_inner_nodes, (comparison.target, comparison.golden)))
-        for event in self.events:
+        for event in shown(self.events, "weighing calls") if is_shown else self.events:
             if event.is_matched:
                 self._weigh(event)
 
