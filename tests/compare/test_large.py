@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from msprobe.base.collector import without_collector
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 from msprobe.store.read import read
@@ -68,24 +69,28 @@ def other_shapes(n, side, framework):
 
 
 def seconds(make, n, frameworks, folder):
-    """CPU time of matching, judging and locating, and what was found."""
+    """CPU time of matching, judging and locating, the better of two; and how many pairs of records there are."""
     dumps = []
     for side, framework in zip(("target", "golden"), frameworks, strict=True):
         place = folder / f"{side}{n}"
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         head = {"task": "statistics", "level": "mix", "framework": framework, "format_version": 1}
         (place / "dump.json").write_text(json.dumps({**head, "data": make(n, side, framework)}))
         dumps.append(read(place))
-    start = time.process_time()
-    comparison = compare(*dumps)
-    located = locate(comparison)
-    return time.process_time() - start, comparison, located
+    taken = []
+    for _ in range(2):
+        with without_collector():  # as in the command; else the time depends on what else this process holds
+            start = time.process_time()
+            comparison = compare(*dumps)
+            locate(comparison)
+            taken.append(time.process_time() - start)
+    return min(taken), len(comparison.grades)
 
 
 @pytest.mark.parametrize("frameworks", [("mindspore", "mindspore"), ("mindspore", "pytorch")], ids=["one", "two"])
 @pytest.mark.parametrize("make", [unmatched_calls, unmatched_arguments, unmatched_values, one_fan, other_shapes])
 def test_time_is_not_quadratic(make, frameworks, tmp_path):
     seconds(make, 10, frameworks, tmp_path)  # what is imported late
-    (small, _, _), (large, comparison, _) = (seconds(make, n, frameworks, tmp_path) for n in SIZES)
-    assert len(comparison.grades) >= SIZES[1]
-    assert large < MOST * max(small, 0.05)
+    (small, _), (large, pairs) = (seconds(make, n, frameworks, tmp_path) for n in SIZES)
+    assert pairs >= SIZES[1]
+    assert large < MOST * max(small, 0.1)
