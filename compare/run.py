@@ -1,5 +1,6 @@
 """The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
 
+from msprobe.base.log import logger
 from msprobe.store.record import Dump, Statistics
 
 from .judge.columns import judge_columns
@@ -7,12 +8,12 @@ from .judge.elements import Elements
 from .judge.judged import Comparison, Mode
 from .judge.layout import refuse_misfits
 from .judge.one_by_one import OneByOne
-from .judge.verdict import GRADES
 from .match.dumps import match
 from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
+from .workers.progress import MANY, shown
 
 
 def compare(
@@ -22,13 +23,17 @@ def compare(
     fuzzy: bool = False,
     effort: Effort | None = None,
     given: Given = NOTHING,
+    is_shown: bool = False,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
-    is what the user's mapping says of the two: MappingError where a transform in it fits no record.
+    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
+    it is, is shown on standard error, where it is much.
     """
     refuse_misfits(target, given.rows)
+    if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
+        logger.info("matching %d calls with %d", len(target.calls), len(golden.calls))
     pairs = match(target, golden, fuzzy=fuzzy, given=given)
     mode = mode_of(target, golden)
     judge_one = OneByOne(target, golden, mode, pairs)
@@ -44,20 +49,22 @@ def compare(
         sheet.settled[row], sheet.which[row] = False, -1
     reasons: dict[int, str] = {}
     elements = Elements(pairs, judge_one.across, two_frameworks)
-    for row in (~sheet.settled).nonzero()[0].tolist():
+    rows = (~sheet.settled).nonzero()[0].tolist()
+    for row in shown(rows, "judging records") if is_shown else rows:
         pair = pairs.pair(row)
         found = judge_one(pair, pairs.name(int(pairs.call_of[row])), row)
         if found is None:
             elements.add(row, pair)
             continue
         verdict, sheet.equal[row] = found
-        sheet.grades[row] = GRADES.index(verdict.grade)
-        if two_frameworks and verdict.reason:
+        sheet.enter(row, verdict)
+        if verdict.reason and (two_frameworks or verdict.grade == "pass"):
             reasons[row] = verdict.reason
     measures: dict[int, Measures] = {}
     described: dict[int, tuple[Statistics, Statistics]] = {}
     for row, verdict, equal, outcome in elements.judged(effort or Effort()):
-        sheet.grades[row], sheet.equal[row] = GRADES.index(verdict.grade), equal
+        sheet.enter(row, verdict)
+        sheet.equal[row] = equal
         if outcome.measures is not None:
             measures[row] = outcome.measures
         if outcome.statistics is not None:
@@ -68,6 +75,7 @@ def compare(
         pairs,
         mode,
         sheet.grades,
+        sheet.causes,
         sheet.equal,
         sheet.excess,
         sheet.which,
@@ -75,13 +83,15 @@ def compare(
         judge_one.explain,
         measures,
         described,
-        elements.unreadable,
+        judge_one.by_statistics,
     )
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 
-        return weigh(comparison)
-    return comparison
+        return weigh(comparison, is_shown=is_shown)
+    from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+
+    return without_unneeded(comparison)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

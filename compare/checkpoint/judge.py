@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.compare.judge.standard import Standard, family, standard_of
-from msprobe.compare.judge.verdict import Verdict, judge_measures, unjudged
+from msprobe.compare.judge.verdict import Cause, Verdict, judge_measures, unjudged
 from msprobe.compare.measure.tensors import measure
 from msprobe.mapping.transform import Transform, parse
 
@@ -49,11 +49,12 @@ def judge(pair: ParameterPair) -> JudgedParameter:
     shapes = (target.shape if target else None, golden.shape if golden else None)
     if target is None or golden is None:
         side = "golden" if target is None else "target"
-        return JudgedParameter(pair, unjudged(f"Stands on the {side} side only."), shapes)
+        return JudgedParameter(pair, unjudged(f"Stands on the {side} side only.", Cause.UNMATCHED), shapes)
     try:
         t, g = _load(target, pair.of_target), _load(golden, pair.of_golden)
     except (DumpError, MappingError) as err:
-        return JudgedParameter(pair, unjudged(f"Not readable: {str(err).rstrip('.')}."), shapes, is_readable=False)
+        verdict = unjudged(f"Not readable: {str(err).rstrip('.')}.", Cause.UNREADABLE)
+        return JudgedParameter(pair, verdict, shapes, is_readable=False)
     shapes = t.shape, g.shape
     if t.shape != g.shape:
         return JudgedParameter(pair, _by_shapes(t, g, golden.dtype), shapes, excess=math.inf)

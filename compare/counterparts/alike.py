@@ -18,6 +18,9 @@ from .side import NONE, Side, Tensor
 
 Group = tuple[int, ...]
 
+AMONG = 100_000
+"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
+
 LEAST_LIKENESS = 0.5
 """Part of two calls' roles that must be common."""
 
@@ -32,6 +35,8 @@ class Alike:
     def told_apart(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
         """The pairs of two groups that one of the three, asked one after the other, makes without doubt."""
         for mine, theirs in pairs:
+            if len(mine) * len(theirs) > AMONG:
+                continue
             taken: set[int] = set()
             for likeness_of in (self._fed, self._used, self._blamed):
                 points = np.array([[likeness_of(a, b) for b in theirs] for a in mine])

@@ -18,6 +18,9 @@ from .side import NONE, Side
 
 Ints = NDArray[np.int64]
 
+_AT_ONCE = 256
+"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
+
 _HAND_ON = frozenset(word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach"))
 _FINISH = frozenset(word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
 
@@ -28,14 +31,15 @@ def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tu
     ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
     found = []
     for shape in ours.keys() & others.keys():
+        givers, other_givers = _Givers(mine, ours[shape]), _Givers(theirs, others[shape])
         for a in ours[shape].tolist():
             if evidence.golden_of[a] != NONE:
                 continue  # only where something is found is asked who else gives it: of many calls most have a partner
-            same = _same(mine, a, theirs, others[shape])
+            same = other_givers.of(mine, a)
             if (
                 len(same) == 1
                 and evidence.target_of[same[0]] == NONE
-                and _same(theirs, same[0], mine, ours[shape]) == [a]
+                and givers.of(theirs, same[0]) == [a]
                 and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(same[0]).outputs)
             ):
                 found.append((a, same[0]))
@@ -51,11 +55,37 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
     return {shape: np.array(each, np.int64) for shape, each in found.items()}
 
 
-def _same(mine: Features, at: int, theirs: Features, there: Ints) -> list[int]:
-    """Which calls of the other side give the result of one."""
-    same = close(mine.out[at], theirs.out[there], WITHIN)
-    same |= (theirs.digests[there, 0] == mine.digests[at, 0]) & (mine.digests[at, 0] != 0)
-    return [int(b) for b in there[same]]
+class _Givers:
+    """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
+
+    def __init__(self, features: Features, calls: Ints) -> None:
+        self._features = features
+        self._by_digest: defaultdict[int, list[int]] = defaultdict(list)
+        for at in calls[features.digests[calls, 0] != 0].tolist():
+            self._by_digest[int(features.digests[at, 0])].append(at)
+        calls = calls[~np.isnan(features.out[calls, :2]).any(-1)]  # what has no extremes is close to nothing
+        norms = features.out[calls, 3]
+        is_plain = np.isfinite(norms) & (norms >= 0)
+        order = norms[is_plain].argsort(kind="stable")
+        self._plain: Ints = calls[is_plain][order]
+        self._norms = norms[is_plain][order]
+        self._odd: Ints = calls[~is_plain]
+
+    def of(self, mine: Features, at: int) -> list[int]:
+        """The calls that give the result of a call of the other side; two of them where there are more."""
+        norm = float(mine.out[at, 3])
+        plain = self._plain
+        if np.isfinite(norm) and norm >= 0:
+            low, high = norm * (1 - 2 * WITHIN), norm * (1 + 2 * WITHIN)
+            plain = plain[self._norms.searchsorted(low) : self._norms.searchsorted(high, "right")]
+        found = set(self._by_digest.get(int(mine.digests[at, 0]), ())[:2])
+        for part in (plain, self._odd):
+            for start in range(0, len(part), _AT_ONCE):
+                there = part[start : start + _AT_ONCE]
+                found.update(there[close(mine.out[at], self._features.out[there], WITHIN)].tolist())
+                if len(found) > 1:
+                    return sorted(found)[:2]
+        return sorted(found)
 
 
 def behind_phantoms(

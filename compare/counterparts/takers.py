@@ -26,6 +26,7 @@ def retied(
     found = []
     now: dict[int, int] = {}
     freed: set[int] = set()
+    given: set[int] = set()
     for a in reversed(calls):
         b = evidence.golden_of[a]
         if evidence.target.names[a].kind != "api" or a not in movable or (b != NONE and not is_weak(a)):
@@ -33,13 +34,14 @@ def retied(
         givers = _givers(evidence, roles, a, now)
         if not givers or b in givers:
             continue
-        free = [g for g in givers if (evidence.target_of[g] == NONE or g in freed) and g not in now.values()]
+        free = [g for g in givers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
         new = free[0] if len(givers) == len(free) == 1 else NONE
         if b != NONE:
             freed.add(b)
         if new != b:
             found.append((a, new))
             now[a] = new
+            given.add(new)
     return found
 
 

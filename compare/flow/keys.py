@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import MsprobeError
-from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.judge.verdict import Cause, Grade
 from msprobe.compare.key_data.judge import Row
 from msprobe.compare.key_data.pair import Pair, find, pair
 from msprobe.compare.key_data.workers import judge_pairs
@@ -39,6 +39,11 @@ class KeyData:
     def counts(self) -> Counter[Grade]:
         """How many tensors got which verdict."""
         return Counter(row.verdict.grade for row in self.rows)
+
+    @property
+    def unjudged(self) -> Counter[Cause]:
+        """Why tensors have no verdict."""
+        return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
 
 
 def trees_of(target: Path | None, golden: Path | None) -> tuple[SingleTree, SingleTree]:

@@ -1,12 +1,13 @@
 """What the comparison of two roots found, and the lines of it for the console."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from msprobe.base.visible import visible
 from msprobe.compare.jobs.outcome import Outcome
-from msprobe.compare.judge.verdict import GRADES, count
-from msprobe.compare.report.console import BLIND
+from msprobe.compare.judge.verdict import GRADES, Cause, count
+from msprobe.compare.report.console import BLIND, no_difference, unjudged_said
 from msprobe.store.folders import printable
 
 from .answer import First
@@ -45,9 +46,12 @@ class FlowResult:
         return sum(o.judged for o in self.outcomes) + sum(n for g, n in self.keys.counts.items() if g != "unjudged")
 
     @property
-    def unjudged(self) -> int:
-        """How many have none."""
-        return sum(o.counts.get("unjudged", 0) for o in self.outcomes) + self.keys.counts["unjudged"]
+    def unjudged(self) -> Counter[Cause]:
+        """Why tensors and records have none."""
+        found = self.keys.unjudged
+        for outcome in self.outcomes:
+            found.update(outcome.unjudged)
+        return found
 
     @property
     def is_clean(self) -> bool:
@@ -80,6 +84,8 @@ class FlowResult:
         for stage in self.stages:
             for outcome in stage.answer.outcomes if stage.answer else ():
                 yield _of_outcome(outcome, stage.name, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
+        if said := unjudged_said(self.judged, self.unjudged):
+            yield said
         for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
                 yield f"{mode} cannot see {blind}"
@@ -93,8 +99,8 @@ class FlowResult:
     def _answer(self) -> Iterator[str]:
         """What differs first, why, and the call or what to do."""
         if self.first is None:
-            where = " in what both sides have" if self.missing else "" if self.is_clean else " in what could be judged"
-            yield f"no difference{where}: {self.judged} pairs judged, {self.unjudged} unjudged"
+            where = " in what both sides have" if self.missing else " in what could be judged"
+            yield no_difference(self.is_clean, self.judged, self.unjudged, where)
             return
         yield f"first difference: {self.first.says}"
         if self.first.why:

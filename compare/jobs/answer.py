@@ -2,19 +2,20 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.base.visible import visible
-from msprobe.compare.judge.verdict import GRADES, count
+from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.find import Finding
 from msprobe.compare.ranks.diff_analyze import as_objects, write_first
 from msprobe.compare.ranks.search import first_over_ranks
 from msprobe.compare.ranks.story import RankStory
-from msprobe.compare.report.console import BLIND, no_difference
-from msprobe.compare.report.json_file import as_object
+from msprobe.compare.report.console import BLIND, no_difference, unjudged_said
+from msprobe.compare.report.json_file import as_object, causes
 
 from .outcome import Outcome
 
@@ -30,6 +31,19 @@ class Answer:
     def is_clean(self) -> bool:
         """Whether every job was done and is clean, and everything had a partner."""
         return not self.missing and all(o.is_clean and not o.failed for o in self.outcomes)
+
+    @property
+    def judged(self) -> int:
+        """How many pairs of records have a verdict."""
+        return sum(outcome.judged for outcome in self.outcomes)
+
+    @property
+    def unjudged(self) -> Counter[Cause]:
+        """Why pairs of records have none."""
+        found: Counter[Cause] = Counter()
+        for outcome in self.outcomes:
+            found.update(outcome.unjudged)
+        return found
 
     @property
     def first(self) -> Outcome | None:
@@ -56,6 +70,8 @@ class Answer:
             return
         for outcome in self.outcomes:
             yield _line(outcome)
+        if said := unjudged_said(self.judged, self.unjudged):
+            yield said
         for mode in dict.fromkeys(o.mode for o in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
                 yield f"{mode} cannot see {blind}"
@@ -63,9 +79,7 @@ class Answer:
             yield visible(f"missing: {sentence}")
         first = self.first
         if first is None:
-            judged = sum(o.judged for o in self.outcomes)
-            unjudged = sum(o.counts.get("unjudged", 0) for o in self.outcomes)
-            yield no_difference(self.is_clean, judged, unjudged)
+            yield no_difference(self.is_clean, self.judged, self.unjudged)
             return
         if first.label:
             yield f"the first is in {first.label}:"
@@ -104,6 +118,7 @@ def write_summary(path: Path, answer: Answer) -> None:
     text = {
         "is_clean": answer.is_clean,
         "counts": {grade: sum(o.counts.get(grade, 0) for o in answer.outcomes) for grade in GRADES},
+        "unjudged": causes(answer.unjudged),
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
         "missing": list(answer.missing),
         "jobs": [
@@ -115,6 +130,7 @@ def write_summary(path: Path, answer: Answer) -> None:
                 "mode": o.mode,
                 "is_clean": o.is_clean,
                 "counts": {grade: o.counts.get(grade, 0) for grade in GRADES},
+                "unjudged": causes(o.unjudged),
                 "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
             }

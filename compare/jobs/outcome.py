@@ -11,7 +11,7 @@ from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.compare.judge.judged import Mode
-from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.locate.find import Finding, locate
 from msprobe.compare.match.given import Named, given_by
 from msprobe.compare.measure.files import Effort
@@ -53,7 +53,8 @@ class Outcome:
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done; then nothing else is known.
+    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
+    why pairs of records have no verdict.
     """
 
     label: str = ""
@@ -70,6 +71,7 @@ class Outcome:
     sides: str = ""
     story: RankStory | None = None
     failed: str = ""
+    unjudged: Mapping[Cause, int] = field(default_factory=dict)
 
     @property
     def judged(self) -> int:
@@ -112,8 +114,9 @@ def compare_alone(task: Task) -> Outcome:
         logger.warning("%s%s", label, sentence)
     if len(given.unused) > _SAID:
         logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
-    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given)
-    located = locate(comparison)
+    is_shown = not task.is_one_of_many  # of many it is shown how many are done
+    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given, is_shown=is_shown)
+    located = locate(comparison, is_shown=is_shown)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
@@ -134,6 +137,7 @@ def compare_alone(task: Task) -> Outcome:
         socket.gethostname(),
         f"target: {described(target)}; golden: {described(golden)}",
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
+        unjudged=dict(comparison.unjudged),
     )
 
 

@@ -10,10 +10,10 @@ from msprobe.compare.match.pairs import Ints, Pairs
 from msprobe.compare.measure.columns import excesses
 from msprobe.store.columns import GRADIENTS, KINDS, Columns
 
-from .judged import DIFFERENT, EQUAL, UNKNOWN
+from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN
 from .op_family import has_any, unjudged_reason
 from .standard import Standard, standard_of
-from .verdict import GRADES, same_dtype
+from .verdict import CAUSES, GRADES, Verdict, same_dtype
 
 _TENSOR, _VALUE, _NULL = (KINDS.index(kind) for kind in ("tensor", "value", "null"))
 _OWN = GRADIENTS.index("own")
@@ -24,16 +24,22 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """The verdicts so far: what a pair's grade is, whether it is equal, and whether that is settled.
+    """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.
 
     `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
     """
 
     grades: NDArray[np.uint8]
+    causes: NDArray[np.uint8]
     equal: NDArray[np.int8]
     settled: Mask
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
+
+    def enter(self, row: int, verdict: Verdict) -> None:
+        """Enter the verdict of one pair."""
+        self.grades[row] = GRADES.index(verdict.grade)
+        self.causes[row] = NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause)
 
     def settle(self, rows: Ints, grades: NDArray[np.uint8], equal: NDArray[np.int8]) -> None:
         """Enter the verdicts of some pairs."""
@@ -45,6 +51,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
     size = len(pairs.target_rows)
     sheet = Sheet(
         np.full(size, _UNJUDGED, np.uint8),
+        np.full(size, NO_CAUSE, np.uint8),
         np.full(size, UNKNOWN, np.int8),
         np.zeros(size, bool),
         np.zeros(size),

@@ -16,7 +16,7 @@ from .across import errors_by_elements, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN
 from .layout import looked_at
 from .standard import standard_of
-from .verdict import Verdict, judge_measures, judge_structure, unjudged
+from .verdict import Cause, Verdict, judge_measures, judge_structure, unjudged
 
 
 @dataclass
@@ -59,7 +59,8 @@ class Elements:
         self._rows.append(row)
         self._files.append(files)
         self._sizes.append(_size(golden))
-        self._looks.append(judge_structure(*looked_at(target, golden, view), self.across))
+        is_known = target.shape is not None and golden.shape is not None
+        self._looks.append(judge_structure(*looked_at(target, golden, view), self.across) if is_known else None)
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
         """Row, verdict, equality and outcome of every pair that was entered."""
@@ -75,7 +76,7 @@ class Elements:
     def _unread(self, failure: str) -> Verdict:
         self.unreadable += 1
         self._first_failure = self._first_failure or failure
-        return unjudged(f"Not readable: {failure.rstrip('.')}.")
+        return unjudged(f"Not readable: {failure.rstrip('.')}.", Cause.UNREADABLE)
 
     def _judge(self, row: int, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
         """The verdict by two files; `look` is what shape and dtype already decided."""

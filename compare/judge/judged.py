@@ -1,7 +1,7 @@
 """What a comparison found, in execution order of the target: as columns, and on demand as values with their reasons."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, overload
@@ -16,14 +16,17 @@ from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Statistics
 
 from .standard import standard_of
-from .verdict import GRADES, PASS, Grade, Verdict, say_statistic
+from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, say_statistic
 
 Mode = Literal["tensor", "statistics", "digest"]
 
 EQUAL, DIFFERENT, UNKNOWN = 1, 0, -1
 """What `Comparison.equal` holds for a pair of records."""
 
-_PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
+NO_CAUSE = len(CAUSES)
+"""What `Comparison.causes` holds for a pair with a verdict."""
+
+_PASS = GRADES.index("pass")
 _GIVENS = [PARTS.index("input"), PARTS.index("parameters")]
 
 
@@ -53,7 +56,8 @@ class Judged:
     def verdict(self) -> Verdict:
         """The verdict with its reason."""
         reason = self._comparison.reason(self.row)
-        return Verdict(self.grade, reason) if reason else PASS
+        cause = int(self._comparison.causes[self.row])
+        return Verdict(self.grade, reason, None if cause == NO_CAUSE else CAUSES[cause]) if reason else PASS
 
     @property
     def equal(self) -> bool | None:
@@ -83,30 +87,22 @@ class JudgedCall:
         return self.calls.name
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
-    """How many pairs without a verdict are records of calls that only one side makes, records that one side of a pair
-    of calls has alone, and pairs of records that cannot be compared."""
-
-    in_lonely_calls: int
-    on_one_side: int
-    of_two: int
-
-
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that was found between two dumps.
 
-    `grades` (indices into `verdict.GRADES`) and `equal` have one entry per pair of records, `reasons` an entry where a
-    verdict needed measuring. `excess` and `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is
-    -1 elsewhere). `explain` gives every other verdict that is no plain pass. `described` has the statistics of tensors
-    whose dump does not tell them. `explained` says, by place, why a call rightly has no counterpart in the other
-    framework.
+    `grades` (indices into `verdict.GRADES`), `causes` (into `verdict.CAUSES`, `NO_CAUSE` where there is a verdict) and
+    `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
+    `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is -1 elsewhere). `explain` gives every
+    other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
+    `by_statistics` are the rows that these decided although tensors are compared. `explained` says, by place, why a
+    call rightly has no counterpart in the other framework.
     """
 
     pairs: Pairs
     mode: Mode
     grades: NDArray[np.uint8]
+    causes: NDArray[np.uint8]
     equal: NDArray[np.int8]
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
@@ -114,7 +110,7 @@ class Comparison:
     explain: Callable[[Pair, str, int], Verdict]
     measures: Mapping[int, Measures]
     described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
-    unreadable: int = 0
+    by_statistics: Collection[int] = ()
     explained: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -135,27 +131,26 @@ class Comparison:
 
     @cached_property
     def is_clean(self) -> bool:
-        """Whether at least one pair was judged, all judged pairs pass, and nothing was unreadable or left unmatched."""
-        if not self.counts["pass"] or self.counts["warning"] or self.counts["error"] or self.unreadable:
+        """Whether at least one pair was judged, every pair passes or is exempt, and no call is unmatched that should
+        not be."""
+        if not self.counts["pass"] or self.counts["warning"] or self.counts["error"]:
             return False
-        pairs = self.pairs
-        calls = (pairs.target_calls < 0) | (pairs.golden_calls < 0)
+        if not all(cause.is_exempt for cause in self.unjudged):
+            return False
+        calls = (self.pairs.target_calls < 0) | (self.pairs.golden_calls < 0)
         calls[list(self.explained)] = False
-        rows = (pairs.target_rows < 0) | (pairs.golden_rows < 0)
-        rows[list(pairs.notes.alone)] = False
-        if self.explained:
-            rows &= ~np.isin(pairs.call_of, list(self.explained))
-        return not (calls.any() or rows.any())
+        return not calls.any()
 
     @cached_property
-    def unjudged(self) -> "Unjudged":
-        """Where the pairs of records stand that have no verdict."""
-        pairs = self.pairs
-        are_unjudged = self.grades == _UNJUDGED
-        are_lonely = ((pairs.target_calls < 0) | (pairs.golden_calls < 0))[pairs.call_of]
-        are_alone = (pairs.target_rows < 0) | (pairs.golden_rows < 0)
-        parts = (are_lonely, are_alone & ~are_lonely, ~are_alone)
-        return Unjudged(*(int(np.count_nonzero(are_unjudged & part)) for part in parts))
+    def unjudged(self) -> Counter[Cause]:
+        """Why pairs of records have no verdict, and how many each."""
+        found = np.bincount(self.causes, minlength=len(CAUSES))[: len(CAUSES)].tolist()
+        return Counter({cause: n for cause, n in zip(CAUSES, found, strict=True) if n})
+
+    @cached_property
+    def is_exempt(self) -> NDArray[np.bool_]:
+        """Which pairs of records have no verdict and could not show a fault."""
+        return np.isin(self.causes, [n for n, cause in enumerate(CAUSES) if cause.is_exempt])
 
     @cached_property
     def calls(self) -> "JudgedCalls":

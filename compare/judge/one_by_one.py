@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from msprobe.compare.match.frameworks import round_differently
-from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs
+from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs, View
 from msprobe.compare.match.shared import SUM
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.store.columns import PARTS
@@ -20,6 +20,7 @@ from .op_family import has_any, unjudged_reason
 from .standard import standard_of
 from .verdict import (
     PASS,
+    Cause,
     Verdict,
     judge_digests,
     judge_gradient,
@@ -37,8 +38,11 @@ Kind = tuple[str, bool]
 """The part of a call that a record is, and whether it is of a backward call."""
 
 
+_PART = "One is a part of the other, of which statistics alone do not tell."
+
+
 class OneByOne:
-    """Judges pairs of one comparison."""
+    """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
 
     def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
         self._target, self._golden, self._mode = target, golden, mode
@@ -49,6 +53,7 @@ class OneByOne:
         # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit says nothing.
         self.same_rounding = target.format_version == golden.format_version and not self.across
         self.has_families = has_any(target.columns.names)
+        self.by_statistics: set[int] = set()
 
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
         """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
@@ -58,12 +63,12 @@ class OneByOne:
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
             if (alone := self._notes.alone.get(row)) is not None:
-                return (
-                    (Verdict("error", alone.reason), DIFFERENT) if alone.is_wrong else (unjudged(alone.reason), UNKNOWN)
-                )
+                if alone.is_wrong:
+                    return Verdict("error", alone.reason), DIFFERENT
+                return unjudged(alone.reason, Cause.NO_COUNTERPART), UNKNOWN
             return self._without_partner(pair), UNKNOWN
         if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
-            return unjudged(reason), UNKNOWN
+            return unjudged(reason, Cause.UNUSED), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
@@ -71,24 +76,25 @@ class OneByOne:
             return verdict, EQUAL if verdict else DIFFERENT
         view = self._notes.views.get(row)
         if view == SUM:
-            return unjudged(
-                "Parameters are fused on one side: there this is the sum of what its parts hand back."
-            ), UNKNOWN
+            reason = "Parameters are fused on one side: there this is the sum of what its parts hand back."
+            return unjudged(reason, Cause.NO_COUNTERPART), UNKNOWN
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self.across)) is not None:
-            if self._mode == "tensor" and target.shape == golden.shape and target.file and golden.file:
+            # A shape that is not known is that of a file which could not be read, as reading it again will say.
+            is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
+            if self._mode == "tensor" and is_open and target.file and golden.file:
                 return None
             return verdict, DIFFERENT
         if self._mode == "tensor":
-            return self._without_elements(target, golden, view is None and not self.are_two_frameworks)
+            return self._without_elements(target, golden, view, row)
         is_whole = view is None or keeps_elements(view)
         if self._mode == "digest" and target.digest and golden.digest and view is None:
             verdict = judge_digests(target, golden)
             if verdict or not self.are_two_frameworks:
                 return verdict, EQUAL if verdict else DIFFERENT
         if not is_whole:
-            return unjudged("One is a part of the other, of which statistics alone do not tell."), UNKNOWN
+            return unjudged(_PART, Cause.PART), UNKNOWN
         return self._by_statistics(target, golden)
 
     def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
@@ -114,33 +120,40 @@ class OneByOne:
     def _without_partner(self, pair: Pair) -> Verdict:
         here, there = ("target", "golden") if pair.target else ("golden", "target")
         if kind_of(pair.record) not in self._collected[there]:
-            return unjudged(f"Stands on the {here} side only: nothing of this kind was collected on the {there} side.")
-        return unjudged(f"Stands on the {here} side only.")
+            reason = f"Stands on the {here} side only: nothing of this kind was collected on the {there} side."
+            return unjudged(reason, Cause.NOT_COLLECTED)
+        return unjudged(f"Stands on the {here} side only.", Cause.UNMATCHED)
 
-    def _without_elements(self, target: Record, golden: Record, are_alike: bool) -> Found | None:
-        """None where both tensors were saved. Where one was not (behind `disk_budget`, say), the statistics of tensors
-        that are alike (of one layout, by one framework) tell that they differ; that they agree is no proof."""
+    def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
+        """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
         side = next((side for side, record in (("target", target), ("golden", golden)) if not record.file), None)
         if side is None:
             return None
         if 0 in (target.shape or ()):
             return PASS, EQUAL
         unsaved = f"No tensor was saved on the {side} side."
-        verdict = self._by_statistics(target, golden)[0] if are_alike else PASS
-        if verdict.grade in ("warning", "error"):
-            return replace(verdict, reason=f"{verdict.reason} {unsaved}"), DIFFERENT
-        return unjudged(unsaved), UNKNOWN
+        if view is not None and not keeps_elements(view):
+            return unjudged(f"{_PART} {unsaved}", Cause.PART), UNKNOWN
+        verdict, equal = self._by_statistics(target, golden)
+        if verdict.grade == "unjudged":
+            return unjudged(unsaved, Cause.NOT_SAVED), UNKNOWN
+        self.by_statistics.add(row)
+        return replace(verdict, reason=f"{verdict.reason or 'By statistics.'} {unsaved}"), equal
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
         t, g = _told(target), _told(golden)
         if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
-            return unjudged("Digests differ, which says nothing of how far two frameworks are apart."), UNKNOWN
+            reason = "Digests differ, which says nothing of how far two frameworks are apart."
+            return unjudged(reason, Cause.DIGESTS_OF_TWO_FRAMEWORKS), UNKNOWN
         size = math.prod(target.shape or ())
         if t is None or g is None:
             if size == 0 and target.shape is not None:
                 return PASS, EQUAL
-            side = "target" if t is None else "golden"
-            return unjudged(f"No statistics on the {side} side."), UNKNOWN
+            side, record, has_other = ("target", target, g) if t is None else ("golden", golden, t)
+            if record.digest and has_other:
+                reason = f"No statistics on the {side} side, which has digests only."
+                return unjudged(reason, Cause.DIGEST_AGAINST_STATISTICS), UNKNOWN
+            return unjudged(f"No statistics on the {side} side.", Cause.NO_STATISTICS), UNKNOWN
         if t == g:
             return PASS, EQUAL
         if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from msprobe.compare.match.alone import equal_values
@@ -16,12 +17,45 @@ Grade = Literal["pass", "warning", "error", "unjudged"]
 GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
 
 
+class Cause(Enum):
+    """Why a pair has no verdict; the value completes `12 pairs ...`.
+
+    An exempt pair could not show a fault of the target, and a comparison is clean with it. Any other one leaves the
+    question open, and the comparison is not clean.
+    """
+
+    UNMATCHED = "without a partner"
+    NOT_COLLECTED = "not collected on one side"
+    UNREADABLE = "in files that are missing or cannot be read"
+    NOT_SAVED = "without statistics, whose tensors one side did not save"
+    NO_STATISTICS = "without statistics on one side"
+    DIGEST_AGAINST_STATISTICS = "with digests on one side and statistics on the other"
+    DIGESTS_OF_TWO_FRAMEWORKS = "with digests of two frameworks and no statistics"
+    PART = "of which one is a part of the other, which statistics do not show"
+    OTHER_GRADIENT = "with a call's own gradient on one side and an accumulated one on the other"
+    INNER_NODE = "with the gradient of an inner node of autograd on one side"
+    FAILED = "whose comparison failed"
+    UNUSED = "of values that nobody uses"
+    UNNEEDED_GRADIENT = "of gradients that nobody needs"
+    NO_COUNTERPART = "without a counterpart in the other framework"
+
+    @property
+    def is_exempt(self) -> bool:
+        """Whether the pair could not show a fault."""
+        return self in (Cause.UNUSED, Cause.UNNEEDED_GRADIENT, Cause.NO_COUNTERPART)
+
+
+CAUSES = tuple(Cause)
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge says of one pair, with a reason for everything but a plain pass."""
+    """What the judge says of one pair, with a reason for everything but a plain pass, and a cause where there is no
+    verdict."""
 
     grade: Grade
     reason: str = ""
+    cause: Cause | None = None
 
     def __bool__(self) -> bool:
         return self.grade == "pass"
@@ -32,9 +66,9 @@ PASS = Verdict("pass")
 _DTYPES = {*STANDARDS, *(f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)), "bool"}
 
 
-def unjudged(reason: str) -> Verdict:
+def unjudged(reason: str, cause: Cause) -> Verdict:
     """Not matched, not readable, not comparable, or no data: never a pass."""
-    return Verdict("unjudged", reason)
+    return Verdict("unjudged", reason, cause)
 
 
 def judge_value(target: Record, golden: Record) -> Verdict:
@@ -176,10 +210,11 @@ def judge_gradient(target: Record, golden: Record) -> Verdict | None:
     sides = {"the target": target.gradient, "the golden": golden.gradient}
     for side, gradient in sides.items():
         if gradient == "unavailable":
-            return unjudged(f"A gradient flowed here on {side} side but could not be collected.")
+            return unjudged(f"A gradient flowed here on {side} side but could not be collected.", Cause.NOT_COLLECTED)
     return unjudged(
         "The gradient is this call's own on one side and the sum over all users of the tensor on the other "
-        f"(target {target.gradient}, golden {golden.gradient})."
+        f"(target {target.gradient}, golden {golden.gradient}).",
+        Cause.OTHER_GRADIENT,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from msprobe.base.errors import DumpError
 from msprobe.compare.judge.standard import family, standard_of
-from msprobe.compare.judge.verdict import PASS, Verdict, judge_measures, unjudged
+from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, unjudged
 from msprobe.compare.measure.tensors import measure as measure_for_judging
 from msprobe.store.npy import examine, open_npy
 from msprobe.store.read import tensor_file
@@ -43,19 +43,21 @@ def judge(pair: Pair) -> Row:
         side = "target (first folder)" if pair.target else "golden (second folder)"
         problems.insert(0, f"Only on the {side} side: {pair.target or pair.golden}.")
     if target is None or golden is None:
-        return Row(pair.key, *shapes, None, unjudged(" ".join(problems)))
+        cause = Cause.UNREADABLE if pair.target and pair.golden else Cause.UNMATCHED
+        return Row(pair.key, *shapes, None, unjudged(" ".join(problems), cause))
     try:
         found, verdict = _compared(target, golden)
     except Exception as err:  # one pair that fails, for whatever reason, is one row; the others go on
         why = str(err) or type(err).__name__
-        return Row(pair.key, *shapes, None, unjudged(f"Not compared: {why}; {pair.target}, {pair.golden}."))
+        reason = f"Not compared: {why}; {pair.target}, {pair.golden}."
+        return Row(pair.key, *shapes, None, unjudged(reason, Cause.FAILED))
     return Row(pair.key, *shapes, found, verdict)
 
 
 def lost(pair: Pair, how: str) -> Row:
     """The row of a pair whose worker processes died over it; `how` is a sentence."""
     reason = f"Not compared: the process died over it; {pair.target}, {pair.golden}. {how}"
-    return Row(pair.key, None, None, None, unjudged(reason))
+    return Row(pair.key, None, None, None, unjudged(reason, Cause.FAILED))
 
 
 def size_of(pair: Pair) -> int:

@@ -73,6 +73,7 @@ class _Rule:
         exact[sides < 0] = _ONE_SIDED
         for row, alone in comparison.pairs.notes.alone.items():
             exact[row] = _DIFFERS if alone.is_wrong else _AGREES
+        exact[comparison.is_exempt & (sides >= 0)] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}

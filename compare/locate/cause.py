@@ -1,5 +1,6 @@
 """Why a given differs: what it came from, and whether that differed already."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,8 +51,10 @@ class Causes:
         self._seen = seen
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
+        self._rows: dict[tuple[str, str], dict[tuple[str, tuple[str, ...]], int]] = {}  # of a side's call, by place
         self._level = comparison.target.level
         self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
+        self._given_the_same: dict[str, bool] = {}  # a cell -> whether the tensors that it was given agree
         self._given: tuple[int, dict[tuple[object, object], str]] = (-1, {})  # an event, and `_fingerprints` of it
         self._sources = {"target": Sources(comparison.target), "golden": Sources(comparison.golden)}
 
@@ -114,23 +117,25 @@ class Causes:
     def is_first_given(self, event: Event) -> bool:
         """Whether no call before this one was given a tensor, nor a cell around it tensors that all agree: what it gets
         is what the run was given."""
-        if any(self._was_given_the_same(cell) for cell in event.parents):
+        if event.at > self._first_with_tensors:
             return False
-        for s in self._seen:
-            if s.event.at >= event.at:
-                return True
-            if any(j.pair.record.kind == "tensor" and j.pair.record.part == "input" for j in s.event.own):
-                return False
-        return True
+        return not any(self._was_given_the_same(cell) for cell in event.parents)
+
+    @cached_property
+    def _first_with_tensors(self) -> int:
+        """The first event that was given a tensor; their number where none was."""
+        given = (s.event.at for s in self._seen if _given_tensors(s.event))
+        return next(given, len(self._seen))
 
     def _was_given_the_same(self, cell: str) -> bool:
-        at = self._events.get(("target", cell))
-        if at is None:
-            return False
-        s = self._seen[at]
-        own = [(j.row, j.pair.record) for j in s.event.own]
-        given = {row for row, record in own if record.kind == "tensor" and record.part == "input"}
-        return bool(given) and given.isdisjoint((*s.given_rows, *s.unknown_given_rows))
+        if (known := self._given_the_same.get(cell)) is None:
+            known = self._given_the_same[cell] = False
+            if (at := self._events.get(("target", cell))) is not None:
+                s = self._seen[at]
+                given = _given_tensors(s.event)
+                known = bool(given) and given.isdisjoint((*s.given_rows, *s.unknown_given_rows))
+                self._given_the_same[cell] = known
+        return known
 
     def differing_parameters(self) -> list[tuple[int, str]]:
         """Every parameter that differs, with the event at which it is first seen, in execution order."""
@@ -272,8 +277,8 @@ class Causes:
         if at is None:
             return True
         event = self._seen[at].event
-        grades = self._comparison.grades
-        return not event.is_matched or self._holds([r for r in event.rows if grades[r] == _UNJUDGED], side, source)
+        row = self._row_of(side, source)
+        return not event.is_matched or (row in event.rows and self._comparison.grades[row] == _UNJUDGED)
 
     def _swapped(self, judged: Judged, event: Event) -> str:
         """Whether two arguments changed places, in words."""
@@ -288,16 +293,28 @@ class Causes:
         return f"the arguments {path_of(judged.pair.target)} and {other} are swapped" if other else ""
 
     def _holds(self, rows: Sequence[int], side: str, source: Source) -> bool:
-        """Whether one of some pairs of records is of a result, as one side has it."""
-        pairs = self._comparison.pairs
-        dump, places = (pairs.target, pairs.target_rows) if side == "target" else (pairs.golden, pairs.golden_rows)
-        columns = dump.columns
-        return any(
-            (at := places[row]) >= 0
-            and columns.paths[columns.path[at]] == source.path
-            and PARTS[columns.part[at]] == source.part
-            for row in rows
-        )
+        """Whether one of some pairs of records, in order, is of a result, as one side has it."""
+        row = self._row_of(side, source)
+        at = bisect_left(rows, row)
+        return at < len(rows) and rows[at] == row
+
+    def _row_of(self, side: str, source: Source) -> int:
+        """The pair of records of a result, as one side has it; -1 where there is none."""
+        known = self._rows.get((side, source.call))
+        if known is None:
+            known = self._rows[side, source.call] = {}
+            pairs, at = self._comparison.pairs, self._events.get((side, source.call))
+            dump, places = (pairs.target, pairs.target_rows) if side == "target" else (pairs.golden, pairs.golden_rows)
+            columns = dump.columns
+            for row in self._seen[at].event.rows if at is not None else ():
+                if (place := int(places[row])) >= 0:
+                    known.setdefault((PARTS[columns.part[place]], columns.paths[columns.path[place]]), row)
+        return known.get((source.part, source.path), -1)
+
+
+def _given_tensors(event: Event) -> set[int]:
+    """The rows of the tensors that a call was given."""
+    return {j.row for j in event.own if j.pair.record.kind == "tensor" and j.pair.record.part == "input"}
 
 
 def _fingerprints(event: Event) -> dict[tuple[object, object], str]:

@@ -4,6 +4,7 @@ One walk along the execution order. Each call agrees, begins a difference, recei
 cannot be judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,8 @@ from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_wi
 from msprobe.compare.judge.one_by_one import Kind, collected
 from msprobe.compare.judge.verdict import GRADES, Grade
 from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
-from msprobe.compare.match.pairs import Ints, Pairs
+from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.workers.progress import shown
 from msprobe.store.record import Dump
 
 from . import words
@@ -28,6 +30,9 @@ from .trained import trained_alone
 from .written import Layers
 
 Role = Literal["begins", "received", ""]
+
+_STRETCH = 1000
+"""Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,13 @@ class Located:
         return self.findings[0] if self.findings else None
 
 
-def locate(comparison: Comparison) -> Located:
-    """Find every beginning of a difference between two dumps."""
+def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
+    """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
     if round_differently(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
     if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
         return Located()
-    return _Walk(comparison).located()
+    return _Walk(comparison, is_shown).located()
 
 
 def _is_paired(pairs: Pairs) -> bool:
@@ -76,7 +81,7 @@ def _is_paired(pairs: Pairs) -> bool:
 class _Walk:
     """The findings so far, and which event belongs to which of them."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
         self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._events = events(comparison)
@@ -93,7 +98,7 @@ class _Walk:
         self._last_agreeing = ""
         self._unjudged: dict[str, None] = {}  # calls; one may be told of by several events
         self._roles: dict[int, Role] = {}
-        for seen in self._seen:
+        for seen in shown(self._seen, "locating differences") if is_shown else self._seen:
             self._visit(seen)
 
     def located(self) -> Located:
@@ -252,13 +257,14 @@ class _Walk:
     def _different_call_words(self, event: Event) -> str:
         others: dict[str, None] = {}
         goes_on = ""
-        for later in self._events[event.at + 1 :]:
-            if later.is_matched:
-                calls = later.call.calls
-                other = calls.golden if event.side == "target" else calls.target
-                goes_on = other.name if other else ""
-                break
-            if later.side != event.side:
+        following = self._next_matched[event.at]
+        if following < len(self._events):
+            pairs, place = self._comparison.pairs, self._events[following].place
+            is_target = event.side == "target"
+            dump, calls = (pairs.golden, pairs.golden_calls) if is_target else (pairs.target, pairs.target_calls)
+            goes_on = dump.columns.names[int(calls[place])]
+        for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
+            if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
         return words.different_call(event, before, [*others], goes_on)
@@ -295,15 +301,25 @@ class _Walk:
             return finding.reason
         grades: tuple[Grade, ...] = ("error", "warning")
         for grade in grades:
-            for event in self._events[finding.at :]:
-                if self._graded[grade][event.place]:
-                    return f"{finding.reason}; within tolerance here, {grade} at {event.name}"
+            beyond = self._beyond[grade]
+            if (at := bisect_left(beyond, finding.at)) < len(beyond):
+                return f"{finding.reason}; within tolerance here, {grade} at {self._events[beyond[at]].name}"
         return f"{finding.reason}; within tolerance here, and nothing after it is beyond"
 
     @cached_property
-    def _graded(self) -> dict[Grade, Ints]:
-        """Grade -> how many of the pairs of each call have it."""
-        return {g: calls_with(self._comparison, self._comparison.grades == n) for n, g in enumerate(GRADES)}
+    def _beyond(self) -> dict[Grade, list[int]]:
+        """Grade -> the events that have pairs of it, in order."""
+        graded = {g: calls_with(self._comparison, self._comparison.grades == n) for n, g in enumerate(GRADES)}
+        return {grade: [event.at for event in self._events if found[event.place]] for grade, found in graded.items()}
+
+    @cached_property
+    def _next_matched(self) -> list[int]:
+        """By event: the first one from it on that is matched; their number where there is none."""
+        found, following = [], len(self._events)
+        for event in reversed(self._events):
+            following = event.at if event.is_matched else following
+            found.append(following)
+        return found[::-1]
 
     def _mark(self, rows: Iterable[int], role: Role) -> None:
         for row in rows:

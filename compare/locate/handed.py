@@ -10,12 +10,16 @@ from msprobe.store.columns import PARTS, TENSOR, Columns
 
 from .source import told
 
+_Places = dict[int, dict[tuple[str, tuple[str, ...]], int]]
+"""By call: the rows of its records, by part and path."""
+
 
 class Handed:
     """Finds the results that givens are, by what the dumps tell; a tensor that was written to since is another."""
 
     def __init__(self, comparison: Comparison) -> None:
         pairs = comparison.pairs
+        self._results: tuple[_Places, _Places] = ({}, {})
         self._sides = (pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows)
 
     def of(self, row: int) -> int:
@@ -34,10 +38,13 @@ class Handed:
         source = told(columns.source[at])
         if source.origin != "call" or (call := self._calls[side].get(source.call)) is None:
             return -1
-        for result in range(columns.starts[call], columns.starts[call + 1]):
-            if PARTS[columns.part[result]] == source.part and columns.paths[columns.path[result]] == source.path:
-                return self._numbers[side].get(result, -1)
-        return -1
+        known = self._results[side].get(call)
+        if known is None:
+            known = self._results[side][call] = {}
+            for result in range(columns.starts[call], columns.starts[call + 1]):
+                known.setdefault((PARTS[columns.part[result]], columns.paths[columns.path[result]]), result)
+        result = known.get((source.part, source.path), -1)
+        return self._numbers[side].get(result, -1)
 
     @cached_property
     def _calls(self) -> tuple[dict[str, int], ...]:

@@ -25,12 +25,13 @@ from msprobe.compare.judge.across import (
     judge_errors,
     widths_are_custom,
 )
-from msprobe.compare.judge.judged import EQUAL, UNKNOWN, Comparison
+from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, UNKNOWN, Comparison
 from msprobe.compare.judge.layout import looked_at
-from msprobe.compare.judge.verdict import GRADES, Verdict, unjudged
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.item import INNER_NODES, tells_inner_nodes
 from msprobe.compare.match.pairs import Alone, Guess
 from msprobe.compare.match.shared import groups
+from msprobe.compare.workers.progress import shown
 
 from .ends import ends_elsewhere, gradients_elsewhere, shells
 from .events import Event, events
@@ -72,19 +73,25 @@ _EXPONENTIAL = frozenset(
 """Their results follow the absolute error of what they are given: the share of 50 is 50 times that of 1."""
 
 
-def weigh(comparison: Comparison) -> Comparison:
-    """The comparison with verdicts that know where errors come from, and with what is merely written differently."""
-    found = _Weighing(comparison)
+def weigh(comparison: Comparison, *, is_shown: bool = False) -> Comparison:
+    """The comparison with verdicts that know where errors come from, and with what is merely written differently.
+
+    `is_shown` as in `msprobe.compare.run.compare`.
+    """
+    found = _Weighing(comparison, is_shown)
     notes = comparison.pairs.notes
     notes = replace(notes, alone={**notes.alone, **{row: Alone(said) for row, said in found.elsewhere.items()}})
     pairs = replace(comparison.pairs, notes=notes)
-    weighed = replace(comparison, pairs=pairs, grades=found.grades, reasons=found.reasons, equal=found.equal)
+    columns = {"grades": found.grades, "causes": found.causes, "equal": found.equal}
+    weighed = replace(comparison, pairs=pairs, reasons=found.reasons, **columns)  # type: ignore[arg-type]  # arrays
     alone = shells(weighed, found.events) | explained(weighed, found.events)
     guesses = comparison.pairs.notes.guesses
     starts = comparison.pairs.starts
     for event in found.events:
         if event.is_matched or not (said := alone.get(event.place) or _candidates(guesses.get(event.place))):
             continue
+        if event.place in alone:
+            found.causes[starts[event.place] : starts[event.place + 1]] = CAUSES.index(Cause.NO_COUNTERPART)
         found.reasons.update(dict.fromkeys(range(starts[event.place], starts[event.place + 1]), said))
     return replace(weighed, explained=alone)
 
@@ -94,9 +101,11 @@ def _candidates(guess: Guess | None) -> str:
 
 
 class _Weighing:
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
-        self.grades, self.equal = comparison.grades.copy(), comparison.equal.copy()
+        self.grades, self.causes, self.equal = (
+            column.copy() for column in (comparison.grades, comparison.causes, comparison.equal)
+        )
         self.reasons = dict(comparison.reasons)
         self.events = events(comparison)
         self._custom = widths_are_custom(comparison.pairs)
@@ -104,7 +113,7 @@ class _Weighing:
         self.elsewhere = ends_elsewhere(comparison, self.events)
         gradients = gradients_elsewhere(comparison, self.events, self.elsewhere)
         for row, said in (self.elsewhere | gradients).items():
-            self._enter(row, unjudged(said))
+            self._enter(row, unjudged(said, Cause.NO_COUNTERPART))
         for row, verdict in means_the_same(comparison, self.events).items():
             self._enter(row, verdict)
         self._known: dict[int, Errors | None] = {}
@@ -113,7 +122,7 @@ class _Weighing:
         self._so_far = 0.0
         self._has_begun = False
         self._tells_inner_nodes = any(map(tells_inner_nodes, (comparison.target, comparison.golden)))
-        for event in self.events:
+        for event in shown(self.events, "weighing calls") if is_shown else self.events:
             if event.is_matched:
                 self._weigh(event)
 
@@ -143,9 +152,9 @@ class _Weighing:
                 scale, rms = self._scales(sources, errors.size)
                 verdict = self._verdict(errors, came * condition, scale, rms, are_good)
                 is_lost = is_inner and not verdict
-                self._enter(row, unjudged(INNER_NODES) if is_lost else verdict)
+                self._enter(row, unjudged(INNER_NODES, Cause.INNER_NODE) if is_lost else verdict)
             elif is_inner and self.grades[row] in (_WARNING, _ERROR):
-                self._enter(row, unjudged(INNER_NODES))
+                self._enter(row, unjudged(INNER_NODES, Cause.INNER_NODE))
         self._has_begun = self._has_begun or any(self.grades[row] in (_WARNING, _ERROR) for row in event.rows)
         reached = max((self._single(row) for row in event.rows), default=0.0)
         self._so_far = max(self._so_far, reached)
@@ -181,6 +190,7 @@ class _Weighing:
 
     def _enter(self, row: int, verdict: Verdict) -> None:
         self.grades[row] = GRADES.index(verdict.grade)
+        self.causes[row] = NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause)
         if verdict.reason:
             self.reasons[row] = verdict.reason
         else:
@@ -221,7 +231,9 @@ class _Weighing:
             return None
         if (measures := comparison.measures.get(row)) is not None:
             return errors_by_elements(measures, target, golden, self._custom)
-        if comparison.mode == "tensor" or target.statistics is None or golden.statistics is None:
+        if comparison.mode == "tensor" and row not in comparison.by_statistics:
+            return None
+        if target.statistics is None or golden.statistics is None:
             return None
         view = comparison.pairs.notes.views.get(row)
         if view is not None and view.is_part:
@@ -254,5 +266,6 @@ class _Weighing:
                 continue
             verdict = judge_errors(errors)
             for n in numbers:
-                self.grades[n], self.equal[n] = GRADES.index(verdict.grade), UNKNOWN
+                self._enter(n, verdict)
+                self.equal[n] = UNKNOWN
                 self.reasons[n] = verdict.reason or "Judged together with the other parts of the fused record."

@@ -1,20 +1,83 @@
-"""Across frameworks: a tensor on one side that the other says as a number, or does not compute as nobody needs it."""
+"""A tensor on one side that the other says as a number, or does not compute as nobody needs it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from msprobe.base import names
-from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import GRADES, Verdict
+from msprobe.compare.judge.judged import UNKNOWN, Comparison
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.pairs import call_of_row
 from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE, Columns
 from msprobe.store.record import Dump
 
-from .events import Event, parent_of, upwards
+from .events import Event, events, parent_of, upwards
 from .source import Sources
 
 _DIFFER = {GRADES.index("warning"), GRADES.index("error")}
-_INPUT, _OUTPUT = PARTS.index("input"), PARTS.index("output")
+_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
+
+
+def without_unneeded(comparison: Comparison) -> Comparison:
+    """Within one framework: gradients that one side alone has, and that nobody needs, are exempt.
+
+    A graph and PyNative leave out others of the gradients that nobody asked for. Nobody needs one that is all zeros,
+    nor that of an argument which was computed from no parameter.
+    """
+    found = _unneeded(comparison) if _half_null(comparison).any() else {}
+    if not found:
+        return comparison
+    rows = list(found)
+    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
+    grades[rows] = GRADES.index("unjudged")
+    causes[rows] = CAUSES.index(Cause.UNNEEDED_GRADIENT)
+    equal[rows] = UNKNOWN
+    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons={**comparison.reasons, **found})
+
+
+def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
+    """Which pairs of records are a tensor on one side and None on the other."""
+    pairs = comparison.pairs
+    both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
+    kinds = [
+        np.frombuffer(columns.kind, np.uint8)[rows[both]]
+        for columns, rows in ((pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows))
+    ]
+    found = np.zeros(len(both), bool)
+    found[both] = ((kinds[0] == NULL) & (kinds[1] == TENSOR)) | ((kinds[0] == TENSOR) & (kinds[1] == NULL))
+    return found
+
+
+def _unneeded(comparison: Comparison) -> dict[int, str]:
+    """By row: why the gradient is of no use that one side of a backward call has and the other has not."""
+    pairs, half = comparison.pairs, _half_null(comparison)
+    dumps = pairs.target, pairs.golden
+    ways: dict[int, _WaysBack] = {}
+    found: dict[int, str] = {}
+    for event in events(comparison):
+        if not event.is_matched or event.direction != "backward" or not half[event.rows.start : event.rows.stop].any():
+            continue
+        for row in event.rows:
+            if not half[row]:
+                continue
+            t, g = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
+            side = 0 if dumps[0].columns.kind[t] == TENSOR else 1
+            columns, at, here = dumps[side].columns, (t, g)[side], ("target", "golden")[side]
+            if columns.max[at] == columns.min[at] == 0:
+                found[row] = f"None on one side and zeros on the {here} side: both are no gradient."
+                continue
+            if comparison.is_given[row]:
+                continue
+            # The other side's dump may tell what an argument was computed from where this one does not.
+            teller = side if any(columns.source) else 1 - side
+            given = _argument(comparison, event, (t, g)[side], is_golden=side == 1, told_by=teller)
+            known = ways.setdefault(teller, _WaysBack(dumps[teller], is_strict=True))
+            if given and not any(map(known.reach_a_parameter, given)):
+                found[row] = f"Only the {here} side has this gradient: nobody needs it, as no parameter leads there."
+    return found
 
 
 def means_the_same(comparison: Comparison, events: Sequence[Event]) -> dict[int, Verdict]:
@@ -50,7 +113,8 @@ def means_the_same(comparison: Comparison, events: Sequence[Event]) -> dict[int,
                 if with_one.framework == "mindspore" and not any(
                     ways.reach_a_parameter(given) for given in _argument(comparison, event, at, is_golden=is_golden)
                 ):
-                    found[row] = Verdict("unjudged", "PyTorch computes no gradient of a tensor that needs none.")
+                    reason = "PyTorch computes no gradient of a tensor that needs none."
+                    found[row] = unjudged(reason, Cause.UNNEEDED_GRADIENT)
     return found
 
 
@@ -61,16 +125,21 @@ def _holds_only(columns: Columns, row: int, value: object) -> bool:
     return is_number and not is_trained and columns.max[row] == columns.min[row] == value
 
 
-def _argument(comparison: Comparison, event: Event, row: int, *, is_golden: bool) -> list[int]:
-    """The rows of the argument whose gradient stands at a row of a backward call, of one side."""
+def _argument(
+    comparison: Comparison, event: Event, row: int, *, is_golden: bool, told_by: int | None = None
+) -> list[int]:
+    """The rows of the argument whose gradient stands at a row of a backward call, of one side; `told_by`: the same as
+    the target (0) or the golden (1) has it."""
     pairs = comparison.pairs
     dump, rows = (pairs.golden, pairs.golden_rows) if is_golden else (pairs.target, pairs.target_rows)
     columns = dump.columns
-    forward = [int(rows[at]) for place in event.forwards for at in range(pairs.starts[place], pairs.starts[place + 1])]
+    forward = [at for place in event.forwards for at in range(pairs.starts[place], pairs.starts[place + 1])]
+    of_side = rows if told_by is None else (pairs.target_rows, pairs.golden_rows)[told_by]
     return [
-        at
-        for at in forward
-        if at >= 0
+        int(of_side[number])
+        for number in forward
+        if (at := int(rows[number])) >= 0
+        and of_side[number] >= 0
         and columns.part[at] == _INPUT
         and columns.kind[at] == TENSOR
         and columns.path[at] == columns.path[row]
@@ -78,10 +147,14 @@ def _argument(comparison: Comparison, event: Event, row: int, *, is_golden: bool
 
 
 class _WaysBack:
-    """Follows gradients through one dump, from an argument to what it was computed from."""
+    """Follows gradients through one dump, from an argument to what it was computed from.
 
-    def __init__(self, dump: Dump) -> None:
-        self._dump = dump
+    `is_strict`: what came out of operations that were not recorded was computed from the parameters of the calls before
+    it, as far as anybody knows.
+    """
+
+    def __init__(self, dump: Dump, *, is_strict: bool = False) -> None:
+        self._dump, self._is_strict = dump, is_strict
         self._sources = Sources(dump)
 
     @cached_property
@@ -98,15 +171,35 @@ class _WaysBack:
             source = self._sources.of(row, columns.names[call], parents)
             if source.origin == "parameter":
                 return True
+            if self._is_strict and source.origin in ("code", "unknown") and call > self._first_trained:
+                return True
             if (maker := self._calls.get(source.call)) is None:
                 continue
             rows = range(columns.starts[maker], columns.starts[maker + 1])
-            if f"{names.parse(source.call).stem}.parameters_grad" in self._calls:
+            if self._is_trained(maker):
                 return True
             onwards = {at for at in rows if columns.part[at] == _INPUT and self._has_a_gradient(maker, at)}
             waiting += onwards - known
             known |= onwards
         return False
+
+    def _is_trained(self, call: int) -> bool:
+        """Whether a call has parameters with gradients; any, in a dump that tells of no gradients of parameters."""
+        if self._trained or not self._is_strict:
+            return names.parse(self._dump.columns.names[call]).stem in self._trained
+        columns = self._dump.columns
+        return _PARAMETERS in columns.part[columns.starts[call] : columns.starts[call + 1]]
+
+    @cached_property
+    def _trained(self) -> frozenset[str]:
+        parsed = map(names.parse, self._dump.columns.names)
+        return frozenset(name.stem for name in parsed if name.kind == "parameters_grad")
+
+    @cached_property
+    def _first_trained(self) -> int:
+        """The first call with trained parameters, in the order in which calls end; the number of calls without one."""
+        every = range(len(self._dump.columns.names))
+        return next(filter(self._is_trained, every), len(every))
 
     def _has_a_gradient(self, call: int, row: int) -> bool:
         """Whether something goes back through an argument of a call."""

@@ -67,6 +67,7 @@ class _Explaining:
         self._comparison, self._events = comparison, events
         self._starts = comparison.pairs.starts
         self._grades = comparison.grades
+        self._has_judged_result: dict[int, bool] = {}  # a pair of calls -> whether a result of it has a verdict
         self._matched = {event.key: event for event in events if event.is_matched and event.kind != "parameters_grad"}
         self.found: dict[int, str] = dict(comparison.pairs.notes.without)
         at = 0
@@ -174,8 +175,11 @@ class _Explaining:
         alone = self._comparison.pairs.notes.alone.get(number)
         if alone is None or alone.is_wrong:
             return False
-        rows = range(int(self._starts[place]), int(self._starts[place + 1]))
-        return any(self._grades[row] != _UNJUDGED and not self._comparison.is_given[row] for row in rows)
+        if (known := self._has_judged_result.get(place)) is None:
+            rows = slice(int(self._starts[place]), int(self._starts[place + 1]))
+            known = bool(((self._grades[rows] != _UNJUDGED) & ~self._comparison.is_given[rows]).any())
+            self._has_judged_result[place] = known
+        return known
 
     @cached_property
     def _all_uses(self) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

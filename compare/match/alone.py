@@ -12,9 +12,11 @@ def listed_alone(left: Iterable[Told], right: Iterable[Told], alone: dict[int, A
     """Enter those values that stand alone because the other side says them as one value, or as a list."""
     ours, theirs = list(left), list(right)
     for single, listed in ((ours, theirs), (theirs, ours)):
+        elements: dict[tuple[object, ...], list[tuple[int, object]]] = {}
+        for number, place, value in listed:
+            elements.setdefault(place[:-1], []).append((number, value))
         for number, place, value in single:
-            inner = [(n, v) for n, p, v in listed if len(p) == len(place) + 1 and p[: len(place)] == place]
-            if not inner:
+            if not (inner := elements.get(place)):
                 continue
             is_wrong = not all(equal_values(value, v) for _, v in inner)
             said = f"{value!r} on one side is {[v for _, v in inner]!r} on the other"

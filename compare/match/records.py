@@ -5,7 +5,10 @@ for parameters. What is left over then is paired in order where only one order c
 is a position on the other.
 """
 
-from collections.abc import Hashable, Mapping
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msprobe.base import names
@@ -187,16 +190,13 @@ class Records:
         free = [item for item in right if item.part == "output"]
         for item in free:
             item.key = (item.part, item.path, "alone")
+        nearest = self._nearest(free)
         for item in left:
             if item.part != "output" or item.key is None:
                 continue
             item.key = (item.part, item.path, "first")
-            near = [other for other in free if self._shape(1, other) == self._shape(0, item) is not None]
-            if near:
-                norm = self._dumps[0].columns.norm[item.row]
-                best = min(near, key=lambda other: abs(self._dumps[1].columns.norm[other.row] - norm))
+            if (best := nearest.take(self._shape(0, item), self._dumps[0].columns.norm[item.row])) is not None:
                 best.key = item.key
-                free.remove(best)
 
     def _shape(self, side: int, item: Item) -> tuple[int, ...] | None:
         return shape_of(self._dumps[side], item)
@@ -209,39 +209,40 @@ class Records:
         known = {item.key: self._shape(1, item) for item in theirs}
         if all(known.get(item.key, self._shape(0, item)) == self._shape(0, item) for item in mine):
             return
-        free, moved = list(theirs), list[tuple[Item, Item]]()
+        nearest, moved = self._nearest(theirs), list[tuple[Item, Item]]()
         for item in mine:
-            norm = self._dumps[0].columns.norm[item.row]
-            near = [other for other in free if self._shape(1, other) == self._shape(0, item)]
-            if near:
-                best = min(near, key=lambda other: abs(self._dumps[1].columns.norm[other.row] - norm))
-                free.remove(best)
+            if (best := nearest.take(self._shape(0, item), self._dumps[0].columns.norm[item.row])) is not None:
                 moved.append((item, best))
         if not moved:
             return
-        for item in free:
+        for item in theirs:
             item.key = (part, ("left", *item.path))
         for item, other in moved:
             item.key = other.key = (part, ("moved", *other.path))
 
+    def _nearest(self, items: Sequence[Item]) -> "_Nearest":
+        """The golden's tensors among some records, to be taken one by one."""
+        columns = self._dumps[1].columns
+        return _Nearest([(shape, columns.norm[i.row], i) for i in items if (shape := self._shape(1, i)) is not None])
+
     # Pairs.
 
     def _pair(self, left: list[Item], right: list[Item], found: Joined) -> None:
-        waiting: dict[Hashable, list[Item]] = {}
+        waiting: dict[Hashable, deque[Item]] = {}
         for item in right:
             if item.key is not None:
-                waiting.setdefault(item.key, []).append(item)
+                waiting.setdefault(item.key, deque()).append(item)
         partner: dict[int, Item] = {}
         for item in left:
             if item.key is not None and waiting.get(item.key):
-                partner[item.row] = waiting[item.key].pop(0)
+                partner[item.row] = waiting[item.key].popleft()
         self._pair_leftovers(left, right, partner)
         taken = {other.row for other in partner.values()}
         parts = {part: n for n, part in enumerate(PARTS)}
-        rest = [item for item in right if item.row not in taken]
+        rest = deque(item for item in right if item.row not in taken)
         for item in left:
             while rest and parts[rest[0].part] < parts[item.part]:
-                found.rows.append((None, rest.pop(0).row))
+                found.rows.append((None, rest.popleft().row))
             other = partner.get(item.row)
             if other is not None:
                 self._look(len(found.rows), item, other, found)
@@ -284,6 +285,36 @@ class Records:
         if not self._may_turn or a is None or b is None or a == b or len(a) < 2 or (*a[:-2], a[-1], a[-2]) != b:
             return ""
         return f"transpose({', '.join(map(str, (*range(len(a) - 2), len(a) - 1, len(a) - 2)))})"
+
+
+class _Nearest:
+    """Records that are taken one by one, each time the one of a shape whose norm is nearest, of equals the first."""
+
+    def __init__(self, told: Iterable[tuple[tuple[int, ...], float, Item]]) -> None:
+        self._free: dict[tuple[int, ...], list[tuple[float, int, Item]]] = {}
+        for number, (shape, norm, item) in enumerate(told):
+            # What has no norm is as far from any as can be.
+            self._free.setdefault(shape, []).append((math.inf if norm != norm else norm, number, item))
+        for group in self._free.values():
+            group.sort(key=lambda told: told[:2])
+
+    def take(self, shape: tuple[int, ...] | None, norm: float) -> Item | None:
+        """The nearest of a shape, which is free no more; None where none is left."""
+        group = self._free.get(shape) if shape is not None else None
+        if not group:
+            return None
+        if norm != norm:  # as far from all of them
+            at = min(range(len(group)), key=lambda n: group[n][1])
+        else:
+            behind = bisect_left(group, norm, key=lambda told: told[0])
+            before = bisect_left(group, group[behind - 1][0], key=lambda told: told[0]) if behind else behind
+            near = [n for n in {before, behind} if n < len(group)]
+            at = min(near, key=lambda n: (_distance(group[n][0], norm), group[n][1]))
+        return group.pop(at)[2]
+
+
+def _distance(one: float, other: float) -> float:
+    return 0.0 if one == other else abs(one - other)
 
 
 def _name_the_end(items: list[Item], name: Name) -> None:

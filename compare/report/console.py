@@ -1,10 +1,10 @@
 """The answer on the console: counts, the next beginnings, and a last line that never changes its shape."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msprobe.base.visible import visible
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import count
+from msprobe.compare.judge.verdict import CAUSES, Cause, count
 from msprobe.compare.locate.find import Finding, Located
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
@@ -19,10 +19,13 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
-    if 2 * comparison.counts["unjudged"] > len(comparison.grades):
-        yield _unjudged(comparison)
+    if said := unjudged_said(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
+        yield said
     if blind := BLIND.get(comparison.mode):
         yield f"{comparison.mode} cannot see {blind}"
+    if comparison.by_statistics:
+        number = len(comparison.by_statistics)
+        yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
@@ -41,21 +44,17 @@ def beginning(finding: Finding) -> str:
     return f"{_said(finding)}{_receivers(finding)}"
 
 
-def _unjudged(comparison: Comparison) -> str:
-    """Why more than half of what was recorded has no verdict."""
-    said = ", ".join(f"{count} {words}" for count, words in causes_of_unjudged(comparison))
-    return f"{comparison.counts['unjudged']} unjudged: {said}"
+def unjudged_said(judged: int, unjudged: Mapping[Cause, int]) -> str:
+    """Why pairs have no verdict, the more urgently where that is most of them; empty where all have one."""
+    if not (total := sum(unjudged.values())):
+        return ""
+    said = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
+    return f"only {judged} of {judged + total} pairs could be judged: {said}" if total > judged else f"unjudged: {said}"
 
 
-def causes_of_unjudged(comparison: Comparison) -> list[tuple[int, str]]:
-    """How many pairs have no verdict for which cause; none where all have one."""
-    found = comparison.unjudged
-    said = (
-        (found.in_lonely_calls, "stand in calls that only one side makes"),
-        (found.on_one_side, "on one side only of a pair of calls"),
-        (found.of_two, "could not be compared"),
-    )
-    return [(count, words) for count, words in said if count]
+def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
+    """How many pairs have no verdict for which cause, in words; none where all have one."""
+    return [(n, f"{c.value}{' (exempt)' * c.is_exempt}") for c in CAUSES if (n := unjudged.get(c))]
 
 
 def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
@@ -63,17 +62,27 @@ def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
     if located.first is not None:
         return "first wrong call", _said(located.first)
     judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
-    return _no_difference(comparison.is_clean, judged, comparison.counts["unjudged"])
+    return _no_difference(comparison.is_clean, judged, comparison.unjudged)
 
 
-def no_difference(is_clean: bool, judged: int, unjudged: int) -> str:
-    """The last line where nothing differs; if not all is clean, what could not be read or matched may still differ."""
-    return ": ".join(_no_difference(is_clean, judged, unjudged))
+def no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> str:
+    """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
+
+    Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
+    """
+    return ": ".join(_no_difference(is_clean, judged, unjudged, where))
 
 
-def _no_difference(is_clean: bool, judged: int, unjudged: int) -> tuple[str, str]:
-    where = "" if is_clean else " in what could be judged"
-    return f"no difference{where}", f"{judged} pairs judged, {unjudged} unjudged"
+def _no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> tuple[str, str]:
+    if is_clean:
+        return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
+    open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}
+    why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(open_ones))
+    return f"no difference{where}", f"{judged} pairs judged, {sum(open_ones.values())} not{f': {why}' if why else ''}"
 
 
 def _said(finding: Finding) -> str:

@@ -1,12 +1,12 @@
 """A comparison becomes a JSON file that a program reads: counts, the first wrong call, all beginnings, rows."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Finding, Located
 
 from .columns import Column
@@ -25,6 +25,7 @@ def write_json(
         "mode": comparison.mode,
         "cannot_see": BLIND.get(comparison.mode),
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
+        "unjudged": causes(comparison.unjudged),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
     }
@@ -36,6 +37,12 @@ def write_json(
             text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
             file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
         file.write(b"\n ]\n}\n")
+
+
+def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:
+    """Why pairs have no verdict, as the JSON file and other tools see it."""
+    found = [(cause, unjudged[cause]) for cause in CAUSES if unjudged.get(cause)]
+    return [{"cause": c.name.lower(), "pairs": n, "is_exempt": c.is_exempt, "means": c.value} for c, n in found]
 
 
 def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str, object]:

@@ -13,8 +13,8 @@ from .cells import Cell, guard
 from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged
 
 _EXIT = {
-    0: "0: every judged pair passes, and nothing is unreadable or on one side only",
-    1: "1: something differs, or could not be compared",
+    0: "0: every pair passes or is exempt",
+    1: "1: something differs, or could not be judged",
 }
 
 
@@ -53,7 +53,7 @@ def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_
     yield Line("Verdicts of pairs of records")
     for each in GRADES:
         yield Line(each, comparison.counts[each], each if comparison.counts[each] else None)
-    if causes := causes_of_unjudged(comparison):
+    if causes := causes_of_unjudged(comparison.unjudged):
         yield Line("Why unjudged")
         for count, words in causes:
             yield Line(count, words)

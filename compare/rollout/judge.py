@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msprobe.compare.judge.verdict import PASS, Verdict, unjudged
+from msprobe.compare.judge.verdict import Cause as WhyUnjudged
 
 from .case import Case, Cause, Finding
 from .kinds import by_kinds
@@ -73,7 +74,7 @@ def judge(case: Case, remarks: Sequence[str], lost: Sequence[str]) -> Judgement:
         findings = [finding for look in _EVEN_IF_EQUAL for finding in look(case)]
         if not findings:
             says = f"{told}, greatest {case.overall.max_absolute:.3g} over {case.overall.tokens} tokens"
-            verdict = unjudged(" ".join(lost)) if lost else PASS
+            verdict = unjudged(" ".join(lost), WhyUnjudged.FAILED) if lost else PASS
             equal = f"{says}: no more than float32 in another order."
             return Judgement(verdict, "none", (Candidate("none", 1.0),), (equal, *remarks, *lost))
     else:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
@@ -12,6 +12,9 @@ Item = TypeVar("Item")
 
 EVERY = 10.0
 """Seconds between two lines."""
+
+MANY = 20_000
+"""Calls or records that are shown going by: fewer are gone through in a second or two."""
 
 
 def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, None, None]:
@@ -28,6 +31,11 @@ def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, N
         finally:
             if isinstance(items, Generator):
                 items.close()
+
+
+def shown(items: Sequence[Item], title: str) -> Iterable[Item]:
+    """The items with their progress, where they are so many that somebody may wait for them."""
+    return progress(items, len(items), title) if len(items) >= MANY else items
 
 
 def _shown(total: int, title: str) -> AbstractContextManager[Callable[[], object]]:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.run import compare
 
 
@@ -148,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_unjudged_never_a_pass(builder, damage):
     verdict = comparison.calls[1].judged[0].verdict
     assert verdict.grade == "unjudged"
     assert str(file) in verdict.reason
-    assert (comparison.unreadable, comparison.is_clean) == (1, False)
+    assert (verdict.cause, comparison.unjudged, comparison.is_clean) == (Cause.UNREADABLE, {Cause.UNREADABLE: 1}, False)
 
 
 def test_without_statistics_nothing_is_judged(builder):

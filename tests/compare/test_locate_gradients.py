@@ -1,7 +1,9 @@
 """Which backward calls the gradients of a cell's parameters come from, where there are several in a step."""
 
+import numpy as np
 import pytest
 
+from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.events import events
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
@@ -137,3 +139,38 @@ def test_gradients_of_the_second_mini_batch_receive_what_came_into_its_backward_
 def test_gradients_without_backward_calls_of_their_own_begin_nothing(builder):
     ((_, kind, _),) = first(builder, "f0 b0 g f1 g1", g1=9.0)
     assert kind == "cannot tell"
+
+
+# What a first layer is given, where its gradient is None on one side, and whether somebody needs that gradient.
+HALF_NULL = {
+    "a leaf": ("leaf", 2.0, "unjudged"),
+    "a parameter": ("parameter table", 2.0, "error"),
+    "what a layer with parameters gave": ("call Cell.below.Dense.forward.0.output.0", 2.0, "error"),
+    "operations that were not recorded, behind a layer with parameters": ("code", 2.0, "error"),
+    "the same, of zeros": ("code", np.zeros((2, 2), np.float32), "unjudged"),
+}
+
+
+@pytest.mark.parametrize(("source", "gradient", "grade"), HALF_NULL.values(), ids=HALF_NULL)
+@pytest.mark.parametrize("null", ["target", "golden"])
+def test_a_gradient_on_one_side_is_exempt_where_nobody_needs_it(source, gradient, grade, null, builder, tensor):
+    """As a graph and PyNative leave out others; only one of the two tells where a tensor came from."""
+    dumps = []
+    for side in ("target", "golden"):
+        made = builder(side)
+        made.call("Cell.below.Dense.forward.0", [tensor(0.0, "leaf")], [tensor(1.0)], parameters={"weight": 1.0})
+        given = tensor(1.0, "" if side == null else source)
+        made.call("Cell.norm.LayerNorm.forward.0", [given], [tensor(3.0)], parameters={"gamma": 1.0})
+        given_back = None if side == null else tensor(gradient)
+        made.call("Cell.norm.LayerNorm.backward.0", [tensor(4.0)], [given_back])
+        made.gradients("Cell.norm.LayerNorm.parameters_grad", gamma=5.0)
+        made.gradients("Cell.below.Dense.parameters_grad", weight=6.0)
+        dumps.append(made.dump())
+    comparison = compare(*dumps)
+    name = "Cell.norm.LayerNorm.backward.0.output.0"
+    (judged,) = (j for c in comparison.calls for j in c.judged if j.pair.record.name == name)
+    assert judged.grade == grade
+    is_exempt = grade == "unjudged"
+    assert (judged.verdict.cause is Cause.UNNEEDED_GRADIENT, comparison.is_clean) == (is_exempt, is_exempt)
+    first = locate(comparison).first
+    assert (first.name if first else None) == (None if is_exempt else "Cell.norm.LayerNorm.backward.0")

@@ -247,10 +247,11 @@ def test_relative_differences_are_percent(difference, golden, text):
 def test_the_console_ends_with_the_first_wrong_call(compared):
     found = list(lines(*compared, top=10))
     assert found[0] == "statistics compared: 6 pass, 0 warning, 1 error, 2 unjudged"
-    assert found[1].startswith("statistics cannot see elements that changed places")
-    assert found[2].startswith("next: Mint.tan.0.forward in the root: different call: ")
+    assert found[1] == "unjudged: 2 without a partner"
+    assert found[2].startswith("statistics cannot see elements that changed places")
+    assert found[3].startswith("next: Mint.tan.0.forward in the root: different call: ")
     assert found[-1].startswith("first wrong call: Mint.sin.0.forward in the root: computes differently: ")
-    assert len(found) == 4
+    assert len(found) == 5
 
 
 def test_the_console_lists_the_worst_first_and_at_most_top(compared):
@@ -258,9 +259,9 @@ def test_the_console_lists_the_worst_first_and_at_most_top(compared):
     grades = ["error", "pass", "warning", "error", "error"]
     findings = tuple(Finding(f"call{n}", "the root", "k", "r", g, receivers=n, at=n) for n, g in enumerate(grades))
     found = list(lines(comparison, Located(findings), top=3))
-    assert [line.split()[1] for line in found[2:5]] == ["call3", "call4", "call2"]
-    assert found[2].endswith("[3 later calls received it]")
-    assert found[5] == "and 1 more beginnings in the column Begins of the table"
+    assert [line.split()[1] for line in found[3:6]] == ["call3", "call4", "call2"]
+    assert found[3].endswith("[3 later calls received it]")
+    assert found[6] == "and 1 more beginnings in the column Begins of the table"
 
 
 def test_a_clean_pair_ends_with_no_difference(builder):

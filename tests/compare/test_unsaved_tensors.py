@@ -1,11 +1,13 @@
-"""Tensors that were not saved although the task is `tensor`, as behind `disk_budget`: statistics tell what they can."""
+"""Tensors that were not saved although the task is `tensor`, as behind `disk_budget`: statistics decide."""
 
 import json
 
 import numpy as np
 import pytest
 
+from msprobe.cli import main
 from msprobe.compare.locate.find import locate
+from msprobe.compare.report.console import lines
 from msprobe.compare.run import compare
 from msprobe.store.read import read
 
@@ -56,9 +58,26 @@ def test_a_nan_on_one_side_is_an_error(without):
 
 
 @pytest.mark.parametrize("output", [GOLDEN, GOLDEN.T, GOLDEN * np.float32(1 + 2**-22)], ids=["same", "turned", "near"])
-def test_statistics_that_agree_are_no_pass(without, output):
+def test_statistics_that_agree_pass_and_it_is_said(without, output):
     comparison = without(output, "target")
-    verdict = comparison.judged(1).verdict
-    assert (verdict.grade, verdict.reason) == ("unjudged", "No tensor was saved on the target side.")
-    assert comparison.judged(1).equal is None
-    assert locate(comparison).first is None
+    grade, reason = comparison.judged(1).grade, comparison.reason(1)
+    assert (grade, reason) == ("pass", "By statistics. No tensor was saved on the target side.")
+    assert (comparison.is_clean, list(comparison.by_statistics)) == (True, [1])
+    said = list(lines(comparison, locate(comparison), 10))
+    assert sum("1 judged by statistics, as a tensor was not saved; these cannot see" in line for line in said) == 1
+
+
+def test_without_statistics_there_is_no_verdict(builder, tmp_path, capsys):
+    folders = []
+    for side in ("target", "golden"):
+        folder = builder(side, mode="tensor").call(EXP, [1.0], [GOLDEN]).write()
+        text = json.loads((folder / "dump.json").read_text())
+        (record,) = text["data"][EXP]["output"]
+        for key in ("data_name", "Max", "Min", "Mean", "Norm"):
+            del record[key]
+        (folder / "dump.json").write_text(json.dumps(text))
+        folders.append(str(folder))
+    assert main(["compare", *folders, "-o", str(tmp_path / "out"), "--format", "csv"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    words = "1 without statistics, whose tensors one side did not save"
+    assert last == f"no difference in what could be judged: 1 pairs judged, 1 not: {words}"

@@ -13,6 +13,7 @@ import pytest
 
 from msprobe.base import log
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.cli import main
 from msprobe.compare.workers import progress as progress_module
 from msprobe.compare.workers.cores import cores
 from msprobe.compare.workers.progress import progress
@@ -449,3 +450,26 @@ def test_closing_the_progress_closes_what_it_shows():
 def test_a_run_with_a_title_gives_the_same(work, capfd):
     assert sorted(run(work.square, range(4), workers=2, title="ranks")) == [(n, n * n) for n in range(4)]
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("frameworks", [("mindspore", "mindspore"), ("mindspore", "pytorch")], ids=["one", "two"])
+def test_a_long_comparison_of_calls_shows_how_far_it_is(frameworks, builder, tmp_path, monkeypatch, capfd):
+    """On standard error; the answer on standard output is the same."""
+    monkeypatch.setattr(progress_module, "EVERY", 0.0)
+    folders = []
+    for side, framework, result in zip(("target", "golden"), frameworks, (9.0, 2.0), strict=True):
+        made = builder(side, framework=framework)
+        for at in range(20):
+            made.call(f"Mint.exp.{at}.forward", [1.0], [result if at == 10 else 2.0])
+            made.call(f"Mint.{side}.{at}.forward", [1.0], [2.0])
+        folders.append(str(made.write()))
+    answers = []
+    for many in (10, 10**9):
+        monkeypatch.setattr(progress_module, "MANY", many)
+        monkeypatch.setattr("msprobe.compare.run.MANY", many)
+        assert main(["compare", *folders, "-o", str(tmp_path / f"out{many}"), "--format", "csv"]) == 1
+        answers.append(capfd.readouterr())
+    assert answers[0].out == answers[1].out
+    titles = ("matching 40 calls", "judging records: ", "locating differences: ")
+    assert all(title in answers[0].err and title not in answers[1].err for title in titles)
+    assert ("weighing calls: " in answers[0].err) == (len(set(frameworks)) == 2)

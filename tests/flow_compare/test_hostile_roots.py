@@ -49,7 +49,8 @@ def test_a_broken_tensor_is_unjudged(content, roots, compare):
     (roots[0].path / "data/responses/step0/rank0/micro_step0/responses.npy").write_bytes(content)
     code, lines, whole = compare()
     assert code == 1
-    assert lines[-1] == "no difference in what could be judged: 7 pairs judged, 1 unjudged"
+    why = "1 in files that are missing or cannot be read"
+    assert lines[-1] == f"no difference in what could be judged: 7 pairs judged, 1 not: {why}"
     assert {at["role"] for at in whole["walk"] if at["key"] == "responses"} == {"unjudged"}
 
 

@@ -22,7 +22,7 @@ def test_a_step_on_one_side(roots, compare):
     assert code == 1
     assert missing(lines) == ["step 1, rank 0 of the key data is only on the target side"]
     assert whole["missing"] == missing(lines)
-    assert lines[-1] == "no difference in what both sides have: 8 pairs judged, 8 unjudged"
+    assert lines[-1] == "no difference in what both sides have: 8 pairs judged, 8 not: 8 without a partner"
     assert compare("--step", "0")[0] == 0
 
 
@@ -71,7 +71,7 @@ def test_key_data_on_one_side(roots, compare):
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == ["key data is only on the target side"]
-    assert lines[-1] == "no difference in what both sides have: 7 pairs judged, 8 unjudged"
+    assert lines[-1] == "no difference in what both sides have: 7 pairs judged, 8 not: 8 without a partner"
 
 
 def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare, told):
@@ -173,7 +173,7 @@ def test_configurations_alone_are_compared_and_judge_nothing(roots, compare):
     assert code == 1
     assert lines[1:] == [
         "  lr: 1, golden 2 (the update)",
-        "no difference in what could be judged: 0 pairs judged, 0 unjudged",
+        "no difference in what could be judged: 0 pairs judged, 0 not",
     ]
 
 

@@ -39,8 +39,12 @@ def test_calls_are_paired_as_with_our_own_dump(net, twins):
 
 @pytest.mark.parametrize("net", NETS)
 def test_a_clean_twin_has_no_difference(net, twins, tmp_path, capsys):
+    """But for gradients that this tool has as a sum, or of an inner node: those leave the question open."""
     code, line, found = compare(twins.dump(net, "mindspore"), SAMPLES / net, tmp_path, capsys)
-    assert (code, found) == (0, []), line
+    causes = json.loads(next(tmp_path.glob("*.json")).read_text())["unjudged"]
+    still_open = {cause["cause"] for cause in causes if not cause["is_exempt"]}
+    assert (code, found) == (int(bool(still_open)), []), line
+    assert still_open <= {"other_gradient", "inner_node"}
 
 
 @pytest.mark.parametrize("net", NETS)
