@@ -17,7 +17,7 @@ from msprobe.store.write import Writer
 from .backward import Backward
 from .describer import Describer, Sources
 from .module_hooks import ModuleHooks
-from .nested import Leaf
+from msprobe.base.nested import Leaf
 
 Hook = Callable[..., Callable[..., None]]
 """Makes of a piece of collecting, and its first arguments, a function that a framework may call."""

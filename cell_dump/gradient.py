@@ -17,7 +17,7 @@ from typing import Any
 
 from .backward import Backward, Memo
 from .describer import Sources
-from .nested import Leaf
+from msprobe.base.nested import Leaf
 
 Identity = Hashable
 """What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""

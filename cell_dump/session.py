@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msprobe.base.errors import reason
 from msprobe.base.names import api_call, cell_call, parse
+from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import Wishes
-from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
-from .backward import Backward
+from .backward import Backward, skeletons
 from .collective import Exchanges
 from .describer import Describer
 from .forward import Begin, Forward, outcome, results_of
 from .framework import Framework, Names
-from .nested import Leaf, leaves, skeletons
 from .position import Position
 from .shares import others_run, shared
 from .stack import Stacks
@@ -249,16 +249,21 @@ class Session:
     def _begin(
         self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
     ) -> Forward | None:
-        arguments = [*args, *kwargs.values()] if kwargs else args
-        tensors = leaves(arguments)
-        self._settle(self._own_parameters(cell) if not tensors and cell is not None else tensors)
+        try:
+            tree = tree_of([*args, *kwargs.values()] if kwargs else args)
+            tensors = tree.tensors
+            awaited = self._own_parameters(cell) if not tensors and cell is not None else tensors
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.describer.lost(stem, "forward", reason(cause))
+            return None
+        self._settle(awaited)
         try:
             number = self.number(stem)
             above, tail = self.position.innermost, self.position.tail
             name = naming(stem, number, "forward")
             call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
             call.kept = self._keeps(name, cell is not None)
-            call.arguments = arguments
+            call.take_inputs(tree)
             call.wanted, call.floor, sources = self._gradients.inputs(tensors)
             if self._mode.backward:
                 if cell is not None and call.wanted:
@@ -267,12 +272,23 @@ class Session:
                 call.backward = Backward(name, above.backward if above else None, self, self._describer_of(name), tail)
             if call.kept:
                 if self._stacks is not None:
-                    call.stack = self._stacks.here(above.stack if above else None)
-                if self._mode.forward and self._wishes.values:
-                    call.describe_inputs(args, kwargs, sources)
+                    call.stack = self._stack_of(self._stacks, name, above)
+                if self._wishes.values:
+                    if self._mode.forward:
+                        call.describe_inputs(tuple(kwargs), sources)
+                    if tree.lost:
+                        call.note_inputs(tree.lost, tuple(kwargs))
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
+            return None
+
+    def _stack_of(self, stacks: Stacks, name: str, above: Forward | None) -> int | None:
+        """Where the call was made; to find it the source is read, by loaders that may be foreign code."""
+        try:
+            return stacks.here(above.stack if above else None)
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.describer.lost(name, "stack", reason(cause))
             return None
 
     def _describer_of(self, name: str) -> Describer:
@@ -288,7 +304,7 @@ class Session:
             return
         self.position.leave(call)
         if not self._scope.trivial:
-            self._scope.leave(call.name)
+            self.guard(self._scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
@@ -299,13 +315,18 @@ class Session:
             return
         if not self._is_early_stop(cause):  # by which a recomputation ends when it has what it needs
             self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
+        self.guard(call.name_lost)
         self.guard(self._writer.call, call.name, call.parent_name, call.stack, entry)
 
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
-        results = results_of(result)
-        tensors = leaves(results)
+        try:
+            results, tensors, lost, _ = tree_of(results_of(result))
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.describer.lost(call.name, "output", reason(cause))
+            self.guard(self._writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
+            return
         try:
             self._settle(tensors)
         except BaseException as cause:  # the training's: in the asynchronous pipeline it comes behind the call
@@ -317,13 +338,15 @@ class Session:
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
                 call.describe_outputs(results)
+                call.lost.extend((f"output.{each.place}", each) for each in lost)
+            call.name_lost()
             self._writer.call(call.name, call.parent_name, call.stack, call.entry())
             if call.backward is not None:
                 self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
                     call.backward.describe(skeletons(call.arguments), skeletons(results))
                     self._backwards.append(call.backward)
-            call.arguments, call.wanted = (), None  # a recomputation may remember the call, but not what it was given
+            call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
 
@@ -334,7 +357,7 @@ class Session:
                 self._gradients.notice(tensors)
                 return
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
-                call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
+                call.wanted, _, _ = self._gradients.inputs(list(call.tensors))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
 
     # ---- between ranks: results may come later ---------------------------------------------------------------------

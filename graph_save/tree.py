@@ -14,13 +14,13 @@ import numpy as np
 
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
-from msprobe.base.errors import SettingsError
+from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
 from msprobe.store.claim import claim
-from msprobe.store.describe import beginning, reason, statistics
+from msprobe.store.describe import beginning, statistics
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ from mindspore import Parameter, Tensor
 
 from msprobe.cell_dump.backward import Backward
 from msprobe.cell_dump.describer import Sources
-from msprobe.cell_dump.nested import Leaf
+from msprobe.base.nested import Leaf
 from msprobe.executors import executor
 
 

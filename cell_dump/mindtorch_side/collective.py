@@ -9,7 +9,7 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump import collective
 from msprobe.cell_dump.collective import Message, group_id
 from msprobe.cell_dump.mindspore_side import collective as mindspore_collective
-from msprobe.cell_dump.nested import Bare
+from msprobe.cell_dump.describer import Bare
 
 
 def _classes(*names: str) -> tuple[type, ...]:

@@ -11,7 +11,7 @@ from msprobe.base.settings import Settings
 from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import NodeGradients
 from msprobe.cell_dump.module_hooks import ModuleHooks
-from msprobe.cell_dump.nested import Leaf
+from msprobe.base.nested import Leaf
 from msprobe.cell_dump.recorded import Current
 from msprobe.store.write import Writer
 
