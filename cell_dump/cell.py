@@ -123,6 +123,7 @@ class CellCalls:
                 with session.run_of(named.model):
                     return original(cell, *args, **kwargs)
             if not session.listens():
+                session.pass_by()
                 return original(cell, *args, **kwargs)
             return session.call_cell(named.stem, original, cell, args, kwargs)
 

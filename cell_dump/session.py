@@ -48,6 +48,7 @@ class Session:
         self._scope = scope
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
+        self._has_passed_by = False
         self._numbers: dict[str, int] = {}
         self.position = Position()
         self._api: Forward | None = None
@@ -91,6 +92,13 @@ class Session:
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
+
+    def pass_by(self) -> None:
+        """A cell is called that is not recorded: say so once where the cause is that another thread runs it."""
+        if self.on and threading.get_ident() != self._thread and not self._has_passed_by:
+            self._has_passed_by = True
+            cause = "calls of other threads than the one that called start() are not recorded"
+            self.describer.lost("step", "threads", cause)
 
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
