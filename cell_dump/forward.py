@@ -62,7 +62,7 @@ class Forward:
             listed = [describe(v, name, f"input.{i}", sources) for i, v in enumerate(values[:first])]
             named = [
                 f"{quote(k)}:{describe(v, name, f'kwargs.{k}', sources)}"
-                for k, v in zip(key_names(keywords), values[first:], strict=True)
+                for k, v in zip(key_names(keywords, values[first:]), values[first:], strict=True)
             ]
             self.parts.append(f'"input_args":[{",".join(listed)}],"input_kwargs":{{{",".join(named)}}}')
         if self.cell is not None and (parameters := self.describer.parameters_of(self.cell)) is not None:
@@ -78,7 +78,7 @@ class Forward:
         for each in lost:
             number, dot, rest = each.place.partition(".")
             i = int(number)
-            part = f"input.{i}" if i < first else f"kwargs.{key_names(keywords)[i - first]}"
+            part = f"input.{i}" if i < first else f"kwargs.{key_names(keywords, self.arguments[first:])[i - first]}"
             self.lost.append((f"{part}{dot}{rest}", each))
 
     def name_lost(self) -> None:

@@ -292,7 +292,8 @@ class _Walk:
         for key, _ in pairs:
             if type(key) is not str or len(key) > KEY or "." in key or not key.isascii():
                 self.odd_keys.extend(_inside(place, _text(k)) for k, _ in pairs if not issubclass(type(k), str))
-                return list(zip(key_names([key for key, _ in pairs]), (member for _, member in pairs), strict=True))
+                members = [member for _, member in pairs]
+                return list(zip(key_names([key for key, _ in pairs], members), members, strict=True))
         return pairs
 
 
@@ -311,15 +312,15 @@ def _stored(value: Any, kind: int) -> tuple[int, Iterable[Any]]:
     return dict.__len__(value), list(items)  # at once: another thread may be changing it
 
 
-def key_names(keys: Sequence[Any]) -> list[str]:
-    """The texts by which the keys of one dict are recorded, no two the same, and no two places inside either.
+def key_names(keys: Sequence[Any], members: Sequence[Any]) -> list[str]:
+    """The texts by which the members of one dict are recorded, no two the same, and no two places inside either.
 
     A text keeps its own, and whatever else has the text of a key that came before gets `#2`, `#3`... behind it: `1`
-    beside `"1"` is `1#2`. A key with dots that could be a place inside of another one, as `a.b` beside `a`, has them
-    replaced by `_`, and `#2` behind it.
+    beside `"1"` is `1#2`. A key with dots that could be a place inside of another member, as `a.b` beside a dict `a`,
+    has them replaced by `_`, and `#2` behind it.
     """
     texts = [_text(key) for key in keys]
-    known = set(texts)
+    known = {text for text, member in zip(texts, members, strict=True) if _kind_of(member) > _TENSOR}
     names = [""] * len(texts)
     taken: set[str] = set()
     numbers: dict[str, int] = {}
