@@ -14,7 +14,7 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, is_tensor, type_name
+from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
 from msprobe.store.configurations import write_configurations
 from msprobe.store.npy import is_storable
 from msprobe.store.single import Place, write
@@ -130,9 +130,9 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
     """The tensors of a value, as `_tensors` has them, computed; the training's own errors come out here."""
     try:
         tensors = _tensors(key, value)
-    except NotATensor:
+    except (NotATensor, *PASSED):
         raise
-    except Exception as cause:  # a container is foreign code, which another thread may be changing
+    except BaseException as cause:  # a container is foreign code, which another thread may be changing
         _lost(key, cause)
         return None
     framework.settle(list(tensors.values()) if tensors else [])
@@ -143,7 +143,9 @@ def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is said and left out."""
     try:
         items = list(islice(data.items(), MEMBERS)) if isinstance(data, Mapping) else None
-    except Exception as cause:  # foreign code, which another thread may be changing
+    except PASSED:
+        raise
+    except BaseException as cause:  # foreign code, which another thread may be changing
         _lost("data", cause)
         return []
     if items is None:
@@ -160,14 +162,19 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
     if _is_tensor(value):
         return {"": value}
     if isinstance(value, Mapping):
-        tensors = {str(member): tensor for member, tensor in value.items()}
+        items = list(islice(value.items(), MEMBERS + 1))
+        tensors = {str(member): tensor for member, tensor in items}
     elif isinstance(value, list | tuple):
-        tensors = {str(position): tensor for position, tensor in enumerate(value)}
+        items = list(enumerate(islice(value, MEMBERS + 1)))
+        tensors = {str(position): tensor for position, tensor in items}
     else:
         kind = _kind(value)
         _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
         return None
-    if len(tensors) < len(value):
+    if len(items) > MEMBERS:
+        _left_out("members", f"{key} has more than {MEMBERS} members; save them in several parts")
+        return None
+    if len(tensors) < len(items):
         _left_out("same text", f"{key} has two keys that are the same text; give each tensor a text of its own")
         return None
     for member, tensor in tensors.items():
@@ -196,6 +203,6 @@ def _left_out(cause: str, what: str) -> None:
     once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 
-def _lost(what: str, cause: Exception) -> None:
+def _lost(what: str, cause: BaseException) -> None:
     why = cause.strerror if isinstance(cause, OSError) and cause.strerror else reason(cause)
     once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training goes on without it")

@@ -19,7 +19,7 @@ from msprobe.base import framework
 from msprobe.base.checks import shown
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, Leaf, is_tensor, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_tree import NotATensor, tree_of
 from msprobe.store.npy import is_storable
@@ -86,7 +86,9 @@ class KeyData:
             return
         try:
             items = list(islice(data.items(), MEMBERS))
-        except Exception as cause:  # foreign code, as in `save`
+        except PASSED:
+            raise
+        except BaseException as cause:  # foreign code, as in `save`
             failed("save_data", cause)
             return
         for key, value in items:
@@ -134,7 +136,7 @@ def left_out(cause: str, what: str) -> None:
     once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
 
 
-def failed(what: str, cause: Exception) -> None:
+def failed(what: str, cause: BaseException) -> None:
     """A failure of ours: said once per cause."""
     why = reason(cause)
     once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")

@@ -75,7 +75,8 @@ def mindspore_training():
     class Inner(nn.Cell):
         def __init__(self):
             super().__init__()
-            self.fc = nn.Dense(4, 4, weight_init=Tensor(np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)))
+            weight = Tensor(np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4))
+            self.fc = nn.Dense(4, 4, weight_init=weight, bias_init="zeros")
 
         def construct(self, x, odd=None, named=None):
             return self.fc(x), odd
