@@ -10,7 +10,7 @@ from typing import Any
 from mindspore import Tensor, ops
 
 from msprobe.base.log import once
-from msprobe.base.nested import leaves_of, tree_of_one, type_name
+from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
 
 from .arguments import check, refuse_data, refuse_gradient
 from .compiled import in_graph
@@ -82,7 +82,7 @@ def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
         once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training goes on")
     left_out = {lost.place for lost in tree.lost}
     for place, leaf in leaves_of(tree.values[0], name):
-        if isinstance(leaf, Tensor):
+        if is_tensor(leaf) and isinstance(leaf, Tensor):  # the second would ask foreign classes
             yield place, leaf
         elif leaf is not None and place not in left_out:
             refuse_data(place, type_name(leaf))

@@ -142,7 +142,7 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
 def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is said and left out."""
     try:
-        items = list(islice(data.items(), MEMBERS)) if isinstance(data, Mapping) else None
+        items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
     except PASSED:
         raise
     except BaseException as cause:  # foreign code, which another thread may be changing

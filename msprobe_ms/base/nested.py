@@ -142,9 +142,9 @@ def tree_of(values: Sequence[Any]) -> Tree:
     return Tree(made, walk.tensors, walk.lost, walk.odd_keys)
 
 
-def tree_of_one(value: Any, place: str = "") -> Tree:
-    """One value as a tree; the places inside begin with its own."""
-    walk = _Walk(DEPTH)
+def tree_of_one(value: Any, place: str = "", most: int = MEMBERS) -> Tree:
+    """One value as a tree of so many members at `most`; the places inside begin with its own."""
+    walk = _Walk(DEPTH, most)
     made = walk.read(value, place)
     return Tree((made,), walk.tensors, walk.lost, walk.odd_keys)
 
@@ -179,8 +179,8 @@ class _Open(NamedTuple):
 class _Walk:
     """Reads values one after the other."""
 
-    def __init__(self, deepest: int) -> None:
-        self._deepest = deepest
+    def __init__(self, deepest: int, most: int = MEMBERS) -> None:
+        self._deepest, self._most = deepest, most
         self.tensors: list[Leaf] = []
         self.lost: list[Lost] = []
         self.odd_keys: list[str] = []
@@ -189,10 +189,10 @@ class _Walk:
 
     def read(self, value: Any, place: str) -> Any:
         """The tree of a value."""
-        self._room, self._over, self._first_over = MEMBERS, 0, ""
+        self._room, self._over, self._first_over = self._most, 0, ""
         made = self._loop(value, place)
         if self._over:
-            cause = f"has more than {MEMBERS} members; {self._over} of them are left out"
+            cause = f"has more than {self._most} members; {self._over} of them are left out"
             self.lost.append(Lost(self._first_over, cause, "too many members"))
         return made
 

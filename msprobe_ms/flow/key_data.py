@@ -85,7 +85,7 @@ class KeyData:
         if self._is_forked():
             return
         try:
-            items = list(islice(data.items(), MEMBERS))
+            items = [(key, value) for key, value in islice(data.items(), MEMBERS)]
         except PASSED:
             raise
         except BaseException as cause:  # foreign code, as in `save`
