@@ -11,6 +11,7 @@ from msprobe.base.statistic import widen
 
 from .describer import Describer
 
+
 class Place(str):
     """Where a tensor stands in a call's arguments or results: `1.mask`."""
 

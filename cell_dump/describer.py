@@ -14,7 +14,6 @@ from msprobe.base.errors import reason
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name, whole
 from msprobe.store.describe import ArrayDescriber, number
 
-
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
 
@@ -57,10 +56,14 @@ class Describer(ArrayDescriber):
             members = [self.value(v, call, f"{part}.{i}" if part else str(i), sources) for i, v in enumerate(node)]
             return f"[{','.join(members)}]"
         if kind is dict:
-            named = [f"{quote(k)}:{self.value(v, call, f'{part}.{k}' if part else k, sources)}" for k, v in node.items()]
+            named = [
+                f"{quote(k)}:{self.value(v, call, f'{part}.{k}' if part else k, sources)}" for k, v in node.items()
+            ]
             return f"{{{','.join(named)}}}"
         try:
-            return self._plain(node, kind, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
+            return (
+                self._plain(node, kind, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
+            )
         except PASSED:
             raise
         except BaseException as cause:  # a value of foreign code

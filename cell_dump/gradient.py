@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.nested import Leaf
+
 from .backward import Backward, Memo
 from .describer import Sources
-from msprobe.base.nested import Leaf
 
 Identity = Hashable
 """What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""

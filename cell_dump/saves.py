@@ -205,7 +205,9 @@ def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
     for place, leaf in leaves_of(tree.values[0]):
         if not is_tensor(leaf) and not issubclass(type(leaf), PLAIN):
             what = "None" if leaf is None else f"of type {type_name(leaf)}"
-            return f"{_at(variable, place)} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
+            return (
+                f"{_at(variable, place)} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
+            )
     return ""
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base.errors import reason
 from msprobe.base import framework
 from msprobe.base.checks import shown
+from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
 from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name

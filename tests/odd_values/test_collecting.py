@@ -143,5 +143,3 @@ def test_a_step_without_free_descriptors_is_missing_and_the_others_are_there(tra
     for step in (0, 3):
         assert read(tmp_path / f"step{step}" / "rank").missing == ()
     assert not (tmp_path / "step1" / "rank" / "dump.json").exists()
-
-

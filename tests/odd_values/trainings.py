@@ -120,9 +120,7 @@ def mindspore_training():
         return [p.asnumpy().tobytes() for p in net.get_parameters()]
 
     tensor = Tensor(np.ones((2, 3), np.float32))
-    return SimpleNamespace(
-        Custom=Custom, run=run, debugger_class=PrecisionDebugger, tensor=tensor, name="Cell"
-    )
+    return SimpleNamespace(Custom=Custom, run=run, debugger_class=PrecisionDebugger, tensor=tensor, name="Cell")
 
 
 MAKERS = {"torch": torch_training, "mindspore": mindspore_training}
