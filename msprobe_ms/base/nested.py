@@ -234,7 +234,7 @@ class _Walk:
 
     def _members(self, value: Any, kind: int, place: str) -> Iterable[tuple[Any, Any]]:
         """The members of a container with their keys or positions, as many as there is room for."""
-        if kind == _MAPPING or kind == _FIELDS:
+        if kind in (_MAPPING, _FIELDS):
             pairs = self._asked(value, place) if kind == _MAPPING else self._fields(value, place)
         else:
             size, stored = _stored(value, kind)

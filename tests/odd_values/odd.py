@@ -1,7 +1,7 @@
 """Values that a training may pass to a layer, a function or a save, and that are hard to read.
 
-`ODD` has for each a function that makes it anew around a tensor, and what the dump must name of it: a word of the cause,
-or nothing where all of it is recorded, or is no value that dumps hold.
+`ODD` has for each a function that makes it anew around a tensor, and what the dump must name of it: a word of the
+cause, or nothing where all of it is recorded, or is no value that dumps hold.
 """
 
 import dataclasses
@@ -229,7 +229,7 @@ ODD = {
     "hostile array": Odd(lambda x: [x, np.arange(3.0).view(HostileArray)], "leave me alone"),
     "huge number": Odd(lambda x: [x, 10**5000, -(10**5000), {10**5000: 1}, slice(0, 10**5000)], "bits"),
     "large number": Odd(lambda x: [x, 2**100, -(2**2000)]),
-    "half a surrogate": Odd(lambda x: {"\udc80": x, "\ud800": "\udcff", "b": [b"\xff", bytearray(b"x")]}),
+    "half a surrogate": Odd(lambda x: {chr(0xDC80): x, chr(0xD800): chr(0xDCFF), "b": [b"\xff", bytearray(b"x")]}),
     "long text": Odd(lambda x: [x, "y" * 1_000_000], "text of more than"),
     "long key": Odd(lambda x: {"k" * 100_000: x, "k" * 100_001: 1}),
     "one text twice": Odd(lambda x: {1: x, "1": x + x, 1.5: 2, "1.5": 3}),

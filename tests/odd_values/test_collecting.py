@@ -1,4 +1,4 @@
-"""Whatever a layer, a function or a save is given, the training goes on bit for bit, and the dump names what it lacks."""
+"""Whatever a layer or a function is given, the training goes on bit for bit, and the dump names what it lacks."""
 
 import gc
 import json
