@@ -129,6 +129,15 @@ class Backward:
         """The name of the enclosing cell's backward."""
         return self._above.name if self._above is not None else None
 
+    def entry(self, incoming: str, outgoing: str) -> str | None:
+        """The JSON text of its entry; None where nothing of it is recorded."""
+        if not self.kept:
+            return None
+        parts = [f'"input":{incoming}'] if self._ledger.takes_backward_input else []
+        if self._ledger.takes_backward_output:
+            parts.append(f'"output":{outgoing}')
+        return f"{{{','.join(parts)}{self.at}}}"
+
     @property
     def live(self) -> bool:
         """Whether anything was expected at all."""

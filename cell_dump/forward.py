@@ -54,8 +54,15 @@ class Forward:
         self.arguments = self.tensors = ()
         self.wanted = None
 
-    def describe_inputs(self, keywords: Sequence[str], sources: Sources) -> None:
-        """Record the inputs as they are now, the last of them given by `keywords`, and a cell's own parameters."""
+    def describe_inputs(self, lost: Sequence[Lost], keywords: Sequence[str], sources: Sources) -> None:
+        """Record the inputs as they are now, the last of them given by `keywords`, and a cell's own parameters.
+
+        `lost` is what was left out of them when they were read.
+        """
+        if lost:
+            self._note_inputs(lost, keywords)
+        if not self.mode.forward:
+            return
         describe, name, values = self.describer.value, self.name, self.arguments
         if self.mode.input:
             first = len(values) - len(keywords)
@@ -72,7 +79,7 @@ class Forward:
             ]
             self.parts.append(f'"parameters":{{{",".join(own)}}}')
 
-    def note_inputs(self, lost: Sequence[Lost], keywords: Sequence[str]) -> None:
+    def _note_inputs(self, lost: Sequence[Lost], keywords: Sequence[str]) -> None:
         """Keep in mind what was left out of the inputs."""
         first = len(self.arguments) - len(keywords)
         for each in lost:
@@ -87,8 +94,9 @@ class Forward:
             self.describer.lost(self.name, part, each.cause, each.kind)
         self.lost.clear()
 
-    def describe_outputs(self, results: Sequence[Any]) -> None:
-        """Record the results as they are now."""
+    def describe_outputs(self, results: Sequence[Any], lost: Sequence[Lost]) -> None:
+        """Record the results as they are now; `lost` is what was left out of them."""
+        self.lost.extend((f"output.{each.place}", each) for each in lost)
         describe, name = self.describer.value, self.name
         listed = [describe(v, name, f"output.{i}") for i, v in enumerate(results)]
         self.parts.append(f'"output":[{",".join(listed)}]')

@@ -48,7 +48,6 @@ class Session:
         self._scope = scope
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
-        self._has_passed_by = False
         self._numbers: dict[str, int] = {}
         self.position = Position()
         self._api: Forward | None = None
@@ -93,12 +92,9 @@ class Session:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
 
-    def pass_by(self) -> None:
-        """A cell is called that is not recorded: say so once where the cause is that another thread runs it."""
-        if self.on and threading.get_ident() != self._thread and not self._has_passed_by:
-            self._has_passed_by = True
-            cause = "calls of other threads than the one that called start() are not recorded"
-            self.describer.lost("step", "threads", cause)
+    def is_elsewhere(self) -> bool:
+        """Whether a call made now is not recorded because another thread makes it."""
+        return self.on and threading.get_ident() != self._thread
 
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
@@ -139,7 +135,6 @@ class Session:
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
-
         before_hook = self._before_hook
 
         def told(*given: Any) -> None:
@@ -209,8 +204,7 @@ class Session:
         Operations that our own reading makes are run only.
         """
         before = self.busy, self._api
-        is_ours = self.busy and self._api is None
-        if is_ours or not self.on or threading.get_ident() != self._thread:
+        if (self.busy and self._api is None) or not self.on or threading.get_ident() != self._thread:
             return run()
         try:
             self.busy, self._api = True, None
@@ -280,46 +274,29 @@ class Session:
                 call.backward = Backward(name, above.backward if above else None, self, self._describer_of(name), tail)
             if call.kept:
                 if self._stacks is not None:
-                    call.stack = self._stack_of(self._stacks, name, above)
+                    call.stack = self._stacks.here(above.stack if above else None)
                 if self._wishes.values:
-                    if self._mode.forward:
-                        call.describe_inputs(tuple(kwargs), sources)
-                    if tree.lost:
-                        call.note_inputs(tree.lost, tuple(kwargs))
+                    call.describe_inputs(tree.lost, tuple(kwargs), sources)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
-            return None
-
-    def _stack_of(self, stacks: Stacks, name: str, above: Forward | None) -> int | None:
-        """Where the call was made; to find it the source is read, by loaders that may be foreign code."""
-        try:
-            return stacks.here(above.stack if above else None)
-        except Exception as cause:  # a debugger never stops the training because of itself
-            self.describer.lost(name, "stack", reason(cause))
             return None
 
     def _describer_of(self, name: str) -> Describer:
         return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self.describer
 
     def _keeps(self, name: str, is_cell: bool) -> bool:
-        if self._scope.trivial:
-            return True
-        return self._scope.enter(name) if is_cell else self._scope.wants(name)
+        return self._scope.trivial or (self._scope.enter(name) if is_cell else self._scope.wants(name))
 
     def _leave(self, call: Forward | None) -> None:
-        if call is None:
-            return
-        self.position.leave(call)
-        if not self._scope.trivial:
-            self.guard(self._scope.leave, call.name)
+        if call is not None:
+            self.position.leave(call)
+            if not self._scope.trivial:
+                self.guard(self._scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
-        if call is None or not self.on:
-            return
-        entry = call.entry(',"missing":["output"]')
-        if entry is None:
+        if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
         if not self._is_early_stop(cause):  # by which a recomputation ends when it has what it needs
             self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
@@ -345,8 +322,7 @@ class Session:
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
-                call.describe_outputs(results)
-                call.lost.extend((f"output.{each.place}", each) for each in lost)
+                call.describe_outputs(results, lost)
             call.name_lost()
             self._writer.call(call.name, call.parent_name, call.stack, call.entry())
             if call.backward is not None:
@@ -395,13 +371,7 @@ class Session:
 
     def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:
         """Write a backward call."""
-        entry = None
-        if backward.kept:
-            parts = [f'"input":{incoming}'] if self.takes_backward_input else []
-            if self.takes_backward_output:
-                parts.append(f'"output":{outgoing}')
-            entry = f"{{{','.join(parts)}{backward.at}}}"
-        self._writer.call(backward.name, backward.parent, None, entry)
+        self._writer.call(backward.name, backward.parent, None, backward.entry(incoming, outgoing))
         if not self._scope.trivial:
             self._scope.leave(backward.name)
 

@@ -54,7 +54,10 @@ class Stacks:
         while frame is not None:
             code = frame.f_code
             self._kept.append(code)
-            source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            try:
+                source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            except Exception:  # a loader of the user's own, which may raise anything
+                source = ""
             if source and not _is_ours(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
