@@ -142,9 +142,12 @@ def tree_of(values: Sequence[Any]) -> Tree:
     return Tree(made, walk.tensors, walk.lost, walk.odd_keys)
 
 
-def tree_of_one(value: Any, place: str = "", most: int = MEMBERS) -> Tree:
-    """One value as a tree of so many members at `most`; the places inside begin with its own."""
-    walk = _Walk(DEPTH, most)
+def tree_of_one(value: Any, place: str = "", most: int = MEMBERS, fields: bool = True) -> Tree:
+    """One value as a tree of so many members at `most`; the places inside begin with its own.
+
+    Without `fields` a named tuple is a tuple like any other, as for a graph compiler, and a dataclass is no container.
+    """
+    walk = _Walk(DEPTH, most, fields)
     made = walk.read(value, place)
     return Tree((made,), walk.tensors, walk.lost, walk.odd_keys)
 
@@ -179,8 +182,8 @@ class _Open(NamedTuple):
 class _Walk:
     """Reads values one after the other."""
 
-    def __init__(self, deepest: int, most: int = MEMBERS) -> None:
-        self._deepest, self._most = deepest, most
+    def __init__(self, deepest: int, most: int = MEMBERS, has_fields: bool = True) -> None:
+        self._deepest, self._most, self._has_fields = deepest, most, has_fields
         self.tensors: list[Leaf] = []
         self.lost: list[Lost] = []
         self.odd_keys: list[str] = []
@@ -204,6 +207,8 @@ class _Walk:
             into, above, members, container = todo[-1]
             for key, member in members:
                 kind = _kind_of(member)
+                if not self._has_fields and kind in (_NAMED, _FIELDS):
+                    kind = _TUPLE if kind == _NAMED else _OTHER
                 made = member
                 if kind == _TENSOR:
                     self.tensors.append((_inside(above, key), member))

@@ -85,20 +85,18 @@ class KeyData:
         if self._is_forked():
             return
         try:
-            items = [(key, value) for key, value in islice(data.items(), MEMBERS)]
+            items = [(key, {key: value}) for key, value in islice(data.items(), MEMBERS)]
         except PASSED:
             raise
         except BaseException as cause:  # foreign code, as in `save`
             failed("save_data", cause)
             return
-        for key, value in items:
+        for key, item in items:
             try:
-                self._singles.save({key: value})
+                self._singles.save(item)
             except NotATensor as cause:
                 left_out(f"of {key}", str(cause))
                 self._singles.leave_out(key)
-            except TypeError as cause:  # a key without a hash
-                failed("save_data", cause)
 
     def save_strings(self, name: str, strings: Any) -> None:
         """Save each text as the bytes of its UTF-8, one save for each."""
@@ -144,7 +142,7 @@ def failed(what: str, cause: BaseException) -> None:
 
 def _tensors(name: str, data: Any) -> Iterator[Leaf]:
     """The tensors inside, each with its positions and keys behind the name; None is passed over."""
-    tree = tree_of_one(data, name)
+    tree = tree_of_one(data, name, fields=False)
     for lost in tree.lost:
         left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
     for place, leaf in leaves_of(tree.values[0], name):
