@@ -1,13 +1,25 @@
 """One call's backward while its gradients arrive, and the entry that it becomes."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from json.encoder import encode_basestring_ascii as quote
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from msprobe.base.nested import is_tensor
 from msprobe.base.statistic import widen
 
 from .describer import Describer
-from .nested import Skeleton, fill
+
+
+class Place(str):
+    """Where a tensor stands in a call's arguments or results: `1.mask`."""
+
+    __slots__ = ()
+
+
+Skeleton: TypeAlias = Any
+"""A tree with its tensors replaced by their places, everything else by None."""
 
 Memo = dict[int, str]
 """Records already made of the gradients of one node, by index: several calls may share a node."""
@@ -117,6 +129,15 @@ class Backward:
         """The name of the enclosing cell's backward."""
         return self._above.name if self._above is not None else None
 
+    def entry(self, incoming: str, outgoing: str) -> str | None:
+        """The JSON text of its entry; None where nothing of it is recorded."""
+        if not self.kept:
+            return None
+        parts = [f'"input":{incoming}'] if self._ledger.takes_backward_input else []
+        if self._ledger.takes_backward_output:
+            parts.append(f'"output":{outgoing}')
+        return f"{{{','.join(parts)}{self.at}}}"
+
     @property
     def live(self) -> bool:
         """Whether anything was expected at all."""
@@ -207,3 +228,36 @@ class Backward:
 def _accumulated(record: str) -> str:
     """A record marked as the sum over every user of the tensor; null stays null."""
     return record if record == "null" else f'{record[:-1]},"gradient":"accumulated"}}'
+
+
+_PLACES = tuple(Place(i) for i in range(32))
+
+
+def skeletons(values: Sequence[Any]) -> list[Skeleton]:
+    """The shape of a call's inputs or outputs, without holding their tensors."""
+    return [
+        (_PLACES[i] if i < 32 else Place(i)) if is_tensor(value) else skeleton(value, str(i))
+        for i, value in enumerate(values)
+    ]
+
+
+def skeleton(node: Any, place: str = "") -> Skeleton:
+    """The shape of a tree."""
+    kind = type(node)
+    if kind is list:
+        return [skeleton(inner, f"{place}.{i}" if place else str(i)) for i, inner in enumerate(node)]
+    if kind is dict:
+        return {key: skeleton(inner, f"{place}.{key}" if place else key) for key, inner in node.items()}
+    return Place(place) if is_tensor(node) else None
+
+
+def fill(shape: Skeleton, records: dict[str, str]) -> str:
+    """The JSON text of a skeleton: its places replaced by `records`, null where there is none."""
+    kind = type(shape)
+    if kind is Place:
+        return records.get(shape, "null")
+    if kind is list:
+        return f"[{','.join([fill(inner, records) for inner in shape])}]"
+    if kind is dict:
+        return f"{{{','.join([f'{quote(key)}:{fill(inner, records)}' for key, inner in shape.items()])}}}"
+    return "null"

@@ -19,6 +19,8 @@ from msprobe.base.patches import Patches
 from .framework import Framework
 from .session import Session
 
+NOT_RECORDED = "calls of other threads than the one that called start() are not recorded"
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -43,6 +45,7 @@ class CellCalls:
         self._hooked: set[int] = set()
         self._handles: list[tuple[Any, Any, Any]] = []
         self._models = 0
+        self._passed_by: Session | None = None
 
     @property
     def any(self) -> bool:
@@ -97,6 +100,7 @@ class CellCalls:
     def unhook_parameters(self) -> None:
         """Take the parameters' hooks off."""
         self._hooked.clear()
+        self._passed_by = None
         while self._handles:
             self._handles.pop()[-1].remove()
 
@@ -123,6 +127,9 @@ class CellCalls:
                 with session.run_of(named.model):
                     return original(cell, *args, **kwargs)
             if not session.listens():
+                if session.is_elsewhere() and self._passed_by is not session:
+                    self._passed_by = session  # once a step
+                    session.describer.lost("step", "threads", NOT_RECORDED)
                 return original(cell, *args, **kwargs)
             return session.call_cell(named.stem, original, cell, args, kwargs)
 

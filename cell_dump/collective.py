@@ -11,12 +11,15 @@ from functools import partial, wraps
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from msprobe.base.errors import reason
+from msprobe.base.log import once
+from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
 from msprobe.store.write import Writer
 
+from .describer import Bare
 from .forward import Forward
 from .framework import Framework
-from .nested import Bare, leaves
 
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
 
@@ -64,13 +67,22 @@ class Exchanges:
             return function(*args, **kwargs)
 
         def end(call: Forward | None, result: Any) -> None:
-            results, waits_for = exchanged(shown, named, result), self._framework.handles(result)
-            if call is not None and waits_for and leaves(results):
+            results, waits_for, has_tensors = result, [], False
+            try:
+                results, waits_for = exchanged(shown, named, result), self._framework.handles(result)
+                has_tensors = bool(tree_of([results]).tensors)
+            except Exception as cause:  # a debugger never stops the training because of itself
+                once(f"{stem}: {reason(cause)}", f"{stem}: its handles could not be read: {reason(cause)}")
+            if call is not None and waits_for and has_tensors:
                 self._pending.append(Pending(call, results, waits_for))
             else:
                 self._end(call, results)
 
-        shown, named = self._framework.messages(args), self._framework.messages(kwargs)
+        shown, named = args, kwargs
+        try:
+            shown, named = self._framework.messages(args), self._framework.messages(kwargs)
+        except Exception as cause:  # as above; the messages are then recorded as null
+            once(f"{stem}: {reason(cause)}", f"{stem}: its messages could not be read: {reason(cause)}")
         return self._run(stem, run, shown, named, end)
 
     def waited(self, handle: Any) -> None:
@@ -99,7 +111,7 @@ class Exchanges:
 
 def exchanged(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
     """What a call gave: its result where that has tensors, else the arguments, into which it wrote."""
-    return result if leaves(result) else (*args, *kwargs.values())
+    return result if tree_of([result]).tensors else (*args, *kwargs.values())
 
 
 def handles_in(result: Any, kinds: tuple[type, ...]) -> list[Any]:

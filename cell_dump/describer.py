@@ -10,15 +10,27 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from msprobe.store.describe import ArrayDescriber, reason
-
-from .nested import PLAIN, Bare, children, is_listed, is_tensor
+from msprobe.base.errors import reason
+from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name, whole
+from msprobe.store.describe import ArrayDescriber, number
 
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
 
-DEPTH = 50
-"""Values nested deeper than this are cut, as in the format."""
+LONGEST = 10_000
+"""Characters of a text that are recorded."""
+
+WIDEST = 2048
+"""Bits of a whole number. Python may be told to refuse numbers of more than 640 digits, wherever they are read."""
+
+
+class Bare:
+    """A number, text or None that stands in a record as it is, without a type."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int | str | None) -> None:
+        self.value = value
 
 
 class Describer(ArrayDescriber):
@@ -30,43 +42,72 @@ class Describer(ArrayDescriber):
     dtypes: ClassVar[tuple[tuple[type, str], ...]] = ()
     """Classes of values that a record holds as their text, with the type that it says: dtypes, devices."""
 
-    def value(self, value: Any, call: str, part: str, depth: int = 0, sources: Sources | None = None) -> str:
-        """The record of any value. `part` is its place in the call, `input.1`."""
-        if is_tensor(value):
-            record = self.tensor(value, call, part)
-            if sources and record != "null" and (source := sources.get(id(value))):
+    def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
+        """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
+        kind = type(node)
+        if is_tensor(node):
+            record = self.tensor(node, call, part)
+            if sources and record != "null" and (source := sources.get(id(node))):
                 return f'{record[:-1]},"from":{quote(source)}}}'
             return record
-        if value is None:
+        if node is None:
             return "null"
-        if isinstance(value, PLAIN):
-            return f'{{"type":"{type(value).__name__}","value":{json.dumps(value)}}}'
-        inner = children(value)
-        if inner is None:
-            return self._rare(value, call, part)
-        if depth >= DEPTH:
-            self.lost(call, part, f"nested deeper than {DEPTH}")
+        if kind is list:
+            members = [self.value(v, call, f"{part}.{i}" if part else str(i), sources) for i, v in enumerate(node)]
+            return f"[{','.join(members)}]"
+        if kind is dict:
+            named = [
+                f"{quote(k)}:{self.value(v, call, f'{part}.{k}' if part else k, sources)}" for k, v in node.items()
+            ]
+            return f"{{{','.join(named)}}}"
+        try:
+            return (
+                self._plain(node, kind, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
+            )
+        except PASSED:
+            raise
+        except BaseException as cause:  # a value of foreign code
+            self.lost(call, part, reason(cause))
             return "null"
-        members = ((k, self.value(v, call, f"{part}.{k}" if part else str(k), depth + 1, sources)) for k, v in inner)
-        if is_listed(value):
-            return f"[{','.join([v for _, v in members])}]"
-        return f"{{{','.join([f'{quote(str(k))}:{v}' for k, v in members])}}}"
 
-    def _rare(self, value: Any, call: str, part: str) -> str:
-        if isinstance(value, slice):
-            ends = [e if isinstance(e, int) else None for e in (value.start, value.stop, value.step)]
+    def _plain(self, value: Any, kind: type, call: str, part: str) -> str:
+        """A number or a text; of a subclass what Python stores, whatever the subclass makes of it."""
+        if issubclass(kind, str):
+            text = whole(str.__str__(value))
+            if len(text) > LONGEST:
+                self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
+                text = text[:LONGEST]
+            said = quote(text)
+        elif issubclass(kind, float):
+            said = number(float.__pos__(value))
+        elif kind is bool:
+            said = "true" if value else "false"
+        elif int.bit_length(value) > WIDEST:
+            self.lost(call, part, f"a whole number of more than {WIDEST} bits")
+            return "null"
+        else:
+            said = int.__repr__(value)
+        return f'{{"type":{quote(type_name(value))},"value":{said}}}'
+
+    def _rare(self, value: Any, kind: type, call: str, part: str) -> str:
+        if kind is slice:
+            ends = [int.__pos__(e) if issubclass(type(e), int) else None for e in (value.start, value.stop, value.step)]
+            if any(end is not None and end.bit_length() > WIDEST for end in ends):
+                self.lost(call, part, f"a whole number of more than {WIDEST} bits")
+                return "null"
             return json.dumps({"type": "slice", "value": ends})
-        if isinstance(value, Bare):
+        if kind is Bare:
             return json.dumps(value.value)
         if value is Ellipsis:
             return '{"type":"ellipsis","value":"..."}'
-        for kind, said in self.dtypes:
-            if isinstance(value, kind):
+        for known, said in self.dtypes:
+            if issubclass(kind, known):
                 return json.dumps({"type": said, "value": str(value)})
-        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        if issubclass(kind, np.ndarray) and value.dtype.kind in "biufc":
             return self.array(value, call, part, "numpy.ndarray", str(value.dtype))
-        if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-            return json.dumps({"type": type(value).__name__, "value": value.item()})
+        if issubclass(kind, np.generic) and value.dtype.kind in "biuf":
+            plain = float(value) if value.dtype.kind == "f" else value.item()
+            return json.dumps({"type": type_name(value), "value": plain})
         return "null"
 
     def tensor(self, tensor: Any, call: str, part: str) -> str:

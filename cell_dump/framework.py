@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from msprobe.base.model import Kind
+from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
 from msprobe.store.write import Writer
@@ -17,7 +18,6 @@ from msprobe.store.write import Writer
 from .backward import Backward
 from .describer import Describer, Sources
 from .module_hooks import ModuleHooks
-from .nested import Leaf
 
 Hook = Callable[..., Callable[..., None]]
 """Makes of a piece of collecting, and its first arguments, a function that a framework may call."""

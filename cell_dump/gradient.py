@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
+from msprobe.base.nested import Leaf
+
 from .backward import Backward, Memo
 from .describer import Sources
-from .nested import Leaf
 
 Identity = Hashable
 """What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""
@@ -146,9 +147,12 @@ class NodeGradients:
         roots = [(key[0], node) for _, key, node in results if key not in wanted]
         edges, inside, backward.lowest = _walk(graph, roots, wanted, floor)
         returned = Counter(key for _, key, _ in results)
+        passed: set[Key] = set()
         for place, key, node in results:
             watch = self._watch(key[0], node)
-            passing = wanted.get(key, [])
+            # of one tensor that stands at several places of the results the gradient comes once, for all of them
+            passing = [] if key in passed else wanted.get(key, [])
+            passed.add(key)
             if passing:
                 backward.lowest = -1 if watch.is_leaf else min(backward.lowest, watch.sequence)
             else:

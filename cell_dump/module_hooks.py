@@ -9,9 +9,10 @@ cell whose inputs need no gradient reports them as null, at the end of the whole
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from msprobe.base.nested import tree_of
+
 from .backward import Backward
 from .forward import Forward
-from .nested import leaves
 
 
 class ModuleHooks:
@@ -45,7 +46,7 @@ class ModuleHooks:
     def expect(self, call: Forward, backward: Backward) -> None:
         """A module's call has ended: its hooks will fire twice, before and after its backward."""
         if self._has_backward():
-            places = [place for place, _ in leaves(call.arguments)]
+            places = [place for place, _ in call.tensors]
             backward.expect([])
             backward.expect(places)
             self._called.setdefault(id(call.cell), []).append((backward, places))
@@ -56,7 +57,7 @@ class ModuleHooks:
             return
         backward, places = called.pop()  # of several calls of one module the last comes back first
         self._begun.setdefault(id(module), []).append((backward, places))
-        for place, gradient in leaves(_listed(grad_output)):
+        for place, gradient in tree_of(_listed(grad_output)).tensors:
             backward.incoming(place, gradient, 0, {}, shared=False)
         backward.arrived()
 

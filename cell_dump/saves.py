@@ -7,15 +7,17 @@ back to it, so every bit of the training stays as it was.
 from collections.abc import Callable
 from typing import Any
 
+from msprobe.base.checks import shown
+from msprobe.base.errors import reason
 from msprobe.base.log import once
+from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import wishes_of
-from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
-from .describer import DEPTH, Describer
+from .backward import Skeleton, fill, skeleton
+from .describer import Describer
 from .framework import Framework
-from .nested import PLAIN, Skeleton, children, fill, is_tensor, leaves, skeleton
 
 
 class Saves:
@@ -37,10 +39,15 @@ class Saves:
         else is said once in the log, and nothing of it is saved. `open_writer` is called at the first save of a step;
         `end_step` closes what it gave.
         """
-        if wrong := refusal(variable, name, save_backward):
+        try:
+            tree = tree_of_one(variable)
+            wrong = refusal(tree, name, save_backward)
+        except Exception as cause:  # a debugger never stops the training because of itself
+            wrong = f"a variable cannot be read: {reason(cause)}"
+        if wrong:
             once(f"save: {wrong}", f"PrecisionDebugger.save: {wrong}; nothing is saved by this call")
             return
-        self._framework.settle(leaves(variable))
+        self._framework.settle(tree.tensors)
         if self._step is None and not self._refused:
             try:
                 writer = open_writer()
@@ -52,7 +59,7 @@ class Saves:
                 message = f"PrecisionDebugger.save: nothing of this step can be saved: {reason(cause)}"
                 once(message, f"{message}; the training goes on")
         if self._step is not None:
-            self._step.save(variable, name, save_backward)
+            self._step.save(tree, name, save_backward)
 
     def end_step(self) -> None:
         """Write what is still awaited, as it is, and finish the step's dump; numbers begin anew."""
@@ -86,11 +93,11 @@ class _Step:
         self._final = self._ended  # kept: the framework may drop its last reference without holding the GIL
         self._asked = False
 
-    def save(self, variable: Any, name: str, save_backward: bool) -> None:
+    def save(self, tree: Tree, name: str, save_backward: bool) -> None:
         call, gradients = self._next(name)
-        self._guard(call, "value", self._write, call, variable)
+        self._guard(call, "value", self._write, call, tree)
         if save_backward:
-            self._guard(gradients, "gradients", self._await, gradients, variable)
+            self._guard(gradients, "gradients", self._await, gradients, tree)
 
     def close(self) -> None:
         """Finish the dump; hooks on parameters and data go, those on nodes that live on find nobody to tell."""
@@ -118,16 +125,16 @@ class _Step:
                 self._taken.update(names)
                 return names
 
-    def _write(self, call: str, variable: Any) -> None:
-        self._writer.call(call, None, None, self._describer.value(variable, call, ""))
+    def _write(self, call: str, tree: Tree) -> None:
+        self._writer.call(call, None, None, self._describer.value(tree.values[0], call, ""))
 
     # ---- gradients -------------------------------------------------------------------------------------------------
 
-    def _await(self, call: str, variable: Any) -> None:
+    def _await(self, call: str, tree: Tree) -> None:
         self._asked = False  # a backward that an exception ended has told nobody
-        awaited = _Awaited(call, skeleton(variable))
+        awaited = _Awaited(call, skeleton(tree.values[0]))
         self._awaited.append(awaited)
-        for place, tensor in leaves(variable):
+        for place, tensor in tree.tensors:
             if self._hook(tensor, awaited, place):
                 awaited.expected += 1
         if not awaited.expected:
@@ -147,7 +154,7 @@ class _Step:
 
     def _tell(self, awaited: _Awaited, place: str, gradient: Any) -> None:
         if not awaited.done:
-            self._framework.settle(leaves(gradient))
+            self._framework.settle(tree_of((gradient,)).tensors)
             self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
 
     def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
@@ -181,26 +188,29 @@ class _Step:
             self._writer.call(awaited.call, None, None, fill(awaited.shape, awaited.records))
 
 
-def refusal(variable: Any, name: Any, save_backward: Any) -> str:
+def refusal(tree: Tree, name: Any, save_backward: Any) -> str:
     """What is wrong with the arguments of `save`, and where; empty where nothing is."""
     if not isinstance(name, str) or not name:
-        return f"the name is {name!r}; give a text"
+        return f"the name is {shown(name) if name != '' else repr(name)}; give a text"
     if not isinstance(save_backward, bool):
-        return f"save_backward of {name!r} is {save_backward!r}; give True or False"
-    return _refusal(variable, f"variable {name!r}", 0)
-
-
-def _refusal(value: Any, where: str, depth: int) -> str:
-    if is_tensor(value) or isinstance(value, PLAIN):
-        return ""
-    if not isinstance(value, (list, tuple, dict)):
-        what = "None" if value is None else f"of type {type(value).__name__}"
-        return f"{where} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
-    if depth >= DEPTH:
-        return f"{where[:80]}... is nested deeper than {DEPTH}; save its parts by themselves"
-    for key, inner in children(value) or ():
-        if isinstance(value, dict) and not isinstance(key, str):
-            return f"{where} has the key {key!r}; keys must be texts"
-        if wrong := _refusal(inner, f"{where}[{key!r}]", depth + 1):
-            return wrong
+        return f"save_backward of {name!r} is {shown(save_backward)}; give True or False"
+    variable = f"variable {name!r}"
+    for lost in tree.lost:
+        where = _at(variable, lost.place)
+        if lost.kind.startswith("nested"):
+            return f"{where} is nested deeper than {DEPTH}; save its parts by themselves"
+        return f"{where} cannot be saved as a whole: {lost.cause}; save its parts by themselves"
+    for place in tree.odd_keys:
+        return f"{_at(variable, place)} stands under a key that is no text; keys must be texts"
+    for place, leaf in leaves_of(tree.values[0]):
+        if not is_tensor(leaf) and not issubclass(type(leaf), PLAIN):
+            what = "None" if leaf is None else f"of type {type_name(leaf)}"
+            return (
+                f"{_at(variable, place)} is {what}; give tensors, int, float, str, or lists, tuples and dicts of them"
+            )
     return ""
+
+
+def _at(variable: str, place: str) -> str:
+    """Where in a variable something stands, for a message."""
+    return f"{variable} at {place[:80]}{'...' if len(place) > 80 else ''}" if place else variable

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msprobe.base.errors import reason
 from msprobe.base.names import api_call, cell_call, parse
+from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings
 from msprobe.base.wishes import Wishes
-from msprobe.store.describe import reason
 from msprobe.store.write import Writer
 
-from .backward import Backward
+from .backward import Backward, skeletons
 from .collective import Exchanges
 from .describer import Describer
 from .forward import Begin, Forward, outcome, results_of
 from .framework import Framework, Names
-from .nested import Leaf, leaves, skeletons
 from .position import Position
 from .shares import others_run, shared
 from .stack import Stacks
@@ -92,6 +92,10 @@ class Session:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
 
+    def is_elsewhere(self) -> bool:
+        """Whether a call made now is not recorded because another thread makes it."""
+        return self.on and threading.get_ident() != self._thread
+
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
         self._tokens = tokens
@@ -131,7 +135,6 @@ class Session:
 
     def hook(self, work: Callable[..., None], *args: Any) -> Callable[..., None]:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
-
         before_hook = self._before_hook
 
         def told(*given: Any) -> None:
@@ -201,8 +204,7 @@ class Session:
         Operations that our own reading makes are run only.
         """
         before = self.busy, self._api
-        is_ours = self.busy and self._api is None
-        if is_ours or not self.on or threading.get_ident() != self._thread:
+        if (self.busy and self._api is None) or not self.on or threading.get_ident() != self._thread:
             return run()
         try:
             self.busy, self._api = True, None
@@ -249,16 +251,21 @@ class Session:
     def _begin(
         self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
     ) -> Forward | None:
-        arguments = [*args, *kwargs.values()] if kwargs else args
-        tensors = leaves(arguments)
-        self._settle(self._own_parameters(cell) if not tensors and cell is not None else tensors)
+        try:
+            tree = tree_of([*args, *kwargs.values()] if kwargs else args)
+            tensors = tree.tensors
+            awaited = self._own_parameters(cell) if not tensors and cell is not None else tensors
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.describer.lost(stem, "forward", reason(cause))
+            return None
+        self._settle(awaited)
         try:
             number = self.number(stem)
             above, tail = self.position.innermost, self.position.tail
             name = naming(stem, number, "forward")
             call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
             call.kept = self._keeps(name, cell is not None)
-            call.arguments = arguments
+            call.take_inputs(tree)
             call.wanted, call.floor, sources = self._gradients.inputs(tensors)
             if self._mode.backward:
                 if cell is not None and call.wanted:
@@ -268,8 +275,8 @@ class Session:
             if call.kept:
                 if self._stacks is not None:
                     call.stack = self._stacks.here(above.stack if above else None)
-                if self._mode.forward and self._wishes.values:
-                    call.describe_inputs(args, kwargs, sources)
+                if self._wishes.values:
+                    call.describe_inputs(tree.lost, tuple(kwargs), sources)
             return call
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(stem, "forward", reason(cause))
@@ -279,33 +286,32 @@ class Session:
         return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self.describer
 
     def _keeps(self, name: str, is_cell: bool) -> bool:
-        if self._scope.trivial:
-            return True
-        return self._scope.enter(name) if is_cell else self._scope.wants(name)
+        return self._scope.trivial or (self._scope.enter(name) if is_cell else self._scope.wants(name))
 
     def _leave(self, call: Forward | None) -> None:
-        if call is None:
-            return
-        self.position.leave(call)
-        if not self._scope.trivial:
-            self._scope.leave(call.name)
+        if call is not None:
+            self.position.leave(call)
+            if not self._scope.trivial:
+                self.guard(self._scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
-        if call is None or not self.on:
-            return
-        entry = call.entry(',"missing":["output"]')
-        if entry is None:
+        if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
         if not self._is_early_stop(cause):  # by which a recomputation ends when it has what it needs
             self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
+        self.guard(call.name_lost)
         self.guard(self._writer.call, call.name, call.parent_name, call.stack, entry)
 
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
-        results = results_of(result)
-        tensors = leaves(results)
+        try:
+            results, tensors, lost, _ = tree_of(results_of(result))
+        except Exception as cause:  # a debugger never stops the training because of itself
+            self.describer.lost(call.name, "output", reason(cause))
+            self.guard(self._writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
+            return
         try:
             self._settle(tensors)
         except BaseException as cause:  # the training's: in the asynchronous pipeline it comes behind the call
@@ -316,14 +322,15 @@ class Session:
                 self._numbers[call.stem] -= 1  # not a computation on tensors: as if it had not been called
                 return
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
-                call.describe_outputs(results)
+                call.describe_outputs(results, lost)
+            call.name_lost()
             self._writer.call(call.name, call.parent_name, call.stack, call.entry())
             if call.backward is not None:
                 self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
                     call.backward.describe(skeletons(call.arguments), skeletons(results))
                     self._backwards.append(call.backward)
-            call.arguments, call.wanted = (), None  # a recomputation may remember the call, but not what it was given
+            call.let_go()
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
 
@@ -334,7 +341,7 @@ class Session:
                 self._gradients.notice(tensors)
                 return
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
-                call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
+                call.wanted, _, _ = self._gradients.inputs(list(call.tensors))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
 
     # ---- between ranks: results may come later ---------------------------------------------------------------------
@@ -364,13 +371,7 @@ class Session:
 
     def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:
         """Write a backward call."""
-        entry = None
-        if backward.kept:
-            parts = [f'"input":{incoming}'] if self.takes_backward_input else []
-            if self.takes_backward_output:
-                parts.append(f'"output":{outgoing}')
-            entry = f"{{{','.join(parts)}{backward.at}}}"
-        self._writer.call(backward.name, backward.parent, None, entry)
+        self._writer.call(backward.name, backward.parent, None, backward.entry(incoming, outgoing))
         if not self._scope.trivial:
             self._scope.leave(backward.name)
 

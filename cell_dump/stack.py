@@ -34,7 +34,7 @@ class Stacks:
         while frame is not None:
             code = frame.f_code
             if top is None:
-                if frame.f_globals.get("__name__", "").startswith("msprobe."):
+                if _is_ours(frame):
                     frame = frame.f_back
                     continue
                 top = frame
@@ -54,8 +54,17 @@ class Stacks:
         while frame is not None:
             code = frame.f_code
             self._kept.append(code)
-            source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
-            if source and not frame.f_globals.get("__name__", "").startswith("msprobe."):
+            try:
+                source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            except Exception:  # a loader of the user's own, which may raise anything
+                source = ""
+            if source and not _is_ours(frame):
                 lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
             frame = frame.f_back
         return tuple(lines) or UNAVAILABLE
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of msprobe; code that is run by `exec` may have globals without a name."""
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("msprobe.")

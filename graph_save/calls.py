@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 from mindspore.common.dtype import Type
 
+from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
 from msprobe.base.wishes import Wishes
-from msprobe.store.describe import ArrayDescriber, place_of_run, reason
+from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.write import Writer
 
 from .operators import Array

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mindspore import Tensor
 
+from msprobe.base.errors import reason
 from msprobe.base.log import once
-from msprobe.store.describe import reason
 
 from .dumped_calls import plan
 from .replay import DONE, replay, wait

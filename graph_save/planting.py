@@ -15,11 +15,11 @@ from weakref import ref
 
 from mindspore import nn
 
+from msprobe.base.errors import reason
 from msprobe.base.log import once
 from msprobe.base.model import named_cells, own_parameters
 from msprobe.base.patches import Patches
 from msprobe.executors import api
-from msprobe.store.describe import reason
 
 from .planted_calls import planted, planted_optimizer, planted_root
 from .runtime import synchronize

@@ -10,6 +10,7 @@ from typing import Any
 from mindspore import Tensor, ops
 
 from msprobe.base.log import once
+from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
 
 from .arguments import check, refuse_data, refuse_gradient
 from .compiled import in_graph
@@ -75,16 +76,16 @@ def _save(save_dir: str, name: str, data: Any) -> None:
 
 
 def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(data, Tensor):
-        yield name, data
-    elif isinstance(data, (list, tuple)):
-        for place, inner in enumerate(data):
-            yield from _tensors(f"{name}.{place}", inner)
-    elif isinstance(data, dict):
-        for key, inner in data.items():
-            yield from _tensors(f"{name}.{key}", inner)
-    elif data is not None:
-        refuse_data(name, type(data).__name__)
+    """The tensors of the data; what of a container cannot be read is said once, and left out."""
+    tree = tree_of_one(data, name, fields=False)
+    for lost in tree.lost:
+        once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training goes on")
+    left_out = {lost.place for lost in tree.lost}
+    for place, leaf in leaves_of(tree.values[0], name):
+        if is_tensor(leaf) and isinstance(leaf, Tensor):  # the second would ask foreign classes
+            yield place, leaf
+        elif leaf is not None and place not in left_out:
+            refuse_data(place, type_name(leaf))
 
 
 def _save_gradient(save_dir: str, name: str, data: Any) -> Any:

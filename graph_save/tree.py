@@ -14,13 +14,13 @@ import numpy as np
 
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
-from msprobe.base.errors import SettingsError
+from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
-from msprobe.store.claim import claim
-from msprobe.store.describe import beginning, reason, statistics
+from msprobe.store.claim import claim, identity, let_go
+from msprobe.store.describe import beginning, statistics
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +55,7 @@ class SaveTree:
         self._id = self._step = 0
         self._counts: dict[tuple[str, str], int] = {}
         self._folders: dict[tuple[str, int], tuple[str, int]] = {}
+        self._files: dict[int, tuple[int, int]] = {}
         self._behind = Behind()
 
     def expect(self) -> None:
@@ -105,8 +106,12 @@ class SaveTree:
         """The folder of this step and its open index; one, however many spellings lead to it."""
         folder = layout.rank_folder(Path(save_dir), self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
-        self._folders[save_dir, rank] = found[0] if found else (str(folder), _begin(folder))
-        return self._folders[save_dir, rank]
+        if not found:
+            index = _begin(folder)
+            self._files[index] = identity(index)
+            found = [(str(folder), index)]
+        self._folders[save_dir, rank] = found[0]
+        return found[0]
 
     def complete(self) -> None:
         """Wait until everything that was saved is in its file."""
@@ -119,8 +124,9 @@ class SaveTree:
         with self._lock:
             self._step += 1
             self._counts.clear()
-            for index in {index for _, index in self._folders.values()}:
-                os.close(index)
+            for index, file in self._files.items():
+                let_go(index, file)
+            self._files.clear()
             self._folders.clear()
 
 

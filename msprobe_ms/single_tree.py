@@ -1,6 +1,7 @@
 """The tree of single saves below one folder: where each value goes, step by step and micro step by micro step."""
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 
 from msprobe.base import framework
 from msprobe.base.checks import shown
+from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
+from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
 from msprobe.store.configurations import write_configurations
 from msprobe.store.npy import is_storable
 from msprobe.store.single import Place, write
@@ -127,9 +130,9 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
     """The tensors of a value, as `_tensors` has them, computed; the training's own errors come out here."""
     try:
         tensors = _tensors(key, value)
-    except NotATensor:
+    except (NotATensor, *PASSED):
         raise
-    except Exception as cause:  # a container is foreign code, which another thread may be changing
+    except BaseException as cause:  # a container is foreign code, which another thread may be changing
         _lost(key, cause)
         return None
     framework.settle(list(tensors.values()) if tensors else [])
@@ -138,13 +141,20 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
 
 def _items(data: object) -> list[tuple[str, Any]]:
     """The keys and values to save; what is not keyed by texts is said and left out."""
-    if not isinstance(data, Mapping):
-        _left_out("data", f"the data is of type {type(data).__name__}; write a dict of tensors, {{name: tensor}}")
+    try:
+        items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
+    except PASSED:
+        raise
+    except BaseException as cause:  # foreign code, which another thread may be changing
+        _lost("data", cause)
         return []
-    for key in data:
-        if not isinstance(key, str):
-            _left_out("key", f"the key {shown(key)} is of type {type(key).__name__}; write a text")
-    return [(key, value) for key, value in data.items() if isinstance(key, str)]
+    if items is None:
+        _left_out("data", f"the data is of type {type_name(data)}; write a dict of tensors, {{name: tensor}}")
+        return []
+    for key, _ in items:
+        if not issubclass(type(key), str):
+            _left_out("key", f"the key {shown(key)} is of type {type_name(key)}; write a text")
+    return [(str.__str__(key), value) for key, value in items if issubclass(type(key), str)]
 
 
 def _tensors(key: str, value: Any) -> dict[str, Any] | None:
@@ -152,14 +162,19 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
     if _is_tensor(value):
         return {"": value}
     if isinstance(value, Mapping):
-        tensors = {str(member): tensor for member, tensor in value.items()}
+        items = list(islice(value.items(), MEMBERS + 1))
+        tensors = {str(member): tensor for member, tensor in items}
     elif isinstance(value, list | tuple):
-        tensors = {str(position): tensor for position, tensor in enumerate(value)}
+        items = list(enumerate(islice(value, MEMBERS + 1)))
+        tensors = {str(position): tensor for position, tensor in items}
     else:
         kind = _kind(value)
         _left_out(kind, f"{key} is of type {kind}; pass a tensor, or a list, tuple or dict of tensors")
         return None
-    if len(tensors) < len(value):
+    if len(items) > MEMBERS:
+        _left_out("members", f"{key} has more than {MEMBERS} members; save them in several parts")
+        return None
+    if len(tensors) < len(items):
         _left_out("same text", f"{key} has two keys that are the same text; give each tensor a text of its own")
         return None
     for member, tensor in tensors.items():
@@ -172,7 +187,7 @@ def _tensors(key: str, value: Any) -> dict[str, Any] | None:
 
 
 def _is_tensor(value: object) -> bool:
-    return framework.maker(value) is not None or (isinstance(value, np.ndarray) and is_storable(value))
+    return is_tensor(value) or (issubclass(type(value), np.ndarray) and is_storable(value))  # type: ignore[arg-type]  # it is
 
 
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
@@ -180,7 +195,7 @@ def _array(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def _kind(value: object) -> str:
-    return f"numpy.ndarray of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+    return f"numpy.ndarray of {value.dtype}" if isinstance(value, np.ndarray) else type_name(value)
 
 
 def _left_out(cause: str, what: str) -> None:
@@ -188,7 +203,6 @@ def _left_out(cause: str, what: str) -> None:
     once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 
-def _lost(what: str, cause: Exception) -> None:
-    said = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause).strip().partition("\n")[0]
-    why = said or type(cause).__name__
+def _lost(what: str, cause: BaseException) -> None:
+    why = cause.strerror if isinstance(cause, OSError) and cause.strerror else reason(cause)
     once(f"SingleSave lost: {why}", f"SingleSave: {what} could not be saved: {why}; the training goes on without it")

@@ -10,7 +10,7 @@ from mindspore.mint import distributed
 from msprobe.base.patches import Patches
 from msprobe.cell_dump import collective
 from msprobe.cell_dump.collective import Message, group_id
-from msprobe.cell_dump.nested import Bare
+from msprobe.cell_dump.describer import Bare
 
 try:
     from mindspore.ops.function import comm_func as functional

@@ -7,12 +7,12 @@ import mindspore
 from mindspore import Parameter, nn
 
 from msprobe.base.model import CELLS, own_parameters
+from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import NodeGradients
 from msprobe.cell_dump.module_hooks import ModuleHooks
-from msprobe.cell_dump.nested import leaves
 from msprobe.cell_dump.recorded import Current
 from msprobe.executors import executor
 from msprobe.store.write import Writer
@@ -33,7 +33,7 @@ def _before_hook(given: tuple[Any, ...]) -> None:
     if DRAINS:
         drain()
     else:
-        settle(leaves(given))
+        settle(tree_of(given).tensors)
 
 
 def _on_device() -> bool:

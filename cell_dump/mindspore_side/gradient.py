@@ -5,8 +5,8 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, _c_expression
 
+from msprobe.base.nested import Leaf
 from msprobe.cell_dump.gradient import Graph, Identity
-from msprobe.cell_dump.nested import Leaf
 from msprobe.executors import executor
 
 HAS_NODES = hasattr(Tensor, "_grad_node")

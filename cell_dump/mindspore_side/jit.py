@@ -50,7 +50,7 @@ def _recorded(current: Current, wanted: Stems, original: Callable[..., Any]) -> 
 
 def stem_of(executor: Any) -> str:
     """The stem of the calls of a compiled function, or of a cell with a compiled construct."""
-    name = executor.fn.__name__
+    name = getattr(executor.fn, "__name__", type(executor.fn).__name__)
     is_cell = isinstance(executor.obj, nn.Cell) and name == "construct"
     return f"Jit.{type(executor.obj).__name__ if is_cell else name}"
 

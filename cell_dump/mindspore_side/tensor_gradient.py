@@ -9,9 +9,9 @@ from typing import Any
 
 from mindspore import Parameter, Tensor
 
+from msprobe.base.nested import Leaf
 from msprobe.cell_dump.backward import Backward
 from msprobe.cell_dump.describer import Sources
-from msprobe.cell_dump.nested import Leaf
 from msprobe.executors import executor
 
 

@@ -8,8 +8,8 @@ import torch.distributed as distributed
 from msprobe.base.patches import Patches
 from msprobe.cell_dump import collective
 from msprobe.cell_dump.collective import Message, group_id
+from msprobe.cell_dump.describer import Bare
 from msprobe.cell_dump.mindspore_side import collective as mindspore_collective
-from msprobe.cell_dump.nested import Bare
 
 
 def _classes(*names: str) -> tuple[type, ...]:

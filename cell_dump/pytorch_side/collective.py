@@ -8,7 +8,7 @@ from torch import distributed
 from msprobe.base.patches import Patches
 from msprobe.cell_dump import collective
 from msprobe.cell_dump.collective import Message, group_id
-from msprobe.cell_dump.nested import Bare
+from msprobe.cell_dump.describer import Bare
 
 _IS_THERE = distributed.is_available()
 

@@ -6,12 +6,12 @@ from typing import Any
 import torch
 
 from msprobe.base.model import MODULES
+from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.framework import Gradients, Hook, Names
 from msprobe.cell_dump.gradient import NodeGradients
 from msprobe.cell_dump.module_hooks import ModuleHooks
-from msprobe.cell_dump.nested import Leaf
 from msprobe.cell_dump.recorded import Current
 from msprobe.store.write import Writer
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from msprobe.base.nested import Leaf
 from msprobe.cell_dump.framework import Names
 from msprobe.cell_dump.gradient import Graph
-from msprobe.cell_dump.nested import Leaf
 
 _view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch.Tensor` while functions are recorded
 _next_sequence_number = torch._C._autograd._get_sequence_nr

@@ -20,13 +20,21 @@ Check = Callable[[object], Any]
 def shown(value: object) -> str:
     """A value for a message, as JSON writes it, cut where it would fill the screen. Never raises."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
-    except Exception:  # keys that JSON does not have; a list that holds itself; whatever foreign code raises
-        try:
-            text = repr(value)
-        except Exception:  # foreign code
-            text = f"<{type(value).__name__}>"
+        text = json.dumps(_part(value), ensure_ascii=False, default=repr)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # foreign code
+        text = f"<{type.__dict__['__name__'].__get__(type(value))}>"
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _part(value: object) -> object:
+    """As much of a container as a message can show; it may be without end."""
+    if not issubclass(type(value), (list, tuple, dict)):
+        return value
+    from .nested import tree_of_one  # here: it imports numpy
+
+    return tree_of_one(value, most=80).values[0]
 
 
 def listed(words: tuple[str, ...]) -> str:

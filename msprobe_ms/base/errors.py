@@ -7,6 +7,9 @@ MsprobeError
   UsageError        an API was called in the wrong order
 """
 
+_LONGEST = 1000
+"""Characters of a reason."""
+
 
 class MsprobeError(Exception):
     """Every error that msprobe raises on purpose."""
@@ -26,3 +29,21 @@ class MappingError(MsprobeError):
 
 class UsageError(MsprobeError):
     """An API or a command was called in the wrong order or with the wrong kind of thing."""
+
+
+def reason(cause: BaseException) -> str:
+    """An exception as one line: its class and the first line of what it says, which MindSpore frames in dashes.
+
+    Never raises, whatever the exception's own class does; cut where it would fill pages.
+    """
+    kind = type.__dict__["__name__"].__get__(type(cause))
+    try:
+        text = str.__str__(str(cause))[:_LONGEST]
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # foreign code
+        return f"{kind}"
+    said = [words for line in text.splitlines() if (words := line.strip(" -"))]
+    if said and said[0].endswith(":"):  # a heading
+        said[0] = " ".join(said[:2])
+    return f"{kind}: {said[0]}" if said else f"{kind}"

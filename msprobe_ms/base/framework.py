@@ -22,8 +22,13 @@ def maker(value: object) -> Framework | None:
     """The framework whose tensor this value is; None for everything else."""
     for framework, module in _MODULES.items():
         kind = getattr(sys.modules.get(module), "Tensor", None)  # None also while the framework is being imported
-        if isinstance(kind, type) and isinstance(value, kind):
-            return framework
+        try:
+            if isinstance(kind, type) and isinstance(value, kind):
+                return framework
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a value's own `__class__` may be foreign code
+            continue
     return None
 
 

@@ -8,6 +8,7 @@ has it.
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,15 @@ import numpy as np
 
 from msprobe.base import framework
 from msprobe.base.checks import shown
+from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
+from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_tree import NotATensor, tree_of
-from msprobe.store.describe import reason
 from msprobe.store.npy import is_storable
 from msprobe.store.single import stem_of
 
-_DEPTH = 50
 _KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarray"}
 
 
@@ -48,7 +49,7 @@ class KeyData:
             left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
             return
         try:
-            tensors = list(_tensors(name, data, 0))
+            tensors = list(_tensors(name, data))
         except Exception as cause:  # a container is foreign code, which another thread may be changing
             failed(f"save_data: {name}", cause)
             return
@@ -84,13 +85,15 @@ class KeyData:
         if self._is_forked():
             return
         try:
-            items = list(data.items())
-        except Exception as cause:  # foreign code, as in `save`
+            items = [(key, {key: value}) for key, value in islice(data.items(), MEMBERS)]
+        except PASSED:
+            raise
+        except BaseException as cause:  # foreign code, as in `save`
             failed("save_data", cause)
             return
-        for key, value in items:
+        for key, item in items:
             try:
-                self._singles.save({key: value})
+                self._singles.save(item)
             except NotATensor as cause:
                 left_out(f"of {key}", str(cause))
                 self._singles.leave_out(key)
@@ -131,22 +134,24 @@ def left_out(cause: str, what: str) -> None:
     once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
 
 
-def failed(what: str, cause: Exception) -> None:
+def failed(what: str, cause: BaseException) -> None:
     """A failure of ours: said once per cause."""
     why = reason(cause)
     once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
 
 
-def _tensors(name: str, data: Any, depth: int) -> Iterator[tuple[str, Any]]:
+def _tensors(name: str, data: Any) -> Iterator[Leaf]:
     """The tensors inside, each with its positions and keys behind the name; None is passed over."""
-    if framework.maker(data) is not None or (isinstance(data, np.ndarray) and is_storable(data)):
-        yield name, data
-    elif isinstance(data, Mapping | list | tuple) and depth < _DEPTH:
-        for key, inner in data.items() if isinstance(data, Mapping) else enumerate(data):
-            yield from _tensors(f"{name}.{key}", inner, depth + 1)
-    elif data is not None:
-        kind = type(data).__name__
-        left_out(kind, f"save_data: {name} is {shown(data)} of type {kind}; make it a tensor, or use save_string_list")
+    tree = tree_of_one(data, name, fields=False)
+    for lost in tree.lost:
+        left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
+    for place, leaf in leaves_of(tree.values[0], name):
+        if is_tensor(leaf) or (issubclass(type(leaf), np.ndarray) and is_storable(leaf)):
+            yield place, leaf
+        elif leaf is not None:
+            kind = type_name(leaf)
+            what = f"save_data: {place} is {shown(leaf)} of type {kind}"
+            left_out(kind, f"{what}; make it a tensor, or use save_string_list")
 
 
 def _first(values: list[Any]) -> Framework:

@@ -6,9 +6,15 @@ The lock goes with the process, however it ends, so a journal that nobody holds 
 import errno
 import fcntl
 import os
+import resource
+from contextlib import suppress
 from pathlib import Path
 
 from msprobe.base.files import FILE_MODE, NO_LINK
+
+# Where our descriptors stand, if so many may be open: code that closes all descriptors and opens files of its own is
+# given the lowest numbers that are free, and would else find its file written to, and closed, under a number of ours.
+_HIGH = 4000
 
 # File systems without locks (some mounts of Lustre, NFS without its lock service): we work unguarded there.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -32,6 +38,30 @@ def claim(journal: Path, create: bool) -> int | None:
                 os.close(number)
                 raise
         if os.fstat(number).st_nlink:
-            return number
+            return _aside(number)
         # Its last holder finished and removed it between our opening and our locking.
         os.close(number)
+
+
+def identity(number: int) -> tuple[int, int]:
+    """Which file a descriptor stands for; OSError where it is closed."""
+    found = os.fstat(number)
+    return found.st_dev, found.st_ino
+
+
+def let_go(number: int, known: tuple[int, int]) -> None:
+    """Close a descriptor, unless it was closed by somebody else and may be theirs by now."""
+    with suppress(OSError):
+        if identity(number) == known:
+            os.close(number)
+
+
+def _aside(number: int) -> int:
+    """The same open file under a high number; where there is none, the number stays."""
+    try:
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH if most > 2 * _HIGH or most < 0 else most // 2)
+    except OSError:
+        return number
+    os.close(number)
+    return high

@@ -42,21 +42,17 @@ class ArrayDescriber:
                 self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
         return f"{text}}}"
 
-    def lost(self, call: str, part: str, cause: str) -> None:
-        """Note once in the log, and each time in the dump, that a value could not be collected."""
-        once(f"lost: {cause}", f"{call}.{part} could not be collected: {cause}; the training goes on", logging.WARNING)
+    def lost(self, call: str, part: str, cause: str, kind: str = "") -> None:
+        """Note once in the log, and each time in the dump, that a value could not be collected.
+
+        `kind` is the cause as the log counts it, where the text holds numbers that differ from call to call.
+        """
+        message = f"{call}.{part} could not be collected: {cause}; the training goes on"
+        once(f"lost: {kind or cause}", message, logging.WARNING)
         try:
             self._writer.missing(call, part, cause)
-        except OSError as error:
+        except Exception as error:  # a debugger never stops the training because of itself
             once("journal", f"the journal of the dump cannot be written: {error}; free some space", logging.ERROR)
-
-
-def reason(cause: BaseException) -> str:
-    """An exception as one line: its class and the first line of what it says, which the framework frames in dashes."""
-    said = [words for line in str(cause).splitlines() if (words := line.strip(" -"))]
-    if said and said[0].endswith(":"):  # a heading
-        said[0] = " ".join(said[:2])
-    return f"{type(cause).__name__}: {said[0]}" if said else type(cause).__name__
 
 
 def place_of_run(run: int, model: int) -> str:

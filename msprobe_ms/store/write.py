@@ -4,6 +4,7 @@ It stands in the hot path of a training. Every call is one line handed to the op
 a process may die at any moment and leave all that it had finished (`docs/format.md`, page 6).
 """
 
+import errno
 import os
 import threading
 import weakref
@@ -23,7 +24,7 @@ from . import layout
 from .assemble import assemble
 from .behind import LIMIT, Behind
 from .budget import Budget
-from .claim import claim
+from .claim import claim, identity, let_go
 from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lost import leave_out
 from .npy import stored_size
@@ -79,14 +80,31 @@ class Writer:
                 f"{folder}: another process or debugger writes this dump. Start the debugger after the communication "
                 "is initialised, so that each rank has a folder of its own, or give each process its own dump_path"
             )
-        self._fd = journal
-        # Also without close(): a writer that is forgotten must not keep others out.
-        self._let_go = weakref.finalize(self, os.close, journal)
-        self._let_go.atexit = False
+        self._hold(journal)
         weakref.finalize(self, self._behind.end).atexit = False
         _watch_forks(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
+
+    def _hold(self, journal: int) -> None:
+        self._fd, self._file = journal, identity(journal)
+        # Also without close(): a writer that is forgotten must not keep others out.
+        self._let_go = weakref.finalize(self, let_go, journal, self._file)
+        self._let_go.atexit = False
+
+    def _hold_again(self) -> bool:
+        """Open the journal once more, where somebody closed it with all descriptors of the process."""
+        with suppress(OSError):
+            if identity(self._fd) == self._file:
+                return False  # it is open: the disk refused
+        self._let_go.detach()
+        journal = claim(self._folder / layout.JOURNAL, create=False)
+        if journal is None or identity(journal) != self._file:
+            if journal is not None:
+                os.close(journal)
+            return False
+        self._hold(journal)
+        return True
 
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
@@ -242,9 +260,11 @@ class Writer:
             try:
                 while done < len(line):
                     done += os.write(self._fd, line[done:] if done else line)
-            except OSError:
+            except OSError as cause:
                 self._torn = self._torn or done > 0
-                raise
+                if cause.errno != errno.EBADF or done or not self._hold_again():
+                    raise
+                os.write(self._fd, line)
             self._torn = False
             self._owed.clear()
             self._dirty = True

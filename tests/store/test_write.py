@@ -417,3 +417,23 @@ def test_whatever_is_written_stands_in_the_files(tmp_path_factory, lines):
     groups = json.loads((folder / "stack.json").read_text())
     assert {name: stack for names, stack in groups.values() for name in names} == frames
     assert list(groups) == [str(i) for i in range(len(groups))]
+
+
+def test_a_journal_whose_descriptor_was_closed_is_opened_again(tmp_path):
+    writer = Writer(tmp_path, {"task": "statistics"})
+    writer.call("A", None, None, '{"output":[]}')
+    os.close(writer._fd)
+    writer.call("B", None, None, '{"output":[]}')
+    writer.close()
+    assert list(json.loads((tmp_path / "dump.json").read_text())["data"]) == ["A", "B"]
+
+
+def test_a_descriptor_that_is_somebody_elses_by_now_stays_open(tmp_path):
+    writer = Writer(tmp_path / "dump", {"task": "statistics"})
+    theirs = writer._fd
+    with open(tmp_path / "theirs", "wb") as file:
+        os.dup2(file.fileno(), theirs)
+    writer.close()
+    os.write(theirs, b"x")
+    os.close(theirs)
+    assert (tmp_path / "theirs").read_bytes() == b"x"

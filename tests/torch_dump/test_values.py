@@ -214,3 +214,20 @@ def test_the_condition_number_of_a_matrix_is_recorded(collecting, dumped):
     (name,) = dumped(debugger).data
     assert name == "Torch.cond.0.forward"
     assert dumped(debugger).data[name]["output"][0]["Max"] == 2.0
+
+
+def test_the_gradient_of_a_tensor_that_is_given_back_twice_counts_once(collecting, dumped):
+    class Twice(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    net = nn.ModuleDict({"twice": Twice()})
+    debugger, x = collecting(level="L0"), torch.ones(2, requires_grad=True)
+    debugger.start(net)
+    first, second = net["twice"](x * 1)
+    (first + 2 * second).sum().backward()
+    debugger.stop()
+    debugger.step()
+    backward = dumped(debugger).data["Module.twice.Twice.backward.0"]
+    assert [record["Max"] for record in backward["input"]] == [3.0, 3.0]
+    assert backward["output"][0]["Max"] == 3.0

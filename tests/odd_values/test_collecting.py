@@ -1,0 +1,145 @@
+"""Whatever a layer or a function is given, the training goes on bit for bit, and the dump names what it lacks."""
+
+import gc
+import json
+import os
+import resource
+import tempfile
+import threading
+
+import pytest
+from odd import ODD
+from trainings import accepted
+
+from msprobe.store.read import read
+
+
+@pytest.fixture(scope="session")
+def taken(training):
+    """The odd values that the framework lets a layer have, and the parameters of a training with them all."""
+    found = accepted(training, ODD)
+    return found, training.run([odd.make for odd in found.values()])
+
+
+@pytest.mark.parametrize(
+    ("level", "task"),
+    [
+        *(("L0", "statistics"), ("L1", "md5"), ("mix", "tensor"), ("mix", "structure")),
+    ],
+)
+def test_the_training_goes_on_and_the_dump_names_what_it_lacks(level, task, training, taken, ending, tmp_path):
+    values, wanted = taken
+    assert len(values) > len(ODD) - 5, set(ODD) - set(values)
+    config = tmp_path / "config.json"
+    md5 = {"task": "statistics", "statistics": {"summary_mode": "md5"}} if task == "md5" else {"task": task}
+    config.write_text(json.dumps({"level": level, "dump_path": str(tmp_path / "dump"), **md5}))
+    debugger = training.debugger_class(str(config))
+    ending.append(debugger)
+    debugger.register_custom_api(training.Custom, "passing", "Custom")
+    try:
+        parameters = training.run([odd.make for odd in values.values()], debugger)
+    finally:
+        debugger.restore_custom_api(training.Custom, "passing")
+    assert parameters == wanted
+    dump = read(tmp_path / "dump" / "step0" / "rank", structure=True)
+    if task == "structure":
+        assert len(dump.construct) >= len(values)
+        return
+    names = {call.name for call in dump.calls}
+    for i, (word, odd) in enumerate(values.items()):
+        calls = [f"{training.name}.inner.Inner.forward.{i}"] if level != "L1" else []
+        calls += [f"Custom.passing.{i}.forward"] if level != "L0" else []
+        for call in calls:
+            assert call in names, (word, call)
+            said = [line for line in dump.missing if line.startswith(f"{call} ")]
+            for part in ("input.1", "kwargs.named", "output.1"):
+                of_part = [line for line in said if line.startswith(f"{call} {part}")]
+                assert any(odd.named in line for line in of_part) if odd.named else not of_part, (word, part, said)
+
+
+def test_members_with_one_text_are_all_there(training, ending, tmp_path):
+    """Two keys with one text, and two places with one name, keep a record and a file each, forward and backward."""
+    debugger = training.debugger_class(dump_path=str(tmp_path), level="L0", task="tensor")
+    ending.append(debugger)
+    training.run([ODD["one text twice"].make, ODD["dots"].make], debugger)
+    data = json.loads((tmp_path / "step0" / "rank" / "dump.json").read_text())["data"]
+    twice, dots = (data[f"{training.name}.inner.Inner.forward.{i}"]["input_args"][1] for i in range(2))
+    assert list(twice) == ["1#2", "1", "1.5#2", "1.5"]
+    assert twice["1"]["Max"] == 2 * twice["1#2"]["Max"] == 2.0
+    assert (twice["1.5#2"]["value"], twice["1.5"]["value"]) == (2, 3)
+    assert list(dots) == ["a_b#2", "a", "a_0#2"]
+    assert dots["a"]["b"]["Max"] == 2 * dots["a_b#2"]["Max"] == 2.0
+    files = [twice["1"], twice["1#2"], dots["a"]["b"], dots["a_b#2"]]
+    assert len({record["data_name"] for record in files}) == 4
+
+
+def _nothing(step, call):
+    """Nothing happens."""
+
+
+def _other_threads(step, call):
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _no_folder(step, call):
+    gone = tempfile.mkdtemp()
+    os.chdir(gone)
+    os.rmdir(gone)
+
+
+def _collected(step, call):
+    gc.collect()
+
+
+EVENTS = {"threads": _other_threads, "folder": _no_folder, "garbage": _collected}
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_what_happens_around_a_step_does_not_stop_it(event, training, ending, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # and back
+    makes = [lambda x: 1, lambda x: 2]
+    wanted = training.run(makes, None, 2, _nothing)
+    debugger = training.debugger_class(dump_path=str(tmp_path / "dump"), level="mix", task="tensor")
+    ending.append(debugger)
+    assert training.run(makes, debugger, 2, EVENTS[event]) == wanted
+    os.chdir(tmp_path)
+    for step in range(2):
+        dump = read(tmp_path / "dump" / f"step{step}" / "rank")
+        assert sum(".inner.Inner.forward." in call.name for call in dump.calls) == 2
+        threads = [line for line in dump.missing if line.startswith("step threads")]
+        assert len(threads) == len(dump.missing) == (event == "threads")
+
+
+def test_a_step_without_free_descriptors_is_missing_and_the_others_are_there(training, ending, tmp_path):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = []
+
+    def event(step, _):
+        if step == 1 and not taken:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 5, most[1]))
+            try:
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            except OSError:
+                return
+        if step == 2 and taken:
+            while taken:
+                os.close(taken.pop())
+            resource.setrlimit(resource.RLIMIT_NOFILE, most)
+
+    makes = [lambda x: 1, lambda x: 2]
+    wanted = training.run(makes, None, 4, _nothing)
+    debugger = training.debugger_class(dump_path=str(tmp_path), level="L0", task="tensor")
+    ending.append(debugger)
+    try:
+        parameters = training.run(makes, debugger, 4, event)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    assert parameters == wanted
+    for step in (0, 3):
+        assert read(tmp_path / f"step{step}" / "rank").missing == ()
+    assert not (tmp_path / "step1" / "rank" / "dump.json").exists()
