@@ -27,6 +27,8 @@ from msprobe.service import Service, ServiceConfig
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import rank_folder
+from msprobe.store.run_folder import RunFolder, leave, run_folder
+from msprobe.store.runs import holds_dump
 from msprobe.store.write import Writer
 from msprobe.who_collects import Collecting
 
@@ -154,7 +156,7 @@ class Debugger:
         try:
             self._collectors.open(model, partial(self._home, ours), token_range)
         except OSError as cause:
-            where, why = self._home(ours).folder, cause.strerror or cause
+            where, why = self._settings.dump_path, cause.strerror or cause
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
             if not self._has_collected:
                 raise UsageError(message) from cause
@@ -165,7 +167,7 @@ class Debugger:
         for other in _all():
             if other is not self:
                 other._collectors.give_way()
-        self._announce()
+        self._announce(ours)
 
     @property
     def level(self) -> str:
@@ -363,22 +365,41 @@ class Debugger:
 
     def _open_saves(self, rank: int | None) -> Writer:
         writer = self._home(rank).open()
-        self._announce()
+        self._announce(rank)
         return writer
 
-    def _announce(self) -> None:
+    def _announce(self, rank: int | None) -> None:
         if not self._has_collected:
-            logger.info("dump data will be saved in %s", self._settings.dump_path)
+            logger.info("dump data will be saved in %s", self._own_folder(rank).folder)
         self._has_collected = True
 
     def _home(self, rank: int | None, part: str = "") -> Home:
-        folder = rank_folder(self._settings.dump_path / part, self._step, rank)
+        own = self._own_folder(rank)
+        folder = rank_folder(own.folder / part, self._step, rank)
+        if not self._collectors.in_step and holds_dump(folder):
+            # this process itself wrote it, and numbers its steps anew
+            leave(self._root)
+            own = self._own_folder(rank)
+            folder = rank_folder(own.folder / part, self._step, rank)
         made_with = f"{self._framework} {self._version()}"
         turn = self._clock.turn_of(self)
         is_alone = self._above is None and len(self._family()) == 1
         stage = None if is_alone else turn
-        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage)
+        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run)
         return Home(folder, header, self._settings, self._budget)
+
+    @property
+    def _root(self) -> Path:
+        """The folder that one run has as a whole: that of the debugger above, where a stage writes inside it."""
+        path, above = self._settings.dump_path, self._above
+        return above._settings.dump_path if above and path.is_relative_to(above._settings.dump_path) else path
+
+    def _own_folder(self, rank: int | None) -> RunFolder:
+        path, root = self._settings.dump_path, self._root
+        if self._settings.level == "L2":  # the framework was told where to write before the rank was known
+            return RunFolder(path, "")
+        own = run_folder(root, rank, path.relative_to(root).as_posix().removeprefix("."), strict=True)
+        return replace(own, folder=own.folder / path.relative_to(root))
 
 
 def _all() -> Iterator[Debugger]:
