@@ -53,7 +53,8 @@ class Outcome:
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done; then nothing else is known.
+    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `runs` are the runs
+    that the two dumps are of, empty where they do not say.
     """
 
     label: str = ""
@@ -70,6 +71,7 @@ class Outcome:
     sides: str = ""
     story: RankStory | None = None
     failed: str = ""
+    runs: tuple[str, str] = ("", "")
 
     @property
     def judged(self) -> int:
@@ -134,6 +136,7 @@ def compare_alone(task: Task) -> Outcome:
         socket.gethostname(),
         f"target: {_described(target)}; golden: {_described(golden)}",
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
+        runs=(target.run, golden.run),
     )
 
 
