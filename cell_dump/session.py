@@ -94,7 +94,7 @@ class Session:
 
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
-        self._tokens = tokens
+        self._tokens, self._thread = tokens, threading.get_ident()
         self.open, self.on, self.gave_way = True, tokens is None, False
 
     def pause(self) -> None:

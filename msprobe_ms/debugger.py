@@ -6,15 +6,17 @@ raised here, at construction or at `start`; after the first step nothing of ours
 
 import atexit
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, shown
-from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
@@ -50,6 +52,41 @@ class Clock:
     def turn_of(self, stage: "Debugger") -> int:
         """As which of this step's stages one was first asked for, from 0."""
         return self.turns.setdefault(stage, len(self.turns))
+
+
+class Turns:
+    """One call of `start`, `stop` or `step` at a time: one that comes in between, from a signal handler or another
+    thread, is done when that one is over.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, work: Callable[[], None]) -> None:
+        """Do it now, or after what is being done. What it raises is raised where it is done at once."""
+        if not self._lock.acquire(blocking=False):
+            self._waiting.append(work)
+            return
+        try:
+            work()
+        finally:
+            self._lock.release()
+            while self._waiting and self._lock.acquire(blocking=False):
+                try:
+                    while self._waiting:
+                        self._do(self._waiting.popleft())
+                finally:
+                    self._lock.release()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except MsprobeError as cause:  # its caller has gone on
+            once(f"in between: {cause}", f"{cause}")
+
+
+_turns = Turns()
 
 
 class Debugger:
@@ -105,7 +142,7 @@ class Debugger:
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
-        debugger._has_collected = debugger._has_said_over = False
+        debugger._has_started = debugger._has_collected = debugger._has_said_over = False
         debugger._place = debugger._started = debugger
         debugger._service = None
         return debugger
@@ -121,6 +158,7 @@ class Debugger:
     _place: "Debugger"
     _started: "Debugger"
     _service: Service | None
+    _has_started: bool
     _has_collected: bool
     _has_said_over: bool
 
@@ -133,6 +171,9 @@ class Debugger:
         `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
         level debug this does nothing: `save` needs no start.
         """
+        _turns.take(partial(self._start_here, model, token_range, rank_id))
+
+    def _start_here(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         self._place._start(model, token_range, rank_id)
         self._started = self._place
         if self._service is not None:
@@ -141,13 +182,30 @@ class Debugger:
     def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         if self._is_over or self._settings.level == "debug":
             return
+        try:
+            self._begin(model, token_range, rank_id)
+        except MsprobeError as cause:
+            if not self._has_started:
+                raise
+            self._collectors.shut()
+            once(f"{self._settings.dump_path}: {cause}", f"{cause}; the training goes on without the dump of this step")
+        self._has_started = True
+
+    def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
         for other in _all():
             if other._collectors.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
-                raise UsageError(f"start(): {which} is already started; call its stop() first")
+                if not self._has_started:
+                    raise UsageError(f"start(): {which} is already started; call its stop() first")
+                once(
+                    f"{other._settings.dump_path} left open",
+                    f"start(): {which} was still started, as after a batch that an exception ended, and is stopped "
+                    "here; call stop() in a finally: where batches may be skipped",
+                )
+                other._shut()
         ours = self._rank() if rank_id is None else rank_id
         if not self._takes(ours):
             if self._settings.takes_rank(ours or 0):
@@ -158,12 +216,7 @@ class Debugger:
         except OSError as cause:
             where, why = self._settings.dump_path, cause.strerror or cause
             message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
-            if not self._has_collected:
-                raise UsageError(message) from cause
-            # once for all steps, each of which has a folder of its own
-            refused = f"{self._settings.dump_path}: {why}"
-            once(refused, f"{message}; the training goes on without the dump of this step")
-            return
+            raise UsageError(message) from cause
         for other in _all():
             if other is not self:
                 other._collectors.give_way()
@@ -182,6 +235,9 @@ class Debugger:
     @on_either
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
+        _turns.take(self._stop)
+
+    def _stop(self) -> None:
         self._shut()
         if self._started is not self:
             self._started._shut()
@@ -197,6 +253,9 @@ class Debugger:
 
         The step of all its stages ends too.
         """
+        _turns.take(self._next_step)
+
+    def _next_step(self) -> None:
         if self._above is not None:
             once(
                 f"step of {self._settings.dump_path}",

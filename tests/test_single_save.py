@@ -43,7 +43,7 @@ def root(tmp_path):
 
 
 def tree(root):
-    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.name != "run.jsonl")
 
 
 def saved(root, key, step=0, micro_step=0):
