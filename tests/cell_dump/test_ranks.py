@@ -129,7 +129,7 @@ def test_started_before_the_communication_one_process_is_refused_and_the_trainin
         complaints = [report["early"] for report in run.reports]
         assert complaints.count("") == 1
         for complaint in filter(None, complaints):
-            assert complaint.startswith(f"{run.folder}/early/step0/rank: another process or debugger writes this dump.")
+            assert complaint.startswith(f"{run.folder}/early: another process of this launch writes here (process ")
             assert "Start the debugger after the communication is initialised" in complaint
         assert list(run.dumps("early")) == ["rank"]
 
