@@ -54,6 +54,7 @@ class Session:
         self._tokens: Tokens | None = None
         self._backwards: list[Backward] = []
         # Bound once, for these are asked at every call.
+        (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
         self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
@@ -119,6 +120,9 @@ class Session:
     def guard(self, work: Callable[..., None], *args: Any) -> None:
         """Do a piece of collecting that the training must not feel: no exception, no record of our own reading."""
         if self.closed:
+            return
+        if self._sees_functions() or self._sees_operations():
+            self._apart(self.guard, work, *args)
             return
         before = self.busy, self._api
         self.busy, self._api = True, None
@@ -249,6 +253,8 @@ class Session:
     def _begin(
         self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
     ) -> Forward | None:
+        if self._sees_functions() or self._sees_operations():
+            return self._apart(self._begin, stem, naming, args, kwargs, cell)  # type: ignore[no-any-return]
         arguments = [*args, *kwargs.values()] if kwargs else args
         tensors = leaves(arguments)
         self._settle(self._own_parameters(cell) if not tensors and cell is not None else tensors)
@@ -303,6 +309,9 @@ class Session:
 
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
+            return
+        if self._sees_functions() or self._sees_operations():
+            self._apart(self._end, call, result)
             return
         results = results_of(result)
         tensors = leaves(results)
