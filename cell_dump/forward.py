@@ -40,6 +40,11 @@ class Forward:
         """The name of the enclosing cell's call."""
         return self.parent.name if self.parent is not None else None
 
+    def run_back(self) -> "Forward":
+        """What stands for this call's backward as the place of calls that the backward itself makes."""
+        name = self.backward.name if self.backward is not None else self.name
+        return Forward(self.stem, name, None, self.cell, self.describer, self.mode, self.tail)
+
     def describe_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any], sources: Sources) -> None:
         """Record the arguments as they are now, and a cell's own parameters."""
         describe, name = self.describer.value, self.name

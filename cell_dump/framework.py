@@ -73,6 +73,9 @@ class Framework(Protocol):
     module: type
     """The class of modules."""
 
+    own_backward: str
+    """The method of a module by which a user writes its backward himself; "" where there is none."""
+
     # ---- values ----------------------------------------------------------------------------------------------------
 
     def settle(self, tensors: Sequence[Leaf]) -> None:

@@ -20,6 +20,7 @@ class Position:
         self._runs: dict[int, int] = {}
         self._recomputed = 0
         self._first_runs: dict[int, list[Forward | None]] = {}
+        self._backwards: dict[int, list[Forward]] = {}
 
     @property
     def innermost(self) -> Forward | None:
@@ -39,6 +40,31 @@ class Position:
         """It has ended, and with it whatever an exception left open inside."""
         while self._open and self._open.pop() is not call:
             pass
+
+    def has_run(self, owner: Any, call: Forward) -> None:
+        """`call` has run and will be run back by code of the user, of which `owner` will tell."""
+        if call.backward is not None:
+            self._backwards.setdefault(id(owner), []).append(call)
+
+    @contextmanager
+    def backward_of(self, owner: Any) -> Iterator[None]:
+        """Calls made meanwhile are what the user's own backward of `owner` calls, and stand inside that backward.
+
+        Of several calls it is the one to which a gradient has come. Where none has, the dump holds no such backward.
+        """
+        calls = self._backwards.get(id(owner), [])
+        begun = [call for call in calls if call.backward is not None and call.backward.begun and not call.backward.done]
+        if not begun:
+            yield
+            return
+        call = begun[-1]
+        calls.remove(call)
+        before = self._open, self._tail
+        self._open, self._tail = [call.run_back()], call.tail
+        try:
+            yield
+        finally:
+            self._open, self._tail = before
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:

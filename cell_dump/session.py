@@ -56,6 +56,7 @@ class Session:
         # Bound once, for these are asked at every call.
         (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
+        self._own_backward = framework.own_backward
         self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
         self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
         self._gradients = shared(framework.gradients(self.hook, self._flush, names))
@@ -243,6 +244,8 @@ class Session:
             self._fail(call, cause)
             raise
         self._leave(call)
+        if call is not None and self._own_backward and hasattr(cell, self._own_backward):
+            self.position.has_run(cell, call)
         self.busy = True
         try:
             self._end(call, result)

@@ -45,6 +45,7 @@ class MindSpore:
 
     kind = CELLS
     module = nn.Cell
+    own_backward = "bprop"
 
     modes = bool, bool  # it has none, and these say False
     settle = staticmethod(settle)

@@ -27,6 +27,7 @@ class PyTorch:
 
     kind = MODULES
     module = torch.nn.Module
+    own_backward = ""
 
     modes = MODES
     apart = staticmethod(apart)
