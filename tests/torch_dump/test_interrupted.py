@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -194,3 +195,45 @@ def test_another_thread_may_start_what_this_one_stopped(collecting, dumped):
     thread.join()
     debugger.step()
     assert {"Module.fc1.Linear.forward.0", "Module.fc1.Linear.forward.1"} <= set(dumped(debugger).names)
+
+
+DELETED = """
+import os, shutil, sys, torch
+from msprobe.pytorch import PrecisionDebugger
+os.mkdir("gone"); os.chdir("gone"); home = os.getcwd()
+gone = lambda when: shutil.rmtree(home) if sys.argv[1] == when else None
+gone("before")
+debugger = PrecisionDebugger(dump_path="./dump", level="mix", task="tensor")
+gone("before start")
+net = torch.nn.Sequential(torch.nn.Linear(2, 2))
+for step in range(4):
+    gone(f"before step {step}")
+    debugger.start(net)
+    gone(f"in step {step}")
+    net(torch.ones(1, 2)).sum().backward()
+    debugger.stop()
+    debugger.step()
+print(sorted(name for name in os.listdir(home + "/dump") if os.path.exists(f"{home}/dump/{name}/rank/dump.json")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "whole"),
+    [("before start", [0, 1, 2, 3]), ("before step 2", [2, 3]), ("in step 2", [3])],
+)
+def test_a_working_directory_that_is_deleted_costs_what_was_in_it(when, whole, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", DELETED, when], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{[f'step{step}' for step in whole]}\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_relative_dump_path_without_a_working_directory_is_refused_in_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", DELETED, "before"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is there'
+    )
