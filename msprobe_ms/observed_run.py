@@ -4,8 +4,8 @@
 
 The script is run as `python SCRIPT ARGUMENT ...` would run it. Nothing is imported before the script imports it: the
 debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything, and it has
-the same settings, stages and places. STEPS is the number of step() calls after which the training is ended, 0 for all of
-them. TRACE is written in JSON lines.
+the same settings, stages and places. STEPS is the number of step() calls after which the training is ended, 0 for all
+of them. TRACE is written in JSON lines.
 """
 
 import hashlib

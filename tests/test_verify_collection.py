@@ -250,7 +250,7 @@ def test_the_inert_debugger_has_the_whole_public_surface(tmp_path):
     ids=["stage, service, level", "callbacks"],
 )
 def test_trainings_that_ask_more_of_the_debugger_are_verified(loop, verify, tmp_path):
-    head, body = TRAINING.split("for step in range(3):")
+    head = TRAINING.partition("for step in range(3):")[0]
     (tmp_path / "train.py").write_text(head + "for step in range(3):" + loop)
     command = [sys.executable, "-m", "msprobe", "verify-collection", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mod
 
 from msprobe.cell_dump.recorded import Current
 
-
 MODES = torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack
 """Whether there are modes that see functions, and such that see operations."""
 

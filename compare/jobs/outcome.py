@@ -53,8 +53,8 @@ class Outcome:
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
-    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `runs` are the runs
-    that the two dumps are of, empty where they do not say.
+    are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `runs` are those
+    of the two dumps, empty where they do not say.
     """
 
     label: str = ""

@@ -22,8 +22,8 @@ import signal
 import sys
 import threading
 import weakref
-from contextlib import suppress
 from _thread import LockType
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One folder, one run: the first run that writes to a folder has it, and every other one gets a folder of its own inside.
+"""One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
 
 `run.jsonl` in the folder has a line for each process of the run (`docs/format.md`, page 1). Nothing of another run is
 ever removed, replaced or mixed with; which processes are of one run is told by what their launchers told them, and by
@@ -115,7 +115,7 @@ def _find(root: Path, place: str, rank: int | None, strict: bool) -> tuple[Path,
 
 
 def _enter(folder: Path, me: Process, strict: bool) -> str | Process | None:
-    """The run whose folder this is, with this process in it; else the first process of the other run, if one is known."""
+    """The run whose folder this is, with this process in it; else the first process of another run, if one is known."""
     file = folder / layout.RUN
     if not file.exists() and holds_dumps(folder):  # of a version without such files, or of another tool
         return None
@@ -158,7 +158,7 @@ def _is_launched_with(other: Process, me: Process) -> bool:
 
 
 def _began_before(me: Process, other: Process) -> bool:
-    """Whether this process was there when the other one wrote its line: those of one launch all are, before any writes."""
+    """Whether this one was there when the other one wrote its line; those of one launch all are, before any writes."""
     return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
 
 

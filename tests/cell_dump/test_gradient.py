@@ -228,7 +228,9 @@ def test_what_a_bprop_calls_stands_in_that_backward(level, collecting, dumped):
             HELP + ".0": BACK + ".1",
             HELP + ".1": BACK + ".0",
         }
-        assert [dump.construct[f"{BACK}.{i}"] for i in (0, 1)] == [f"Cell.inner.SequentialCell.backward.{i}" for i in (0, 1)]
+        assert [dump.construct[f"{BACK}.{i}"] for i in (0, 1)] == [
+            f"Cell.inner.SequentialCell.backward.{i}" for i in (0, 1)
+        ]
         assert dump.names.index(HELP + ".0") < dump.names.index(BACK + ".1") < dump.names.index(BACK + ".0")
         if level == "mix":
             assert [dump.construct[f"Functional.mul.{i}.forward"] for i in (0, 1)] == [BACK + ".1", BACK + ".0"]

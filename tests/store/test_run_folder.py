@@ -272,5 +272,3 @@ def test_what_is_saved_by_name_follows_the_same_rule(tmp_path):
             assert np.load(file).tolist() == [value, value]
     for run, value in (("", "1"), ("run2", "2")):
         assert json.loads((tmp_path / "single" / run / "configurations.json").read_text()) == {"lr": value}
-
-

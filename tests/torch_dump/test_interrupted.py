@@ -1,4 +1,4 @@
-"""A signal handler that ends the step, and whatever else comes at a wrong moment, neither stops nor blocks a training."""
+"""A signal handler that ends the step, and whatever else comes at a wrong moment, never stops or blocks a training."""
 
 import json
 import signal
@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msprobe
 import pytest
 import torch
 from small_model import Mlp
+
+import msprobe
 
 HOME = str(Path(msprobe.__file__).parent)
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -235,5 +236,6 @@ def test_a_relative_dump_path_without_a_working_directory_is_refused_in_one_line
         [sys.executable, "-c", DELETED, "before"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stderr.splitlines()[-1].endswith(
-        '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is there'
+        '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is '
+        "there"
     )

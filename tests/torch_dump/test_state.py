@@ -1,4 +1,4 @@
-"""What a user can see besides the training's numbers is as it would be without the debugger: modes, states, warnings."""
+"""What a user can see besides the training's numbers is as without the debugger: modes, states, warnings."""
 
 import contextlib
 import json
@@ -165,7 +165,8 @@ def test_settings_of_the_user_change_neither_the_dump_nor_by_it(name, collecting
     assert len([name for name in dump.names if "forward" in name]) > 20
     assert len([name for name in dump.names if "backward" in name]) > 5
     text = json.dumps(dump.data)
-    assert all(part in text for part in ('"positive_inf_count": ', '"nan_count": ', "torch.complex128", "torch.bfloat16"))
+    parts = ('"positive_inf_count": ', '"nan_count": ', "torch.complex128", "torch.bfloat16")
+    assert all(part in text for part in parts)
 
 
 def test_numpy_that_raises_changes_no_record(collecting, dumped, net):
