@@ -49,20 +49,17 @@ class Session:
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
-        self.position = Position()
+        self.position = Position(framework.own_backward)
         self._api: Forward | None = None
         self._tokens: Tokens | None = None
         self._backwards: list[Backward] = []
         # Bound once, for these are asked at every call.
         (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
-        self._own_backward = framework.own_backward
         self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
         self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
         self._gradients = shared(framework.gradients(self.hook, self._flush, names))
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
-
-    # ---- graphs that Python calls, whose cells are recorded in the same dump --------------------------------------
 
     @property
     def writer(self) -> Any:
@@ -87,8 +84,6 @@ class Session:
     def tail(self) -> str:
         """What the entries of calls made now say of their place in the step."""
         return self.position.tail
-
-    # ---- on and off ------------------------------------------------------------------------------------------------
 
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
@@ -123,8 +118,7 @@ class Session:
         if self.closed:
             return
         if self._sees_functions() or self._sees_operations():
-            self._apart(self.guard, work, *args)
-            return
+            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it gives nothing
         before = self.busy, self._api
         self.busy, self._api = True, None
         try:
@@ -244,8 +238,6 @@ class Session:
             self._fail(call, cause)
             raise
         self._leave(call)
-        if call is not None and self._own_backward and hasattr(cell, self._own_backward):
-            self.position.has_run(cell, call)
         self.busy = True
         try:
             self._end(call, result)
@@ -314,8 +306,7 @@ class Session:
         if call is None or not self.on:
             return
         if self._sees_functions() or self._sees_operations():
-            self._apart(self._end, call, result)
-            return
+            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it gives nothing
         results = results_of(result)
         tensors = leaves(results)
         try:
@@ -348,8 +339,6 @@ class Session:
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
                 call.wanted, _, _ = self._gradients.inputs(leaves(call.arguments))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
-
-    # ---- between ranks: results may come later ---------------------------------------------------------------------
 
     def call_collective(
         self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

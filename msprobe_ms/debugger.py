@@ -6,13 +6,11 @@ raised here, at construction or at `start`; after the first step nothing of ours
 
 import atexit
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from threading import Lock
 from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, shown
@@ -29,73 +27,18 @@ from msprobe.service import Service, ServiceConfig
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import rank_folder
-from msprobe.store.run_folder import RunFolder, leave, run_folder
+from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.runs import holds_dump
 from msprobe.store.write import Writer
+from msprobe.turns import Clock, in_turn, say_left_open
 from msprobe.who_collects import Collecting
 
 PLACES = 32
 """So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
 
 
-@dataclass
-class Clock:
-    """The number of the step, and whose turn it was in it; a debugger shares its own with its stages."""
-
-    step: int = 0
-    turns: "dict[Debugger, int]" = field(default_factory=dict)
-
-    def begin(self, step: int) -> None:
-        """Another step, in which no stage has begun."""
-        self.step, self.turns = step, {}
-
-    def turn_of(self, stage: "Debugger") -> int:
-        """As which of this step's stages one was first asked for, from 0."""
-        return self.turns.setdefault(stage, len(self.turns))
-
-
-class Turns:
-    """One call of `start`, `stop` or `step` at a time: one that comes in between, from a signal handler or another
-    thread, is done when that one is over.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
-
-    def take(self, work: Callable[[], None]) -> None:
-        """Do it now, or after what is being done. What it raises is raised where it is done at once."""
-        if not self._lock.acquire(blocking=False):
-            self._waiting.append(work)
-            return
-        try:
-            work()
-        finally:
-            self._lock.release()
-            while self._waiting and self._lock.acquire(blocking=False):
-                try:
-                    while self._waiting:
-                        self._do(self._waiting.popleft())
-                finally:
-                    self._lock.release()
-
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except MsprobeError as cause:  # its caller has gone on
-            once(f"in between: {cause}", f"{cause}")
-
-
-_turns = Turns()
-
-
 class Debugger:
-    """Collects a training step by step; see `docs/collecting.md`.
-
-    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger. Raises SettingsError where the settings cannot be meant,
-    UsageError where another debugger writes to the same dump_path.
-    """
+    """Collects a training step by step; the debuggers of the frameworks say how they are constructed."""
 
     _framework: ClassVar[Framework]
     _known: ClassVar[dict[Settings, "Debugger"]]
@@ -163,6 +106,7 @@ class Debugger:
     _has_said_over: bool
 
     @on_either
+    @in_turn
     def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
@@ -171,9 +115,6 @@ class Debugger:
         `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
         level debug this does nothing: `save` needs no start.
         """
-        _turns.take(partial(self._start_here, model, token_range, rank_id))
-
-    def _start_here(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         self._place._start(model, token_range, rank_id)
         self._started = self._place
         if self._service is not None:
@@ -200,11 +141,7 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 if not self._has_started:
                     raise UsageError(f"start(): {which} is already started; call its stop() first")
-                once(
-                    f"{other._settings.dump_path} left open",
-                    f"start(): {which} was still started, as after a batch that an exception ended, and is stopped "
-                    "here; call stop() in a finally: where batches may be skipped",
-                )
+                say_left_open(which)
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         if not self._takes(ours):
@@ -215,8 +152,9 @@ class Debugger:
             self._collectors.open(model, partial(self._home, ours), token_range)
         except OSError as cause:
             where, why = self._settings.dump_path, cause.strerror or cause
-            message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
-            raise UsageError(message) from cause
+            raise UsageError(
+                f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
+            ) from cause
         for other in _all():
             if other is not self:
                 other._collectors.give_way()
@@ -233,11 +171,9 @@ class Debugger:
         return self._place._collectors.has_model
 
     @on_either
+    @in_turn
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
-        _turns.take(self._stop)
-
-    def _stop(self) -> None:
         self._shut()
         if self._started is not self:
             self._started._shut()
@@ -248,14 +184,12 @@ class Debugger:
             self._collectors.give_way()
 
     @on_either
+    @in_turn
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step.
 
         The step of all its stages ends too.
         """
-        _turns.take(self._next_step)
-
-    def _next_step(self) -> None:
         if self._above is not None:
             once(
                 f"step of {self._settings.dump_path}",
@@ -343,11 +277,7 @@ class Debugger:
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
-
-        Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
-        tuples and dicts of them. See `docs/saving.md`.
-        """
+        """Save a variable of this moment, at level debug, and with `save_backward` its gradients: `docs/saving.md`."""
         self._save(variable, name, save_backward)
 
     @on_either
@@ -437,9 +367,8 @@ class Debugger:
         folder = rank_folder(own.folder / part, self._step, rank)
         if not self._collectors.in_step and holds_dump(folder):
             # this process itself wrote it, and numbers its steps anew
-            leave(self._root)
-            own = self._own_folder(rank)
-            folder = rank_folder(own.folder / part, self._step, rank)
+            leave(self._settings.dump_path, self._run_root)
+            return self._home(rank, part)
         made_with = f"{self._framework} {self._version()}"
         turn = self._clock.turn_of(self)
         is_alone = self._above is None and len(self._family()) == 1
@@ -447,18 +376,15 @@ class Debugger:
         header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run)
         return Home(folder, header, self._settings, self._budget)
 
-    @property
-    def _root(self) -> Path:
-        """The folder that one run has as a whole: that of the debugger above, where a stage writes inside it."""
-        path, above = self._settings.dump_path, self._above
-        return above._settings.dump_path if above and path.is_relative_to(above._settings.dump_path) else path
-
     def _own_folder(self, rank: int | None) -> RunFolder:
-        path, root = self._settings.dump_path, self._root
-        if self._settings.level == "L2":  # the framework was told where to write before the rank was known
-            return RunFolder(path, "")
-        own = run_folder(root, rank, path.relative_to(root).as_posix().removeprefix("."), strict=True)
-        return replace(own, folder=own.folder / path.relative_to(root))
+        # at level L2 the framework was told where to write, before the rank was known
+        is_told = self._settings.level == "L2"
+        path = self._settings.dump_path
+        return RunFolder(path, "") if is_told else stage_folder(path, self._run_root, rank)
+
+    @property
+    def _run_root(self) -> Path:
+        return (self._above or self)._settings.dump_path
 
 
 def _all() -> Iterator[Debugger]:

@@ -17,7 +17,8 @@ from .configurations import NAME
 from .folders import Folder, look
 from .layout import run_number
 from .runs import of_run, trees_in
-from .single_trees import DATA, single_dumps
+from .single import DATA
+from .single_trees import single_dumps
 
 STAGES = (
     "actor_generate_sequences",

@@ -15,7 +15,8 @@ from .kernel_folders import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
 from .kernel_statistics import STATISTIC
 from .kernel_value import from_file, is_kernel_file
 from .runs import DUMP_FILES, further_runs, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
-from .single_trees import DATA, single_dumps
+from .single import DATA
+from .single_trees import single_dumps
 
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 

@@ -89,9 +89,21 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
     return RunFolder(folder, run)
 
 
-def leave(root: Path) -> None:
-    """What this process writes below `root` from here on is another run, as when it counts its steps anew."""
-    root = root.absolute()
+def stage_folder(path: Path, root: Path, rank: int | None) -> RunFolder:
+    """The folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else. Strict."""
+    root = _root_of(path, root)
+    inside = path.relative_to(root)
+    own = run_folder(root, rank, "" if path == root else inside.as_posix(), strict=True)
+    return RunFolder(own.folder / inside, own.run)
+
+
+def _root_of(path: Path, root: Path) -> Path:
+    return root if path.is_relative_to(root) else path
+
+
+def leave(path: Path, root: Path) -> None:
+    """What this process writes there from here on is another run, as when it counts its steps anew."""
+    root = _root_of(path, root).absolute()
     with _lock:
         for key in [key for key in _taken if key[0] == root]:
             del _taken[key]

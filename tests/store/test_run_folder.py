@@ -196,7 +196,7 @@ def test_what_counts_as_dumps(path, holds, tmp_path):
 
 def test_who_numbers_anew_begins_another_run(tmp_path):
     first = run_folder(tmp_path / "d", None)
-    leave(tmp_path / "d")
+    leave(tmp_path / "d", tmp_path / "d")
     second = run_folder(tmp_path / "d", None)
     assert (first.folder, second.folder) == (tmp_path / "d", tmp_path / "d" / "run2")
     assert first.run != second.run
