@@ -141,7 +141,7 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 if not self._has_started:
                     raise UsageError(f"start(): {which} is already started; call its stop() first")
-                say_left_open(which)
+                say_left_open(which, other._settings.dump_path)
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         if not self._takes(ours):

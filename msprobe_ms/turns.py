@@ -72,10 +72,10 @@ def in_turn(method: Callable[..., None]) -> Callable[..., None]:
     return one_at_a_time
 
 
-def say_left_open(which: str) -> None:
+def say_left_open(which: str, where: object) -> None:
     """A start finds a debugger started, once it must not raise any more."""
     once(
-        f"{which} left open",
+        f"{where} left open",
         f"start(): {which} was still started, as after a batch that an exception ended, and is stopped here; call "
         "stop() in a finally: where batches may be skipped",
     )
