@@ -52,7 +52,8 @@ class Contribution:
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
         """Add a part; the first is copied, since the framework may write into its memory again."""
-        self._sum = widen(array).copy() if self._sum is None else self._sum + widen(array)
+        with np.errstate(all="ignore"):  # a sum that overflows is infinite, also where the user has numpy raise
+            self._sum = widen(array).copy() if self._sum is None else self._sum + widen(array)
 
     @property
     def total(self) -> np.ndarray[Any, Any] | None:

@@ -42,6 +42,7 @@ class CellCalls:
         self._framework, self._current = framework, current
         self._stems: dict[int, Named] = {}
         self._owners: set[type] = set()
+        self._backwards: set[type] = set()
         self._hooked: set[int] = set()
         self._handles: list[tuple[Any, Any, Any]] = []
         self._models = 0
@@ -82,6 +83,15 @@ class CellCalls:
         if owner not in self._owners:
             self._owners.add(owner)
             patches.add(owner, "__call__", partial(self._wrap, owner))
+        self._take_backward(type(cell), patches)
+
+    def _take_backward(self, kind: type, patches: Patches) -> None:
+        """A backward that the user wrote himself is code that calls, like a forward."""
+        name = self._framework.own_backward
+        owner = next((c for c in kind.__mro__ if name and name in vars(c)), None)
+        if owner is not None and owner not in self._backwards:
+            self._backwards.add(owner)
+            patches.add(owner, name, self._wrap_backward)
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
@@ -113,6 +123,19 @@ class CellCalls:
             yield
         finally:
             self._handles = [(parameter, tell, parameter.register_hook(tell)) for parameter, tell, _ in self._handles]
+
+    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        current = self._current
+
+        @wraps(original)
+        def bprop(cell: Any, *args: Any, **kwargs: Any) -> Any:
+            session = current()
+            if session is None:
+                return original(cell, *args, **kwargs)
+            with session.position.backward_of(cell):
+                return original(cell, *args, **kwargs)
+
+        return bprop
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current

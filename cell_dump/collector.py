@@ -91,7 +91,7 @@ class Collector:
                 self._framework, self._settings, self._wishes, home.open(), self._scope, self._names
             )
         if self._wishes.data_mode.parameters_grad:
-            self._cells.hook_parameters(self._session)
+            self._session.guard(self._cells.hook_parameters, self._session)
         if self._session.cell_hooks is not None and level != "L1":
             self._session.cell_hooks.attach(self._cells.cells())
         self._patches.install()

@@ -45,6 +45,11 @@ class Forward:
         """The name of the enclosing cell's call."""
         return self.parent.name if self.parent is not None else None
 
+    def run_back(self) -> "Forward":
+        """What stands for this call's backward as the place of calls that the backward itself makes."""
+        name = self.backward.name if self.backward is not None else self.name
+        return Forward(self.stem, name, None, self.cell, self.describer, self.mode, self.tail)
+
     def take_inputs(self, tree: Tree) -> None:
         """Hold the inputs until the call's end."""
         self.arguments, self.tensors = tree.values, tree.tensors

@@ -73,6 +73,9 @@ class Framework(Protocol):
     module: type
     """The class of modules."""
 
+    own_backward: str
+    """The method of a module by which a user writes its backward himself; "" where there is none."""
+
     # ---- values ----------------------------------------------------------------------------------------------------
 
     def settle(self, tensors: Sequence[Leaf]) -> None:
@@ -86,6 +89,12 @@ class Framework(Protocol):
 
     def describer(self, writer: Writer, *, saves: bool, digests: bool) -> Describer:
         """Makes records of values, now, from tensors wherever they are."""
+
+    modes: tuple[Callable[[], Any], Callable[[], Any]]
+    """Whether modes of the user see every function, and every operation; asked at each call, so they are no methods."""
+
+    def apart(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Do a piece of collecting that such modes do not see."""
 
     # ---- modules ---------------------------------------------------------------------------------------------------
 

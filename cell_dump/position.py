@@ -14,12 +14,15 @@ _SECOND = ',"is_recompute":true'
 class Position:
     """The open calls of cells, and what the entries of calls made now say of their place in the step."""
 
-    def __init__(self) -> None:
+    def __init__(self, own_backward: str) -> None:
+        """`own_backward` is the method by which a user writes a cell's backward; "" where there is none."""
+        self._own_backward = own_backward
         self._open: list[Forward] = []
         self._tail = ""
         self._runs: dict[int, int] = {}
         self._recomputed = 0
         self._first_runs: dict[int, list[Forward | None]] = {}
+        self._backwards: dict[int, list[Forward]] = {}
 
     @property
     def innermost(self) -> Forward | None:
@@ -39,6 +42,28 @@ class Position:
         """It has ended, and with it whatever an exception left open inside."""
         while self._open and self._open.pop() is not call:
             pass
+        if self._own_backward and call.backward is not None and hasattr(call.cell, self._own_backward):
+            self._backwards.setdefault(id(call.cell), []).append(call)
+
+    @contextmanager
+    def backward_of(self, cell: Any) -> Iterator[None]:
+        """Calls made meanwhile are what the user's own backward of `cell` calls, and stand inside that backward.
+
+        Of several calls it is the one to which a gradient has come. Where none has, the dump holds no such backward.
+        """
+        calls = self._backwards.get(id(cell), [])
+        begun = [call for call in calls if call.backward is not None and call.backward.begun and not call.backward.done]
+        if not begun:
+            yield
+            return
+        call = begun[-1]
+        calls.remove(call)
+        before = self._open, self._tail
+        self._open, self._tail = [call.run_back()], call.tail
+        try:
+            yield
+        finally:
+            self._open, self._tail = before
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:

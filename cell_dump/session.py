@@ -49,18 +49,17 @@ class Session:
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
-        self.position = Position()
+        self.position = Position(framework.own_backward)
         self._api: Forward | None = None
         self._tokens: Tokens | None = None
         self._backwards: list[Backward] = []
         # Bound once, for these are asked at every call.
+        (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
         self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
         self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
         self._gradients = shared(framework.gradients(self.hook, self._flush, names))
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
-
-    # ---- graphs that Python calls, whose cells are recorded in the same dump --------------------------------------
 
     @property
     def writer(self) -> Any:
@@ -86,8 +85,6 @@ class Session:
         """What the entries of calls made now say of their place in the step."""
         return self.position.tail
 
-    # ---- on and off ------------------------------------------------------------------------------------------------
-
     def listens(self) -> bool:
         """Whether a call made now, by this thread, is to be recorded."""
         return self.on and not self.busy and threading.get_ident() == self._thread
@@ -98,7 +95,7 @@ class Session:
 
     def resume(self, tokens: Tokens | None = None) -> None:
         """Record from here on; with `tokens` only certain runs of a model."""
-        self._tokens = tokens
+        self._tokens, self._thread = tokens, threading.get_ident()
         self.open, self.on, self.gave_way = True, tokens is None, False
 
     def pause(self) -> None:
@@ -124,6 +121,8 @@ class Session:
         """Do a piece of collecting that the training must not feel: no exception, no record of our own reading."""
         if self.closed:
             return
+        if self._sees_functions() or self._sees_operations():
+            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it gives nothing
         before = self.busy, self._api
         self.busy, self._api = True, None
         try:
@@ -251,6 +250,8 @@ class Session:
     def _begin(
         self, stem: str, naming: Begin, args: tuple[Any, ...], kwargs: dict[str, Any], cell: Any = None
     ) -> Forward | None:
+        if self._sees_functions() or self._sees_operations():
+            return self._apart(self._begin, stem, naming, args, kwargs, cell)  # type: ignore[no-any-return]
         try:
             tree = tree_of([*args, *kwargs.values()] if kwargs else args)
             tensors = tree.tensors
@@ -306,6 +307,8 @@ class Session:
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
+        if self._sees_functions() or self._sees_operations():
+            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it gives nothing
         try:
             results, tensors, lost, _ = tree_of(results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
@@ -343,8 +346,6 @@ class Session:
             if not call.wanted:  # the outermost cell of a graph makes its leaves itself
                 call.wanted, _, _ = self._gradients.inputs(list(call.tensors))
         self._gradients.place(backward, call.name, call.wanted, tensors, call.floor)
-
-    # ---- between ranks: results may come later ---------------------------------------------------------------------
 
     def call_collective(
         self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -6,7 +6,6 @@ Format: `docs/format.md`, page 8. All saves of a process share one counter, whic
 import json
 import os
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from msprobe.store import layout
 from msprobe.store.behind import Behind
 from msprobe.store.claim import claim, identity, let_go
 from msprobe.store.describe import beginning, statistics
+from msprobe.store.run_folder import run_folder
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,11 @@ class SaveTree:
     the writing thread still have in hand. A forked child writes nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shares: bool = False) -> None:
+        """`shares`: each save_dir is of one run, and another one gets a folder of its own in it; else who calls sees to
+        that.
+        """
+        self._shares = shares
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._expects = False
@@ -104,7 +108,8 @@ class SaveTree:
 
     def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
         """The folder of this step and its open index; one, however many spellings lead to it."""
-        folder = layout.rank_folder(Path(save_dir), self._step, rank).absolute()
+        root = run_folder(Path(save_dir), rank).folder if self._shares else Path(save_dir)
+        folder = layout.rank_folder(root, self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
         if not found:
             index = _begin(folder)
@@ -131,7 +136,7 @@ class SaveTree:
 
 
 def _begin(folder: Path) -> int:
-    """Begin the index of a folder, and remove what an earlier run left behind there; not what another one writes."""
+    """Open the index of a folder."""
     make_folder(folder)
     index = folder / layout.SAVES
     number = claim(index, create=True)
@@ -142,14 +147,8 @@ def _begin(folder: Path) -> int:
             "each process a folder of its own, or save after the communication is initialised, which gives it a rank",
         )
         return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
-    for line in index.read_text("ascii", "replace").splitlines():
-        with suppress(ValueError, KeyError, TypeError, OSError):
-            file = json.loads(line)["data_name"]
-            if file == os.path.basename(file) and file.endswith(".npy"):
-                (folder / file).unlink()
-    os.ftruncate(number, 0)
     return number
 
 
-tree = SaveTree()
+tree = SaveTree(shares=True)
 """One for the process: the numbers in the names are the process's."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from msprobe.base.checks import folder, shown
-from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
@@ -29,7 +29,10 @@ from msprobe.service import Service, ServiceConfig
 from msprobe.store.budget import Budget
 from msprobe.store.home import Home
 from msprobe.store.layout import rank_folder
+from msprobe.store.run_folder import RunFolder, leave, stage_folder
+from msprobe.store.runs import holds_dump
 from msprobe.store.write import Writer
+from msprobe.turns import Clock, in_turn, say_left_open
 from msprobe.who_collects import Collecting
 
 PLACES = 32
@@ -37,12 +40,7 @@ PLACES = 32
 
 
 class Debugger:
-    """Collects a training step by step; see `docs/collecting.md`.
-
-    `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
-    again with equal settings gives the same debugger; where a debugger with other settings writes to the same
-    dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
-    """
+    """Collects a training step by step; the debuggers of the frameworks say how they are constructed."""
 
     _framework: ClassVar[Framework]
     _known: ClassVar[dict[Settings, "Debugger"]]
@@ -84,7 +82,7 @@ class Debugger:
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
-        debugger._tally, debugger._has_said_over = Tally(), False
+        debugger._tally, debugger._has_started, debugger._has_said_over = Tally(), False, False
         debugger._place = debugger._started = debugger
         debugger._service = None
         return debugger
@@ -101,10 +99,12 @@ class Debugger:
     _place: "Debugger"
     _started: "Debugger"
     _service: Service | None
+    _has_started: bool
     _tally: Tally
     _has_said_over: bool
 
     @on_either
+    @in_turn
     def start(self, model: Any = None, token_range: Any = None, rank_id: int | None = None) -> None:
         """Collect from here on, if this step and rank are to be collected.
 
@@ -121,13 +121,26 @@ class Debugger:
     def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         if self._is_over or self._settings.level == "debug":
             return
+        try:
+            self._begin(model, token_range, rank_id)
+        except MsprobeError as cause:
+            if not self._has_started:
+                raise
+            self._collectors.shut()
+            once(f"{self._settings.dump_path}: {cause}", f"{cause}; the training goes on without the dump of this step")
+        self._has_started = True
+
+    def _begin(self, model: Any, token_range: Any, rank_id: int | None) -> None:
         self._collectors.check(model, token_range)
         if rank_id is not None and (isinstance(rank_id, bool) or not isinstance(rank_id, int) or rank_id < 0):
             raise UsageError(f"start(): rank_id is {rank_id!r}; write a whole number from 0 on, or leave it out")
         for other in _all():
             if other._collectors.is_open:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
-                raise UsageError(f"start(): {which} is already started; call its stop() first")
+                if not self._has_started:
+                    raise UsageError(f"start(): {which} is already started; call its stop() first")
+                say_left_open(which, other._settings.dump_path)
+                other._shut()
         ours = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
         if not self._takes(ours):
@@ -137,18 +150,14 @@ class Debugger:
         try:
             self._collectors.open(model, partial(self._home, ours), token_range)
         except OSError as cause:
-            where, why = self._home(ours).folder, cause.strerror or cause
-            message = f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
-            if not self._tally.opened:
-                raise UsageError(message) from cause
-            # once for all steps, each of which has a folder of its own
-            refused = f"{self._settings.dump_path}: {why}"
-            once(refused, f"{message}; the training goes on without the dump of this step")
-            return
+            where, why = self._settings.dump_path, cause.strerror or cause
+            raise UsageError(
+                f"start(): {where} cannot be written: {why}; free some space, or choose another dump_path"
+            ) from cause
         for other in _all():
             if other is not self:
                 other._collectors.give_way()
-        self._announce()
+        self._announce(ours)
 
     @property
     def level(self) -> str:
@@ -161,6 +170,7 @@ class Debugger:
         return self._place._collectors.has_model
 
     @on_either
+    @in_turn
     def stop(self) -> None:
         """Collect no further calls; gradients of the calls made so far are recorded until `step`. Writes the dump."""
         self._shut()
@@ -173,6 +183,7 @@ class Debugger:
             self._collectors.give_way()
 
     @on_either
+    @in_turn
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step.
 
@@ -277,11 +288,7 @@ class Debugger:
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
-
-        Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
-        tuples and dicts of them. See `docs/saving.md`.
-        """
+        """Save a variable of this moment, at level debug, and with `save_backward` its gradients: `docs/saving.md`."""
         self._save(variable, name, save_backward)
 
     @on_either
@@ -366,22 +373,37 @@ class Debugger:
 
     def _open_saves(self, rank: int | None) -> Writer:
         writer = self._home(rank).open()
-        self._announce()
+        self._announce(rank)
         return writer
 
-    def _announce(self) -> None:
+    def _announce(self, rank: int | None) -> None:
         if not self._tally.opened:
-            logger.info("dump data will be saved in %s", self._settings.dump_path)
+            logger.info("dump data will be saved in %s", self._own_folder(rank).folder)
         self._tally.opened = True
 
     def _home(self, rank: int | None, part: str = "") -> Home:
-        folder = rank_folder(self._settings.dump_path / part, self._step, rank)
+        own = self._own_folder(rank)
+        folder = rank_folder(own.folder / part, self._step, rank)
+        if not self._collectors.in_step and holds_dump(folder):
+            # this process itself wrote it, and numbers its steps anew
+            leave(self._settings.dump_path, self._run_root)
+            return self._home(rank, part)
         made_with = f"{self._framework} {self._version()}"
         turn = self._clock.turn_of(self)
         is_alone = self._above is None and len(self._family()) == 1
         stage = None if is_alone else turn
-        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage)
+        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run)
         return Home(folder, header, self._settings, self._budget, self._tally)
+
+    def _own_folder(self, rank: int | None) -> RunFolder:
+        # at level L2 the framework was told where to write, before the rank was known
+        is_told = self._settings.level == "L2"
+        path = self._settings.dump_path
+        return RunFolder(path, "") if is_told else stage_folder(path, self._run_root, rank)
+
+    @property
+    def _run_root(self) -> Path:
+        return (self._above or self)._settings.dump_path
 
 
 def _all() -> Iterator[Debugger]:

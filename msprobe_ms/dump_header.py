@@ -21,10 +21,12 @@ def header_of(
     step: int,
     rank: int | None,
     stage: int | None = None,
+    run: str = "",
 ) -> dict[str, Any]:
     """The header of a step's dump; `made_with` is the framework with its version.
 
-    `stage` is as which of the step's stages this one began; None for a debugger that has no stages and is none.
+    `stage` is as which of the step's stages this one began; None for a debugger that has no stages and is none. `run`
+    tells the dumps of one run from those of another.
     """
     return {
         "task": settings.task,
@@ -33,6 +35,7 @@ def header_of(
         "dump_data_dir": str(folder / TENSORS) if wishes_of(settings).any_file else None,
         "run": {
             "tool": f"msprobe-ms {_ours()}",
+            **({"id": run} if run else {}),
             "framework": made_with,
             "python": platform.python_version(),
             "numpy": np.__version__,

@@ -3,8 +3,9 @@
     python -m msprobe.observed_run TRACE inert|collecting STEPS SCRIPT [ARGUMENT ...]
 
 The script is run as `python SCRIPT ARGUMENT ...` would run it. Nothing is imported before the script imports it: the
-debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything. STEPS is the
-number of step() calls after which the training is ended, 0 for all of them. TRACE is written in JSON lines.
+debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything, and it has
+the same settings, stages and places. STEPS is the number of step() calls after which the training is ended, 0 for all
+of them. TRACE is written in JSON lines.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import random
 import runpy
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from inspect import getattr_static
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
+from msprobe.on_either import on_either
 
 DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
@@ -42,18 +45,30 @@ class Observer:
         """Put ourselves around, or in an inert run in the place of, every public method of the debugger's class."""
         for name in dir(debugger):
             method = getattr_static(debugger, name)
-            if not name.startswith("_") and hasattr(method, "__get__") and not isinstance(method, property):
-                setattr(debugger, name, _Method(self, name, None if self._inert else method))
+            if not name.startswith("_") and isinstance(method, on_either):
+                setattr(debugger, name, on_either(self._observed(name, method.method)))
         if self._inert:
-            debugger.__new__ = lambda cls, *args, **kwargs: object.__new__(cls)  # type: ignore[assignment]  # made to do nothing
+            debugger.__new__ = _inert  # type: ignore[assignment,method-assign]  # made to do nothing
             debugger.__init__ = lambda self, *args, **kwargs: None  # type: ignore[misc]  # also if it gets one some day
+            debugger.has_model = property(lambda _: bool(self._models))  # type: ignore[attr-defined]
+            debugger.service = property(_service)  # type: ignore[attr-defined]
 
-    def called(self, name: str, method: Callable[..., Any] | None, args: Any, kwargs: Any) -> Any:
+    def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A method that tells us of its calls, and looks like the one that it wraps."""
+        runs = _ON_NOTHING.get(name, _nothing) if self._inert else method
+
+        @wraps(method)
+        def observed(debugger: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.called(name, partial(runs, debugger), args, kwargs)
+
+        return observed
+
+    def called(self, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """The training calls a method: note a moment before start() and after step()."""
         if name == "start":
             self._meet(args[0] if args else kwargs.get("model"))
             self.note("start")
-        result = method(*args, **kwargs) if method is not None else None
+        result = method(*args, **kwargs)
         if name == "step":
             self.note("step")
             self._step += 1
@@ -81,15 +96,55 @@ class Observer:
         yield from _generators()
 
 
-class _Method:
-    """A method of the debugger, on an instance or on the class; None does nothing."""
+# ---- a debugger that does nothing: it knows its settings, and has stages and places like any other -----------------
 
-    def __init__(self, observer: Observer, name: str, method: Any) -> None:
-        self._observer, self._name, self._method = observer, name, method
 
-    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
-        method = None if self._method is None else self._method.__get__(instance, owner)
-        return lambda *args, **kwargs: self._observer.called(self._name, method, args, kwargs)
+def _inert(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    from msprobe.base.settings import load  # here: it is the training that imports
+
+    given = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
+    cls._latest = _with_settings(cls, lambda: load(given.pop("config_path", None), **given))
+    return cls._latest
+
+
+def _with_settings(cls: Any, load: Callable[[], Any]) -> Any:
+    """Settings that cannot be meant are refused by the run that collects."""
+    from msprobe.base.settings import Settings
+
+    debugger = object.__new__(cls)
+    debugger._stages, debugger._service = {}, None
+    try:
+        debugger._settings = load()
+    except MsprobeError:
+        debugger._settings = Settings(dump_path=Path("dump_path").absolute())
+    return debugger
+
+
+def _nothing(debugger: Any, *args: Any, **kwargs: Any) -> None:
+    """What a method of an inert debugger does."""
+
+
+def _stage(debugger: Any, name: str, config_path: Any = None, **settings: Any) -> Any:
+    from msprobe.base.stage_settings import stage_settings
+
+    if name not in debugger._stages:
+        debugger._stages[name] = _with_settings(
+            type(debugger), lambda: stage_settings(debugger._settings, name, config_path, settings)
+        )
+    return debugger._stages[name]
+
+
+def _service(debugger: Any) -> Any:
+    from msprobe.service import Service, ServiceConfig
+
+    if debugger._service is None:
+        place = [debugger._settings.dump_path]
+        config = ServiceConfig(lambda: place[-1], lambda path: place.append(Path(str(path)).absolute()))
+        debugger._service = Service(config, debugger.stop)
+    return debugger._service
+
+
+_ON_NOTHING: dict[str, Callable[..., Any]] = {"stage": _stage}
 
 
 def _parameters_of(model: Any) -> Any:

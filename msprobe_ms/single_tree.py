@@ -17,7 +17,8 @@ from msprobe.base.log import once
 from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
 from msprobe.store.configurations import write_configurations
 from msprobe.store.npy import is_storable
-from msprobe.store.single import Place, write
+from msprobe.store.run_folder import run_folder
+from msprobe.store.single import DATA, Place, write
 
 _known: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
 
@@ -46,7 +47,6 @@ class SingleTree:
         self._step = 0
         self._rank: int | None = None
         self._micro_steps: dict[str, int] = {}
-        self._begun: set[str] = set()
 
     def save(self, data: Any) -> None:
         """Save each value under its key, in the next micro step of this key; see `save_ex`."""
@@ -86,12 +86,11 @@ class SingleTree:
         with self._lock:
             self._step += 1
             self._micro_steps.clear()
-            self._begun.clear()
 
     def save_config(self, data: Any) -> None:
         """Write `configurations.json`; values that JSON cannot hold become their texts."""
         try:
-            write_configurations(self._root, data)
+            write_configurations(self._home(), data)
         except Exception as cause:  # a failure while collecting never stops the training
             _lost("configurations.json", cause)
 
@@ -99,31 +98,21 @@ class SingleTree:
         if tensors is None:
             return
         try:
-            if self._rank is None:  # communication may be initialised after the construction
-                self._rank = framework.rank(self._framework)
+            root = self._home()
             place = Place(key, self._step, self._rank or 0, micro_step)
-            self._begin(place)
             arrays = {member: _array(tensor) for member, tensor in tensors.items()}
             if isinstance(value, Mapping):
-                write(self._root, place, arrays)
+                write(root, place, arrays)
             else:
-                write(self._root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
+                write(root, place, list(arrays.values()) if isinstance(value, list | tuple) else arrays[""])
         except Exception as cause:  # a failure while collecting never stops the training
             _lost(key, cause)
 
-    def _begin(self, place: Place) -> None:
-        """At the first save of a key in a step: say if another run was there before."""
-        if place.key in self._begun:
-            return
-        self._begun.add(place.key)
-        # what `save_data(name, data)` of a flow left beside it is none of ours
-        there = place.of_rank(self._root).glob("*")
-        if any(found.suffix == ".json" or found.name.startswith("micro_step") for found in there):
-            once(
-                "SingleSave: an earlier run",
-                f"SingleSave: {place.of_rank(self._root)} is there already; what an earlier run or another process "
-                "saved at the same places is replaced, and the rest stays: give each run a dump_path of its own",
-            )
+    def _home(self) -> Path:
+        """The folder of this run, which communication may tell after the construction only."""
+        if self._rank is None:
+            self._rank = framework.rank(self._framework)
+        return run_folder(self._root, self._rank, DATA).folder
 
 
 def _settled(key: str, value: Any) -> dict[str, Any] | None:

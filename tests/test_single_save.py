@@ -12,7 +12,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from msprobe import single_tree
 from msprobe.base import log
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.core import SingleSave
@@ -43,7 +42,7 @@ def root(tmp_path):
 
 
 def tree(root):
-    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.name != "run.jsonl")
 
 
 def saved(root, key, step=0, micro_step=0):
@@ -274,23 +273,6 @@ def test_a_folder_that_was_removed_is_made_again(root):
     (root / "data").rename(root.parent / "moved")
     SingleSave.save({"a": ONE})
     assert tree(root)[0] == "data/a/step0/rank0/micro_step1/a.json"
-
-
-def test_an_earlier_run_in_the_same_folder_is_said_once(root, said, monkeypatch):
-    SingleSave.save({"a": ONE, "b": ONE})
-    SingleSave.save({"a": ONE})
-    SingleSave.step()
-    SingleSave.save({"a": ONE})
-    assert said == []
-    monkeypatch.setattr(SingleSave, "_only", None)
-    monkeypatch.setattr(single_tree, "_known", {})
-    SingleSave(root)
-    SingleSave.save({"a": ONE * 2, "b": ONE})
-    SingleSave.step()
-    SingleSave.save({"a": ONE})
-    assert len(said) == 1
-    assert "data/a/step0/rank0 is there already" in said[0]
-    assert saved(root, "a")["max"] == 6.0
 
 
 def test_threads_share_the_numbers_of_a_key(root):

@@ -51,7 +51,7 @@ def saved(root, key, micro_step=0):
 
 
 def files(root):
-    return [p for p in root.rglob("*") if p.is_file()]
+    return [p for p in root.rglob("*") if p.is_file() and p.name != "run.jsonl"]
 
 
 NAN, INF = math.nan, math.inf

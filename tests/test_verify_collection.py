@@ -88,7 +88,7 @@ def test_a_training_that_stays_as_it_is_is_vouched_for(verify, tmp_path):
         "msprobe INFO: run 2 of 3, without collecting",
         "msprobe INFO: run 3 of 3, collecting",
     ]
-    assert sorted(os.listdir(tmp_path / "dump")) == ["step0", "step1", "step2"]
+    assert sorted(os.listdir(tmp_path / "dump")) == ["run.jsonl", "step0", "step1", "step2"]
 
 
 def test_a_parameter_that_collecting_changes_is_named_with_its_step(verify):
@@ -128,7 +128,7 @@ def test_steps_ends_each_run_after_so_many(verify, tmp_path):
     assert sorted(p.name for p in tmp_path.glob("reached*")) == ["reached0", "reached1"]
     assert (tmp_path / "reached1").read_text() == "xxx"
     assert {p.name for p in (tmp_path / "dump").glob("*/rank/dump.json")} == {"dump.json"}
-    assert sorted(os.listdir(tmp_path / "dump")) == ["step0", "step1"]
+    assert sorted(os.listdir(tmp_path / "dump")) == ["run.jsonl", "step0", "step1"]
 
 
 def test_a_training_that_fails_only_when_it_is_collected_differs(verify):
@@ -171,6 +171,91 @@ def test_in_an_inert_run_the_debugger_does_nothing(tmp_path):
         *((at, step) for step in "012" for at in ("start", "step")),
         ("end", "3"),
     ]
+
+
+SURFACE = """
+import inspect, sys
+from msprobe.on_either import on_either
+from msprobe.observed_run import Observer
+from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.debugger import Debugger
+from pathlib import Path
+
+def surface():
+    seen = {}
+    for name in dir(PrecisionDebugger):
+        if not name.startswith("_"):
+            each = inspect.getattr_static(PrecisionDebugger, name)
+            seen[name] = inspect.signature(each.method) if isinstance(each, on_either) else type(each)
+    return seen
+
+real = surface()
+services = {type(PrecisionDebugger(dump_path="real").service), type(PrecisionDebugger(dump_path="real").service.config)}
+Observer(Path("trace"), True, 0).wrap(PrecisionDebugger)
+assert surface() == real, (surface(), real)
+debugger = PrecisionDebugger(dump_path="dump", level="L0")
+assert {type(debugger.service), type(debugger.service.config)} == services
+calls = {
+    "start": ([],), "save": (1, "x"), "set_init_step": (3,), "register_custom_api": (sys, "exit"),
+    "restore_custom_api": (sys, "exit"), "stage": ("actor",),
+}
+for each in (debugger, debugger.stage("critic", level="mix"), PrecisionDebugger):
+    for name, kind in real.items():
+        if kind is property:
+            getattr(each, name)
+        else:
+            method = getattr(each, name)
+            assert method.__self__ is (debugger if each is PrecisionDebugger else each)
+            method(*calls.get(name, ()))
+assert (debugger.level, debugger.stage("critic").level) == ("L0", "mix")
+assert debugger.stage("actor") is debugger.stage("actor")
+debugger.service.config.dump_path = "elsewhere"
+debugger.service.reset_status()
+debugger.service.first_start = True
+assert debugger.service.config.dump_path.endswith("elsewhere")
+"""
+
+
+def test_the_inert_debugger_has_the_whole_public_surface(tmp_path):
+    done = subprocess.run([sys.executable, "-c", SURFACE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(tmp_path) == ["trace"]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        """
+    stage = debugger.stage("actor", level="mix" if debugger.level == "L1" else "L0")
+    stage.start(net)
+    _, grads = gradient(Tensor([0.5, 0.25], ms.float32))
+    stage.stop()
+    debugger.service.config.dump_path = os.path.join(debugger.service.config.dump_path, "..", "other")
+    debugger.start(net)
+    debugger.service.reset_status()
+    assert debugger.has_model
+    optimizer(grads)
+    PrecisionDebugger.step()
+""",
+        """
+    from msprobe.mindspore import MsprobeStep
+    from mindspore.train import Model
+    from mindspore.dataset import GeneratorDataset
+    from msprobe.mindspore import MsprobeInitStep
+    data = GeneratorDataset([(np.full(2, 0.5, np.float32),) for _ in range(3)], ["x"], shuffle=False)
+    Model(net, optimizer=optimizer).train(1, data, callbacks=[MsprobeStep(debugger), MsprobeInitStep()])
+    break
+""",
+    ],
+    ids=["stage, service, level", "callbacks"],
+)
+def test_trainings_that_ask_more_of_the_debugger_are_verified(loop, verify, tmp_path):
+    head = TRAINING.partition("for step in range(3):")[0]
+    (tmp_path / "train.py").write_text(head + "for step in range(3):" + loop)
+    command = [sys.executable, "-m", "msprobe", "verify-collection", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("equal: 2 parameters and the random generators"), done.stdout + done.stderr[-3000:]
+    assert done.stdout.endswith("at every step of 3\n")
 
 
 # ---- what two traces say, without a process --------------------------------------------------------------------------

@@ -45,13 +45,18 @@ class MindSpore:
 
     kind = CELLS
     module = nn.Cell
+    own_backward = "bprop"
 
+    modes = bool, bool  # it has none, and these say False
     settle = staticmethod(settle)
     before_hook = staticmethod(_before_hook)
     own_parameters = staticmethod(own_parameters)
     is_early_stop = staticmethod(recompute.is_early_stop)
     handles = staticmethod(collective.handles)
     messages = staticmethod(collective.messages)
+
+    def apart(self, work: Callable[..., Any], *args: Any) -> Any:
+        return work(*args)
 
     def writer(self, writer: Writer) -> Writer:
         return HeldWriter(writer) if _on_device() else writer  # type: ignore[return-value]  # it does the same

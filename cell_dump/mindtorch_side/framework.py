@@ -41,6 +41,7 @@ class MindTorch(MindSpore):
 
     kind = MODULES
     module = torch.nn.Module
+    own_backward = ""
 
     own_parameters = staticmethod(own_parameters)
     handles = staticmethod(collective.handles)

@@ -9,9 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode, _push_mode
 
 from msprobe.cell_dump.recorded import Current
+
+MODES = torch._C._is_torch_function_mode_enabled, torch._C._len_torch_dispatch_stack
+"""Whether there are modes that see functions, and such that see operations."""
+
+
+def apart(work: Callable[..., Any], *args: Any) -> Any:
+    """Do some work unseen by the modes that are entered now: users count, trace or place on devices with them."""
+    with torch._C.DisableTorchFunction():
+        modes = [_pop_mode() for _ in range(torch._C._len_torch_dispatch_stack())]
+        try:
+            return work(*args)
+        finally:
+            for mode in reversed(modes):
+                _push_mode(mode)
 
 
 class Dispatch:

@@ -16,7 +16,7 @@ from msprobe.cell_dump.recorded import Current
 from msprobe.store.write import Writer
 
 from . import collective, compiled, recompute
-from .dispatch import Dispatch
+from .dispatch import MODES, Dispatch, apart
 from .gradient import graph_of, hook_of, when_backward_ends
 from .sources import Sources
 from .tensor import Describer, own_parameters
@@ -27,7 +27,10 @@ class PyTorch:
 
     kind = MODULES
     module = torch.nn.Module
+    own_backward = ""
 
+    modes = MODES
+    apart = staticmethod(apart)
     own_parameters = staticmethod(own_parameters)
     is_early_stop = staticmethod(recompute.is_early_stop)
     handles = staticmethod(collective.handles)

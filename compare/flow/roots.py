@@ -11,7 +11,7 @@ from msprobe.base.errors import DumpError
 from msprobe.store.flow_roots import FlowRoot, flow_in, flow_root
 from msprobe.store.folders import look
 from msprobe.store.runs import DUMP_FILES, TREES, of_rank, of_run, ranks_in, steps_in, trees_in
-from msprobe.store.single_trees import DATA
+from msprobe.store.single import DATA
 
 ITSELF = "the debugger itself"
 """The name of what a debugger collected outside its stages."""

@@ -66,6 +66,16 @@ def _all(made: Plan, request: Request, paths: Sequence[Path], loud: int) -> Iter
 
 
 def _say(answer: Answer, loud: int) -> None:
+    for at, side in enumerate(("target", "golden")):
+        steps: dict[str, set[int]] = {}
+        for outcome in answer.outcomes:
+            if not outcome.failed:
+                steps.setdefault(outcome.runs[at], set()).add(outcome.step or 0)
+        if len(steps) > 1:
+            listed = "; ".join(f"of one, step {', '.join(map(str, sorted(each)))}" for each in steps.values())
+            logger.warning(
+                "%s: dumps of %d runs lie in one folder (%s); compare each run alone", side, len(steps), listed
+            )
     for sides in dict.fromkeys(outcome.sides for outcome in answer.outcomes if outcome.sides):
         logger.log(loud, "%s", sides)
     tables = [outcome.table for outcome in answer.outcomes if outcome.table]

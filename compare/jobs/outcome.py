@@ -54,7 +54,7 @@ class Outcome:
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
-    why pairs of records have no verdict.
+    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say.
     """
 
     label: str = ""
@@ -72,6 +72,7 @@ class Outcome:
     story: RankStory | None = None
     failed: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
+    runs: tuple[str, str] = ("", "")
 
     @property
     def judged(self) -> int:
@@ -138,6 +139,7 @@ def compare_alone(task: Task) -> Outcome:
         f"target: {described(target)}; golden: {described(golden)}",
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
         unjudged=dict(comparison.unjudged),
+        runs=(target.run, golden.run),
     )
 
 

@@ -13,7 +13,7 @@ from msprobe.store.folders import Folder, look
 from msprobe.store.kernel_folders import kernel_dumps
 from msprobe.store.kinds import kind_of
 from msprobe.store.npy_trees import npy_dumps
-from msprobe.store.runs import TREES
+from msprobe.store.runs import TREES, further_runs
 from msprobe.store.saved_trees import saved_dumps
 from msprobe.store.single_trees import single_dumps
 
@@ -188,7 +188,8 @@ def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[st
 
 def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
     """Say what else lies among steps or ranks, and is left alone."""
-    strange = [name for name in (*folder.folders, *folder.files) if name not in known]
+    ours = {layout.RUN, *further_runs(folder.folders)}
+    strange = [name for name in (*folder.folders, *folder.files) if name not in known and name not in ours]
     if strange and not is_plain:
         walked = _walked_beside(folder.path)
         strange = [name for name in strange if name not in walked]

@@ -124,6 +124,17 @@ def ascending(value: object) -> tuple[int | float, ...]:
     return tuple(value)
 
 
+def absolute(value: "str | PurePath") -> Path:
+    """A path against the working directory of now. SettingsError where a relative one has none."""
+    try:
+        return Path(value).absolute()
+    except OSError as err:  # it was deleted
+        raise SettingsError(
+            f"{shown(str(value))} is relative, and the working directory is gone; give an absolute path, or start in a "
+            "folder that is there"
+        ) from err
+
+
 def folder(value: object) -> Path:
     """Where to write, absolute against the working directory of now; it need not exist yet."""
     if not isinstance(value, str | PurePath):
@@ -132,7 +143,7 @@ def folder(value: object) -> Path:
         raise SettingsError("the path is empty; name the folder that the dump shall be written to")
     if "\0" in str(value):
         raise SettingsError(f"{shown(value)} holds a NUL character, which no path can; remove it")
-    path = Path(value).absolute()
+    path = absolute(value)
     if os.path.exists(path) and not os.path.isdir(path):  # pathlib's own questions raise on a name that is too long
         raise SettingsError(f"{shown(value)} is a file; name a folder, or a path that does not exist yet")
     return path
@@ -160,4 +171,4 @@ def existing(value: object) -> str:
         return ""
     if "\0" in str(value) or not os.path.exists(value):
         raise SettingsError(f'{shown(str(value))} does not exist; name a dump, or write ""')
-    return str(Path(value).absolute())
+    return str(absolute(value))

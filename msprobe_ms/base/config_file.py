@@ -8,7 +8,7 @@ import os
 from collections.abc import Container
 from typing import NoReturn
 
-from .checks import listed, shown
+from .checks import absolute, listed, shown
 from .errors import SettingsError
 
 _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_distribution", "ops")
@@ -30,7 +30,7 @@ def read(path: object) -> dict[str, object]:
         )
     where = os.fspath(path)
     if not os.path.exists(where):
-        raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {os.getcwd()})")
+        raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {absolute('.')})")
     if not os.path.isfile(where):
         raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
     if not str(where).endswith(".json"):

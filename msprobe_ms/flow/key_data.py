@@ -23,7 +23,8 @@ from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tre
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_tree import NotATensor, tree_of
 from msprobe.store.npy import is_storable
-from msprobe.store.single import stem_of
+from msprobe.store.run_folder import run_folder
+from msprobe.store.single import DATA, stem_of
 
 _KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarray"}
 
@@ -72,9 +73,13 @@ class KeyData:
         except Exception as cause:  # a failure while collecting never stops the training
             failed(f"save_data: {name}", cause)
 
+    def home(self) -> Path:
+        """The folder of this run: the dump_path, or one inside it where another run has that."""
+        return run_folder(self._root, framework.rank(_first([])), DATA).folder
+
     def folder(self, name: str) -> str:
         """What stands before `step{n}` in the paths of `save(name, ...)`."""
-        return str(self._root / "data" / stem_of(name))
+        return str(self.home() / DATA / stem_of(name))
 
     def _keep(self, name: str, inner: str, array: Any, dtype: str, rank: int, kind: str) -> None:
         folder = self.folder(name)

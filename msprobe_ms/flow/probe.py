@@ -67,10 +67,10 @@ class MsProbe:
     @classmethod
     def save_configs(cls, data: Any) -> None:
         """Write `{dump_path}/configurations.json`; values that JSON cannot hold become their texts."""
-        if not cls.enabled or cls.config is None or not cls.config.configurations_dump:
+        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.configurations_dump:
             return
         try:
-            write_configurations(cls.config.dump_path, data)
+            write_configurations(cls._data.home(), data)
         except Exception as cause:  # a failure while collecting never stops the training
             failed("save_configs", cause)
 

@@ -16,11 +16,14 @@ A ring, because memory that is new for each copy costs more than the copy: 2 GB/
 """
 
 import atexit
+import ctypes
 import os
+import signal
 import sys
 import threading
 import weakref
 from _thread import LockType
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -55,6 +58,7 @@ class Behind:
         self._lock = threading.RLock()
         self._tasks: SimpleQueue[tuple[str, Array, int] | LockType | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._has_ended = False
         self._ring: Array | None = None
         # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
         self._given = self._done = 0
@@ -92,6 +96,9 @@ class Behind:
     def end(self) -> None:
         """Let the thread go when it has written what was given."""
         self._tasks.put(None)
+        self._has_ended = True
+        if all(behind._has_ended for behind in list(_all)):
+            _termination.forget()
 
     def _runs(self) -> bool:
         """Whether there is a thread; it starts with the first tensor."""
@@ -108,6 +115,7 @@ class Behind:
                 return False
             self._thread = thread
             _all.add(self)
+            _termination.heed()
         return True
 
     def _room(self, size: int) -> int:
@@ -155,6 +163,74 @@ _all: "weakref.WeakSet[Behind]" = weakref.WeakSet()
 def _drain_all() -> None:
     for behind in list(_all):
         behind.drain()
+
+
+class _Termination:
+    """SIGTERM where nobody else heeds it: what waits is written, and then the process dies of the signal as it would.
+
+    A handler of Python runs when the main thread comes back to Python, and a rank that waits for others in a collective
+    never does; so a thread of ours is woken too, by the interpreter's own handler. Whoever sets a handler of his own,
+    before or after, has it alone.
+    """
+
+    def __init__(self) -> None:
+        self._pipe: tuple[int, int] | None = None
+        self._is_set = self._wakes = False
+
+    def heed(self) -> None:
+        """From here on; only where the default action would be taken, and from the main thread."""
+        if self._is_set or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
+            threading.Thread(target=self._wait, name="msprobe SIGTERM", daemon=True, args=self._pipe[:1]).start()
+        signal.signal(signal.SIGTERM, self._come)
+        self._is_set = True
+        before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._wakes = before == -1
+        if not self._wakes:  # an event loop's
+            signal.set_wakeup_fd(before)
+
+    def forget(self) -> None:
+        """Nothing waits any more: the signal is as it was."""
+        if not self._is_set or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) == self._come:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._wakes and self._pipe is not None:
+            now = signal.set_wakeup_fd(-1)
+            if now not in (-1, self._pipe[1]):
+                signal.set_wakeup_fd(now)
+        self._is_set = self._wakes = False
+
+    def _come(self, number: int, frame: object) -> None:
+        _drain_all()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _wait(self, end: int) -> None:
+        while signals := os.read(end, 64):
+            # to ask for the handler is allowed in any thread, to set it is not, so the C library is asked
+            if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._come:
+                _drain_all()
+                ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def after_fork(self) -> None:
+        """A child that is ended by this signal, as workers are, must not wake its parent's thread."""
+        self.forget()
+        if self._pipe is not None:
+            for end in self._pipe:
+                with suppress(OSError):
+                    os.close(end)
+        self._pipe = None
+
+
+_termination = _Termination()
+os.register_at_fork(after_in_child=_termination.after_fork)
 
 
 # Daemon threads end in the middle of their work when the interpreter does; until then they can finish it.

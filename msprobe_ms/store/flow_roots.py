@@ -15,8 +15,10 @@ from msprobe.base.log import logger
 
 from .configurations import NAME
 from .folders import Folder, look
+from .layout import run_number
 from .runs import of_run, trees_in
-from .single_trees import DATA, single_dumps
+from .single import DATA
+from .single_trees import single_dumps
 
 STAGES = (
     "actor_generate_sequences",
@@ -67,7 +69,9 @@ def flow_in(top: Folder) -> FlowRoot | None:
     parts = (found.configurations is not None) + (found.data is not None) + bool(found.stages)
     if parts > 1 or any(stage in STAGES for stage in found.stages):
         return found
-    is_alone = found.configurations is not None and {DATA, *STAGES}.issuperset(top.folders)
+    is_alone = found.configurations is not None and {DATA, *STAGES}.issuperset(
+        name for name in top.folders if run_number(name) is None
+    )
     return found if is_alone else None
 
 
@@ -75,7 +79,7 @@ def _found(top: Folder) -> FlowRoot:
     stages: dict[str, Path] = {}
     hollow: list[str] = []
     for name in top.folders:
-        if name == DATA:
+        if name == DATA or run_number(name) is not None:
             continue
         if _holds_dumps(top.path / name):
             stages[name] = top.path / name

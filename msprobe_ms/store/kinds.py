@@ -1,19 +1,22 @@
 """What a path holds: a dump, a run of many, or files that something else left; found by looking at names alone."""
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from msprobe.base.errors import DumpError
+from msprobe.base.log import once
 
 from . import layout
 from .flow_roots import flow_in
-from .folders import Folder, look, walk
+from .folders import Folder, is_file, look, walk
 from .kernel_folders import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
 from .kernel_statistics import STATISTIC
 from .kernel_value import from_file, is_kernel_file
-from .runs import DUMP_FILES, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
-from .single_trees import DATA, single_dumps
+from .runs import DUMP_FILES, further_runs, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
+from .single import DATA
+from .single_trees import single_dumps
 
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
 
@@ -63,6 +66,7 @@ def kind_of(path: str | Path) -> Kind:
     top = look(root)
     if not DUMP_FILES.isdisjoint(top.files):
         return Kind("dump", root, "a dump of one step and rank")
+    _say_further_runs(top)
     return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
 
 
@@ -81,6 +85,12 @@ def is_checkpoint(path: Path) -> bool:
     except (OSError, ValueError):  # a path that no file can have
         pass
     return False
+def _say_further_runs(top: Folder) -> None:
+    """A later run that was sent elsewhere may be the one that is meant."""
+    later = [name for name in further_runs(top.folders) if is_file(top.path / name / layout.RUN)]
+    if layout.RUN in top.files and later:
+        told = f"{top.path}: holds the first run that was collected there; later ones are in {', '.join(later)} inside"
+        once(f"runs in {top.path}", f"{told}; give {top.path / later[-1]} for the last one", logging.WARNING)
 
 
 def _of_file(file: Path) -> Kind:

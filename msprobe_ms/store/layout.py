@@ -10,6 +10,7 @@ CONSTRUCT = "construct.json"
 JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
 SAVES = "saves.jsonl"
+RUN = "run.jsonl"
 
 FORMAT_VERSION = 1
 
@@ -18,6 +19,7 @@ FLAT_LEVELS = ("L1", "L2")
 
 _STEP = re.compile(r"^step(\d+)$")
 _RANK = re.compile(r"^(?:rank(\d*)|proc(\d+))$")
+_RUN = re.compile(r"^run(\d+)$")
 
 
 def step_folder(root: Path, step: int) -> Path:
@@ -42,6 +44,17 @@ def rank_number(name: str) -> int | None:
     if m is None:
         return None
     return int(m[1]) if m[1] else 0
+
+
+def run_folder(number: int) -> str:
+    """The folder of a further run inside that of the first, from 2."""
+    return f"run{number}"
+
+
+def run_number(name: str) -> int | None:
+    """The number of a further run that a folder's name says; None for any other name."""
+    m = _RUN.match(name)
+    return int(m[1]) if m else None
 
 
 def data_file(level: str) -> str:

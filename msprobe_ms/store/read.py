@@ -72,6 +72,7 @@ def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
         rank=_index(run.get("rank"), layout.rank_number(folder.absolute().name)),
         format_version=_version(text, file),
         missing=missing,
+        run=_text(run, "id"),
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
     )
 

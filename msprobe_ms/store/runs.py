@@ -1,9 +1,11 @@
 """What the folders of ranks, of steps and of a whole run hold; told by names, no file is opened."""
 
+import os
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from . import layout
-from .folders import Folder, by_number, look
+from .folders import Folder, by_number, is_file, look
 
 Held: TypeAlias = Literal["dump", "saves", ""]
 """A dump, graph saves, or nothing that is known."""
@@ -12,6 +14,11 @@ TREES = ("graph", "pynative")
 """The two runs that a program with compiled parts leaves side by side."""
 
 DUMP_FILES = frozenset((layout.DUMP, layout.DEBUG, layout.JOURNAL))
+
+
+def holds_dump(folder: Path) -> bool:
+    """Whether a dump lies in a rank's folder, finished or not."""
+    return any(is_file(folder / name) and os.stat(folder / name).st_size for name in DUMP_FILES)
 
 
 def of_rank(folder: Folder, above: str) -> Held:
@@ -48,3 +55,8 @@ def ranks_in(folder: Folder) -> list[str]:
 def steps_in(folder: Folder) -> list[str]:
     """The folders called like steps, by number."""
     return sorted((name for name in folder.folders if layout.step_number(name) is not None), key=by_number)
+
+
+def further_runs(names: tuple[str, ...]) -> list[str]:
+    """Those of the folders in a folder that are called like further runs, by number."""
+    return sorted((name for name in names if layout.run_number(name) is not None), key=by_number)

@@ -29,6 +29,8 @@ Array = np.ndarray[Any, Any]
 Value: TypeAlias = Array | list[Array] | dict[str, Array]
 """What one save of one variable holds: a tensor, or one level of container."""
 
+DATA = "data"
+
 _LONGEST_STEM = NAME_LIMIT - len(".json.part")
 
 
@@ -48,7 +50,7 @@ class Place:
 
     def of_rank(self, root: Path) -> Path:
         """The folder of everything that was saved under this key, in this step, by this rank."""
-        return root / "data" / self.stem / f"step{self.step}" / f"rank{self.rank}"
+        return root / DATA / self.stem / f"step{self.step}" / f"rank{self.rank}"
 
     def folder(self, root: Path) -> Path:
         """The folder of this value alone."""

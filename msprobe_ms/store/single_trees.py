@@ -18,8 +18,7 @@ from .folders import Folder, by_number, walk
 from .record import Dump
 from .saved import Saved, calls_of, saved_file
 from .saved_trees import name_and_id, saves_in
-
-DATA = "data"
+from .single import DATA
 
 _MICRO_STEP = re.compile(r"micro_step(\d{1,9})")
 

@@ -175,6 +175,74 @@ def test_a_cell_with_its_own_bprop_records_forward_and_its_bprops_result(collect
     np.testing.assert_allclose(load(folder, "Cell.scaled.Scaled.forward.0.output.0"), 2 * np.exp(X), rtol=1e-5)
 
 
+class Helper(nn.Cell):
+    def construct(self, x):
+        return ops.neg(ops.neg(x))
+
+
+class CallsInItsBackward(nn.Cell):
+    """Its `bprop` calls functions and another cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.helper = Helper()
+
+    def construct(self, x):
+        return ops.exp(x)
+
+    def bprop(self, x, out, dout):
+        return (ops.mul(self.helper(dout), out),)
+
+
+class RunsTwice(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.SequentialCell([CallsInItsBackward()])
+
+    def construct(self, x):
+        return ops.sum(self.inner(ops.sin(self.inner(x))))
+
+
+BACK = "Cell.inner.0.CallsInItsBackward.backward"
+HELP = "Cell.inner.0.helper.Helper.forward"
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_what_a_bprop_calls_stands_in_that_backward(level, collecting, dumped):
+    net, bare = RunsTwice(), ms.grad(RunsTwice())(Tensor(X)).asnumpy()
+    for task in ("statistics", "tensor"):
+        debugger = collecting(level=level, task=task)
+        _, (got, _) = collect(debugger, net, Tensor(X), wrt=0)
+        np.testing.assert_array_equal(got.asnumpy(), bare)
+        dump = dumped(debugger)
+        assert dump.missing == []
+        apis = [name for name in dump.names if name.startswith("Functional.") and "forward" in name]
+        # exp, sin, exp, sum of the forward; neg, neg, mul of each of two backwards, the last call's first
+        counted = {"exp": 2, "sin": 1, "sum": 1, "neg": 4, "mul": 2} if level != "L0" else {}
+        assert sorted(apis) == sorted(f"Functional.{k}.{i}.forward" for k, n in counted.items() for i in range(n))
+        if level == "L1":
+            assert dump.construct == {}
+            continue
+        # the second call runs back first, and its helper is called first
+        assert {HELP + f".{i}": dump.construct[HELP + f".{i}"] for i in (0, 1)} == {
+            HELP + ".0": BACK + ".1",
+            HELP + ".1": BACK + ".0",
+        }
+        assert [dump.construct[f"{BACK}.{i}"] for i in (0, 1)] == [
+            f"Cell.inner.SequentialCell.backward.{i}" for i in (0, 1)
+        ]
+        assert dump.names.index(HELP + ".0") < dump.names.index(BACK + ".1") < dump.names.index(BACK + ".0")
+        if level == "mix":
+            assert [dump.construct[f"Functional.mul.{i}.forward"] for i in (0, 1)] == [BACK + ".1", BACK + ".0"]
+            assert [dump.construct[f"Functional.neg.{i}.forward"] for i in range(4)] == [
+                *(HELP + ".0", HELP + ".0"),
+                *(HELP + ".1", HELP + ".1"),
+            ]
+        assert "bprop" in vars(CallsInItsBackward)
+        assert not hasattr(CallsInItsBackward.bprop, "__wrapped__"), "what was replaced is back"
+        assert set(dump.construct.values()) - {None} <= set(dump.construct)
+
+
 def test_gradients_arrive_after_stop_until_step(collecting, dumped):
     """`start; forward; stop; backward; step`, as `value_and_grad` runs it when the user stops inside the function."""
     debugger = collecting(level="mix", task="tensor")

@@ -129,7 +129,7 @@ def test_started_before_the_communication_one_process_is_refused_and_the_trainin
         complaints = [report["early"] for report in run.reports]
         assert complaints.count("") == 1
         for complaint in filter(None, complaints):
-            assert complaint.startswith(f"{run.folder}/early/step0/rank: another process or debugger writes this dump.")
+            assert complaint.startswith(f"{run.folder}/early: another process of this launch writes here (process ")
             assert "Start the debugger after the communication is initialised" in complaint
         assert list(run.dumps("early")) == ["rank"]
 
@@ -310,7 +310,7 @@ def test_forked_children_write_nothing_and_the_parents_dump_is_whole(two):
         assert "missing" not in dump.file
         assert "rebuilt" not in dump.file
         assert {f.name for f in (dump.folder / "dump_tensor_data").iterdir()} == dump.files()
-        assert sorted(f.name for f in (two.folder / "forks").iterdir()) == ["step0"]
+        assert sorted(f.name for f in (two.folder / "forks").glob("step*")) == ["step0"]
     assert [report["forks"] for report in two.reports] == [[3.0 * sum(range(8)), 0]] * 2
 
 

@@ -107,7 +107,7 @@ def _pynative():
 
 def files(root, part=""):
     """Every file of the documented tree: tensors of a dump and indexes apart."""
-    found = [p.relative_to(root) for p in (Path(root) / part).rglob("*") if p.is_file()]
+    found = [p.relative_to(root) for p in (Path(root) / part).rglob("*") if p.is_file() and p.name != "run.jsonl"]
     return sorted(str(p) for p in found if p.name != "saves.jsonl" and "dump_tensor_data" not in p.parts)
 
 

@@ -103,7 +103,7 @@ def said(capsys, *command):
 
 def test_the_trees_are_the_documented_ones(runs):
     steps = [f"step{step}/rank0" for step in (0, 1)]
-    expected = {"configurations.json"}
+    expected = {"configurations.json", "run.jsonl"}
     for stage in STAGES:
         expected |= {f"{stage}/{at}/{file}.json" for at in steps for file in ("dump", "stack", "construct")}
     for keys, count in ((ONCE, 1), (TWICE, 2)):

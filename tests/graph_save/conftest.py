@@ -35,7 +35,11 @@ class Saved:
 
     def files(self):
         flush()
-        return sorted(p.relative_to(self.folder).as_posix() for p in self.folder.rglob("*") if p.is_file())
+        return sorted(
+            p.relative_to(self.folder).as_posix()
+            for p in self.folder.rglob("*")
+            if p.is_file() and p.name != "run.jsonl"
+        )
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ def test_list_and_scope_keep_what_they_keep_in_pynative(section, kept, tmp_path)
 
 def test_only_the_steps_that_are_asked_for_are_written(tmp_path):
     net = run(collector(tmp_path, step=[1]), steps=3)
-    assert [path.name for path in (tmp_path / "dump").iterdir()] == ["step1"]
+    assert [path.name for path in (tmp_path / "dump").glob("step*")] == ["step1"]
     assert list(dump_of(tmp_path, 1)["data"]) == [*FORWARD, *BACKWARD]
     assert not any("construct" in vars(cell) for _, cell in net.cells_and_names())
 
@@ -139,7 +139,7 @@ def test_a_graph_that_was_compiled_in_a_step_before_is_recorded(tmp_path):
         assert not any("construct" in vars(cell) for _, cell in net.cells_and_names())
         debugger.stop()
         debugger.step()
-    assert [path.name for path in (tmp_path / "dump").iterdir()] == ["step2"]
+    assert [path.name for path in (tmp_path / "dump").glob("step*")] == ["step2"]
     assert list(dump_of(tmp_path, 2)["data"]) == FORWARD
 
 

@@ -48,19 +48,6 @@ def test_two_folders_share_the_ids_and_count_on_their_own(saved):
     assert [(r["count"], r["id"]) for r in saved.records()] == [(0, 0), (1, 2)]
 
 
-def test_a_second_run_replaces_what_the_first_left_and_nothing_else(saved, tmp_path):
-    for tree, names in ((SaveTree(), "abc"), (SaveTree(), "d")):
-        for name in names:
-            tree.save(str(saved.folder), name, np.zeros(1, np.float32), "Float32", 0, 0)
-        tree.step()  # its end: nobody is at work there any more
-        (saved.folder / "step0" / "rank0" / "mine.npy").touch()
-        (saved.folder.parent / "outside.npy").touch()
-        with open(saved.folder / "step0" / "rank0" / "saves.jsonl", "a") as index:  # what is broken is passed over
-            index.write('{"data_name":"../../../outside.npy"}\n{"data_name":7}\n[]\n{"data_name":"gone.npy"}\n{"na')
-    assert saved.files() == [f"step0/rank0/{name}" for name in ("d_float32_0.npy", "mine.npy", "saves.jsonl")]
-    assert (tmp_path / "outside.npy").exists()
-
-
 def test_of_two_processes_in_one_folder_neither_removes_what_the_other_saves(saved, said):
     trees = SaveTree(), SaveTree()  # each holds the index as a process does
     for name in ("first", "second"):

@@ -34,7 +34,9 @@ def run(*command, cwd):
 
 
 def files(folder):
-    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.suffix in (".npy", ".jsonl"))
+    return sorted(
+        p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.suffix == ".npy" or p.name == "saves.jsonl"
+    )
 
 
 SAVE, SAVE_GRAD, STEPS, READ = blocks("saving.md", "python")

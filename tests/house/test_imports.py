@@ -11,7 +11,7 @@ FLOORS = [
     [
         *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
         *("msprobe.dump_header", "msprobe.on_either", "msprobe.service", "msprobe.single_tree"),
-        "msprobe.who_collects",
+        *("msprobe.turns", "msprobe.who_collects"),
     ],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
     ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],

@@ -33,7 +33,7 @@ def test_the_training_of_the_page_gives_the_names_that_it_shows(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "GLOG_v": "3"}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert os.listdir(tmp_path / "dump") == ["step0"]
+    assert sorted(os.listdir(tmp_path / "dump")) == ["run.jsonl", "step0"]
     names = list(json.loads((tmp_path / "dump/step0/rank/dump.json").read_text())["data"])
     expected = shown.splitlines()[:-1]
     assert names[: len(expected)] == expected

@@ -1,0 +1,240 @@
+"""One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
+
+`run.jsonl` in the folder has a line for each process of the run (`docs/format.md`, page 1). Nothing of another run is
+ever removed, replaced or mixed with; which processes are of one run is told by what their launchers told them, and by
+when they began.
+"""
+
+import json
+import os
+import platform
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import make_folder
+from msprobe.base.log import logger
+
+from . import layout
+from .claim import claim
+
+NAMED = "MSPROBE_RUN"
+"""The variable of the environment by which a user says himself which processes are of one run."""
+
+# What is the same for all processes of a launch, and differs between launches that go on at the same time.
+_LAUNCH = (
+    *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE"),
+    *("MS_SCHED_PORT", "MS_WORKER_NUM", "RANK_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_ID"),
+)
+_RAY = "RAY_JOB_ID"  # its workers begin at any time, and each group of them has a port of its own
+_PATIENCE = 5.0  # seconds for another process to write its line
+_SKEW = 60.0  # seconds between the clocks of two machines
+
+_lock = threading.RLock()
+_taken: "dict[tuple[Path, str, int | None], tuple[Path, str]]" = {}
+_reached: dict[Path, int] = {}
+_pid = 0
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process, and what it writes: in the folder `place` of a run's folder, as `rank`."""
+
+    run: str
+    place: str
+    rank: int | None
+    host: str
+    pid: int
+    ticks: int
+    """When the process began, by the clock of its machine's boot: two processes of one number differ in it."""
+    time: float
+    named: str = ""
+    launch: str = ""
+
+    def __str__(self) -> str:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.time))
+        return f"process {self.pid} on {self.host}, {when}"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder, and the run's identity, which stands in each of its dumps."""
+
+    folder: Path
+    run: str
+
+
+def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = False) -> RunFolder:
+    """The folder of this process's run: `root`, or `run2`, `run3`... in it where others have been there.
+
+    With `strict`, UsageError where a process of the same launch writes the same place at this time, which is the user's
+    mistake. OSError where nothing can be written.
+    """
+    global _pid
+    root = root.absolute()
+    with _lock:
+        if _pid != os.getpid():  # a forked child is a process of its own
+            _pid = os.getpid()
+            _taken.clear()
+        key = root, place, rank
+        if key not in _taken:
+            _taken[key] = _find(root, place, rank, strict)
+        folder, run = _taken[key]
+    return RunFolder(folder, run)
+
+
+def stage_folder(path: Path, root: Path, rank: int | None) -> RunFolder:
+    """The folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else. Strict."""
+    root = _root_of(path, root)
+    inside = path.relative_to(root)
+    own = run_folder(root, rank, "" if path == root else inside.as_posix(), strict=True)
+    return RunFolder(own.folder / inside, own.run)
+
+
+def _root_of(path: Path, root: Path) -> Path:
+    return root if path.is_relative_to(root) else path
+
+
+def leave(path: Path, root: Path) -> None:
+    """What this process writes there from here on is another run, as when it counts its steps anew."""
+    root = _root_of(path, root).absolute()
+    with _lock:
+        for key in [key for key in _taken if key[0] == root]:
+            del _taken[key]
+
+
+def _find(root: Path, place: str, rank: int | None, strict: bool) -> tuple[Path, str]:
+    first: Process | None = None
+    number = _reached.get(root, 1)
+    while True:
+        folder = root if number == 1 else root / layout.run_folder(number)
+        found = _enter(folder, _this(place, rank), strict)
+        if isinstance(found, str):
+            break
+        first = first or found
+        number += 1
+    if _reached.get(root) != number and number > 1:
+        whose = f"holds what another run wrote ({first})" if first else "holds dumps of another run"
+        logger.warning("%s %s; nothing of it is touched, this run goes to %s", root, whose, folder)
+    _reached[root] = number
+    return folder, found
+
+
+def _enter(folder: Path, me: Process, strict: bool) -> str | Process | None:
+    """The run whose folder this is, with this process in it; else the first process of another run, if one is known."""
+    file = folder / layout.RUN
+    if not file.exists() and holds_dumps(folder):  # of a version without such files, or of another tool
+        return None
+    make_folder(folder)
+    with _held(file) as number:
+        others = _processes(file)
+        if others:
+            clash = next((other for other in others if (other.place, other.rank) == (me.place, me.rank)), None)
+            if clash is not None and strict and me.rank is None and _is_launched_with(clash, me):
+                raise UsageError(
+                    f"{folder}: another process of this launch writes here ({clash}). Start the debugger after the "
+                    "communication is initialised, so that each rank has a folder of its own, or give each process "
+                    "its own dump_path"
+                )
+            if clash is not None or not _is_of_one_run(others, me):
+                return others[0]
+        run = others[0].run if others else secrets.token_hex(6)
+        line = json.dumps({**asdict(me), "run": run}, separators=(",", ":"))
+        os.write(number, f"{line}\n".encode("ascii"))
+        return run
+
+
+def _is_of_one_run(others: list[Process], me: Process) -> bool:
+    """Whether a process that writes elsewhere in a folder is of the run that has it."""
+    first = others[0]
+    if me.named or first.named:
+        return me.named == first.named
+    if me.launch and first.launch and me.launch != first.launch:
+        return False
+    if any((other.host, other.pid, other.ticks) == (me.host, me.pid, me.ticks) for other in others):
+        return True
+    above = os.getppid()
+    if any((other.host, other.pid, other.ticks) == (me.host, above, _ticks(above)) for other in others):
+        return True
+    return _RAY in os.environ or _began_before(me, first)
+
+
+def _is_launched_with(other: Process, me: Process) -> bool:
+    return bool(me.launch) and me.launch == other.launch and me.pid != other.pid and _began_before(me, other)
+
+
+def _began_before(me: Process, other: Process) -> bool:
+    """Whether this one was there when the other one wrote its line; those of one launch all are, before any writes."""
+    return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
+
+
+def _this(place: str, rank: int | None) -> Process:
+    named, ray = os.environ.get(NAMED, ""), os.environ.get(_RAY)
+    told = [] if ray is not None else [f"{name}={os.environ[name]}" for name in _LAUNCH if name in os.environ]
+    launch = f"{_RAY}={ray}" if ray is not None else " ".join(told)
+    pid = os.getpid()
+    return Process("", place, rank, platform.node(), pid, _ticks(pid), time.time(), named, launch)
+
+
+def _ticks(pid: int) -> int:
+    """When a process of this machine began; 0 where that is not told."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+@lru_cache(1)
+def _loaded() -> float:
+    return time.time()
+
+
+_loaded()
+
+
+def _began() -> float:
+    """When this process began, in seconds of its clock; at the latest when this module was loaded."""
+    ticks = _ticks(os.getpid())
+    if not ticks:
+        return _loaded()
+    return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+@contextmanager
+def _held(file: Path) -> Iterator[int]:
+    """The open file, to ourselves. Who holds it only writes a line: after a while it is taken for dead."""
+    until = time.monotonic() + _PATIENCE
+    while (number := claim(file, create=True)) is None and time.monotonic() < until:
+        time.sleep(0.005)
+    if number is None:
+        number = os.open(file, os.O_RDWR | os.O_APPEND)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _processes(file: Path) -> list[Process]:
+    found = []
+    for line in file.read_text("ascii", "replace").splitlines():
+        with suppress(ValueError, TypeError):  # a line that was cut off
+            found.append(Process(**json.loads(line)))
+    return found
+
+
+def holds_dumps(folder: Path) -> bool:
+    """Whether steps of dumps or saves lie in a folder, in its stages, or among its key data."""
+    for steps in ("step*", "*/step*", "data/*/step*"):
+        for step in folder.glob(steps):
+            if layout.step_number(step.name) is None or layout.run_number(step.parent.name) is not None:
+                continue
+            with suppress(OSError):
+                if any(layout.rank_number(name) is not None for name in os.listdir(step)):
+                    return True
+    return False

@@ -1,0 +1,274 @@
+"""`store/run_folder.py`: what one run wrote is never replaced by another, and the processes of a run stay together."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.request import Request
+from msprobe.store import layout
+from msprobe.store.kinds import kind_of
+from msprobe.store.run_folder import holds_dumps, leave, run_folder
+from msprobe.store.write import Writer
+
+PROCESS = """
+import os, sys
+from pathlib import Path
+from msprobe.store.run_folder import run_folder
+for line in sys.stdin:  # a rank, `-` for none, and a place
+    rank, _, place = line.strip().partition(" ")
+    try:
+        home = run_folder(Path("dump"), None if rank == "-" else int(rank), place, strict=True)
+        print(home.folder.relative_to(Path.cwd()), home.run, flush=True)
+    except Exception as cause:
+        print(type(cause).__name__, str(cause), flush=True)
+"""
+QUIET = {"MSPROBE_LOG_LEVEL": "2"}
+
+
+class Process:
+    """A process that asks for its folder as often as it is told to."""
+
+    def __init__(self, folder, **environment):
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", PROCESS],
+            cwd=folder,
+            env={**os.environ, **QUIET, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, rank="-", place=""):
+        self.child.stdin.write(f"{rank} {place}\n")
+        self.child.stdin.flush()
+        return self.child.stdout.readline().split(" ", 1)
+
+    def end(self):
+        """What it said on standard error."""
+        said = self.child.communicate()[1]
+        assert self.child.returncode == 0, said
+        return said
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Starts processes in one working directory; all are ended with the test."""
+    made = []
+
+    def start(**environment):
+        made.append(Process(tmp_path, **environment))
+        return made[-1]
+
+    yield start
+    for each in made:
+        if each.child.poll() is None:
+            each.end()
+
+
+def test_a_second_run_goes_elsewhere_and_says_both_folders(process, tmp_path):
+    first, second = process(), process()
+    folder, run = first.ask()
+    assert folder == "dump"
+    assert first.ask() == ["dump", run], "asked again it is the same"
+    assert first.end() == ""
+    assert second.ask()[0] == "dump/run2"
+    said = second.end()
+    assert f"{tmp_path}/dump holds what another run wrote (process {first.child.pid} on " in said
+    assert f"this run goes to {tmp_path}/dump/run2" in said
+    assert len(said.splitlines()) == 1
+    third = process()
+    other, run3 = third.ask()
+    assert other == "dump/run3"
+    assert run3 != run
+    third.end()
+
+
+def test_two_at_once_are_parted_too(process):
+    one, other = process(), process()
+    folders = {one.ask()[0], other.ask()[0]}
+    assert folders == {"dump", "dump/run2"}
+
+
+TORCHRUN = {"MASTER_PORT": "29500", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "none"}
+MSRUN = {"MS_SCHED_PORT": "8118", "MS_WORKER_NUM": "4"}
+
+
+@pytest.mark.parametrize("launch", [TORCHRUN, MSRUN, {}], ids=["torchrun", "msrun", "by hand"])
+def test_ranks_of_one_launch_share_the_folder_and_the_next_launch_has_one_of_its_own(process, launch):
+    ranks = [process(**launch) for _ in range(4)]
+    time.sleep(0.05)
+    found = {tuple(each.ask(rank)) for rank, each in enumerate(ranks)}
+    assert {folder for folder, _ in found} == {"dump"}
+    assert len({run for _, run in found}) == 1
+    for each in ranks:
+        each.end()
+    again = [process(**launch) for _ in range(4)]
+    time.sleep(0.05)
+    assert {again[rank].ask(rank)[0] for rank in (2, 0, 3, 1)} == {"dump/run2"}
+
+
+def test_a_launch_of_other_ranks_is_another_run(process):
+    first = process(**TORCHRUN)
+    first.ask(0)
+    first.end()
+    later = process(**TORCHRUN)
+    assert later.ask(1)[0] == "dump/run2", "of the first launch only rank 0 was collected"
+
+
+def test_two_launches_at_once_do_not_mix(process):
+    one = [process(**TORCHRUN) for _ in range(2)]
+    other = [process(**{**TORCHRUN, "MASTER_PORT": "29501"}) for _ in range(2)]
+    time.sleep(0.05)
+    assert [one[0].ask(0)[0], other[1].ask(1)[0], one[1].ask(1)[0], other[0].ask(0)[0]] == [
+        *("dump", "dump/run2"),
+        *("dump", "dump/run2"),
+    ]
+
+
+def test_ranks_that_do_not_know_their_number_yet_are_refused(process):
+    one, other = process(**TORCHRUN), process(**TORCHRUN)
+    time.sleep(0.05)
+    assert one.ask()[0] == "dump"
+    kind, said = other.ask()
+    assert kind == "UsageError"
+    assert "after the communication is initialised" in said
+
+
+def test_stages_in_processes_of_their_own_share_a_root(process):
+    driver, actor, critic = process(), process(), process()
+    time.sleep(0.05)
+    assert {driver.ask("-", "data")[0], actor.ask(0, "actor")[0], critic.ask(0, "critic")[0]} == {"dump"}
+
+
+@pytest.mark.parametrize("shared", [{"MSPROBE_RUN": "mine"}, {"RAY_JOB_ID": "01000000"}])
+def test_processes_that_begin_later_belong_together_where_that_is_said(process, shared):
+    first = process(**shared)
+    first.ask(0)
+    later = process(**shared)
+    assert later.ask(1)[0] == "dump"
+    assert process(**shared).ask(1)[0] == "dump/run2", "the same rank never writes twice"
+    assert process(MSPROBE_RUN="other").ask(2)[0] == "dump/run3"
+
+
+def test_a_child_of_a_process_that_collects_is_of_its_run(tmp_path):
+    script = (
+        "import os; from pathlib import Path; from msprobe.store.run_folder import run_folder\n"
+        "run_folder(Path('dump'), None, 'data')\n"
+        "if (child := os.fork()) == 0:\n"
+        "    print(run_folder(Path('dump'), 1).folder.name, flush=True); os._exit(0)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "dump\n"
+
+
+def test_dumps_of_before_there_was_such_a_file_are_left_alone(process, tmp_path):
+    old = tmp_path / "dump" / "step3" / "rank0"
+    old.mkdir(parents=True)
+    (old / "dump.json").write_text("old")
+    assert process().ask()[0] == "dump/run2"
+    assert (old / "dump.json").read_text() == "old"
+    assert not (tmp_path / "dump" / "run.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "holds"),
+    [
+        ("step0/rank", True),
+        ("actor/step0/rank0", True),
+        ("data/loss/step0/rank0", True),
+        ("run2/step0/rank0", False),
+        ("checkpoints/step100", False),
+        ("step0/weights", False),
+    ],
+)
+def test_what_counts_as_dumps(path, holds, tmp_path):
+    (tmp_path / path).mkdir(parents=True)
+    assert holds_dumps(tmp_path) is holds
+
+
+def test_who_numbers_anew_begins_another_run(tmp_path):
+    first = run_folder(tmp_path / "d", None)
+    leave(tmp_path / "d", tmp_path / "d")
+    second = run_folder(tmp_path / "d", None)
+    assert (first.folder, second.folder) == (tmp_path / "d", tmp_path / "d" / "run2")
+    assert first.run != second.run
+
+
+def test_a_broken_or_foreign_file_in_its_place_destroys_nothing(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "run.jsonl").write_text("no json\n{}\n")
+    assert run_folder(tmp_path / "d", None).folder == tmp_path / "d"
+    assert (tmp_path / "d" / "run.jsonl").read_text().startswith("no json\n{}\n")
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "run.jsonl").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"):
+        run_folder(tmp_path / "e", None)
+
+
+def dump(folder, run, step):
+    writer = Writer(layout.rank_folder(folder, step, None), {"task": "statistics", "level": "L1", "run": {"id": run}})
+    writer.call(
+        "Tensor.add.0.forward",
+        None,
+        None,
+        '{"input_args":[],"input_kwargs":{},"output":[{"type":"torch.Tensor","dtype":"torch.float32","shape":[1],'
+        '"Max":1.0,"Min":1.0,"Mean":1.0,"Norm":1.0}]}',
+    )
+    writer.close()
+
+
+def test_a_comparison_says_what_runs_it_meets(tmp_path, capsys):
+    for step in range(3):
+        dump(tmp_path / "golden", "a", step)
+        dump(tmp_path / "mixed", "b" if step < 2 else "c", step)
+    assert carry_out(Request(tmp_path / "golden", tmp_path / "golden", tmp_path / "out"))
+    assert "runs lie in one folder" not in capsys.readouterr().err
+    carry_out(Request(tmp_path / "mixed", tmp_path / "golden", tmp_path / "out"))
+    said = capsys.readouterr().err
+    assert "target: dumps of 2 runs lie in one folder (of one, step 0, 1; of one, step 2)" in said
+    for number in (2, 10):
+        dump(tmp_path / "golden" / f"run{number}", "d", 0)
+        (tmp_path / "golden" / f"run{number}" / "run.jsonl").touch()
+    (tmp_path / "golden" / "run.jsonl").touch()
+    assert kind_of(tmp_path / "golden").word == "run"
+    said = capsys.readouterr().err
+    assert f"later ones are in run2, run10 inside; give {tmp_path}/golden/run10 for the last one" in said
+
+
+SAVERS = """
+import sys
+import numpy as np
+from msprobe.core import SingleSave
+from msprobe.flow.key_data import KeyData
+from msprobe.graph_save.tree import tree
+from pathlib import Path
+value = np.full(2, float(sys.argv[1]), np.float32)
+SingleSave("single")
+SingleSave.save({"a": value})
+SingleSave.save_config({"lr": sys.argv[1]})
+tree.save("saves", "a", value, "Float32", 0, 0)
+tree.step()
+data = KeyData(Path("flow"))
+data.save("a", value)
+data.save_each({"b": value})
+data.step()
+"""
+
+
+def test_what_is_saved_by_name_follows_the_same_rule(tmp_path):
+    for value in "12":
+        subprocess.run([sys.executable, "-c", SAVERS, value], cwd=tmp_path, env={**os.environ, **QUIET}, check=True)
+    for place in ("single/{}data/a/step0/rank0/micro_step0", "saves/{}step0/rank0", "flow/{}data/a/step0/rank0"):
+        for run, value in (("", 1), ("run2/", 2)):
+            (file,) = (tmp_path / place.format(run)).glob("*.npy")
+            assert np.load(file).tolist() == [value, value]
+    for run, value in (("", "1"), ("run2", "2")):
+        assert json.loads((tmp_path / "single" / run / "configurations.json").read_text()) == {"lr": value}

@@ -1,0 +1,241 @@
+"""A signal handler that ends the step, and whatever else comes at a wrong moment, never stops or blocks a training."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from small_model import Mlp
+
+import msprobe
+
+HOME = str(Path(msprobe.__file__).parent)
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+
+
+def train(debugger, net):
+    """One step; gives its gradients."""
+    net.zero_grad()
+    debugger.start(net)
+    net(X).sum().backward()
+    debugger.stop()
+    debugger.step()
+    return [parameter.grad.tolist() for parameter in net.parameters()]
+
+
+class AtLine:
+    """Sends a signal when so many lines of msprobe have run."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self, frame, event, argument):
+        return self.line if frame.f_code.co_filename.startswith(HOME) else None
+
+    def line(self, frame, event, argument):
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                signal.raise_signal(signal.SIGUSR1)
+        return self.line
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_handler_that_ends_the_step_may_come_at_any_line(level, collecting, capsys):
+    debugger = collecting({"task": "tensor", "tensor": {}}, level=level)
+    net = Mlp()
+    bare = train(debugger, net)
+    came = []
+
+    def handler(*_):
+        debugger.stop()
+        debugger.step()
+        came.append(1)
+
+    before, traced = signal.signal(signal.SIGUSR1, handler), sys.gettrace()
+    try:
+        at, reached = 1, True
+        while reached:
+            count = AtLine(at)
+            sys.settrace(count)
+            try:
+                gradients = train(debugger, net)
+            finally:
+                sys.settrace(traced)
+            assert gradients == bare, f"line {at}"
+            reached = count.left <= 0
+            at += 29
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(came) > 60
+    assert torch.relu.__module__ != "msprobe", "what was replaced is back"
+    assert train(debugger, net) == bare
+    root = debugger._settings.dump_path
+    files = sorted(root.glob("step*/rank/dump.json"), key=lambda file: int(file.parts[-3][4:]))
+    assert len(files) > 60
+    whole = json.loads(files[0].read_text())["data"]
+    assert json.loads(files[-1].read_text())["data"].keys() == whole.keys()
+    assert not list(root.rglob("dump.journal"))
+    for file in files:
+        json.loads(file.read_text())
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_batch_that_is_skipped_leaves_the_next_one_whole(collecting, dumped, capsys):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.outer = torch.nn.Sequential(Mlp(), Raises())
+
+        def forward(self, x):
+            return self.outer(x)
+
+    class Raises(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = torch.nn.ReLU()
+
+        def forward(self, x):
+            if x.isnan().any():
+                raise ValueError("a bad batch")
+            return self.act(x)
+
+    debugger, net, seen = collecting(), Net(), 0
+    for batch in (X, X * float("nan"), X, X * float("nan"), X):
+        try:
+            debugger.start(net)
+            net(batch).sum().backward()
+            debugger.stop()
+            debugger.step()
+            seen += 1
+        except ValueError:
+            continue
+    assert seen == 3
+    first, second = dumped(debugger), dumped(debugger, 1)
+    assert second.missing[0]["name"] == "Module.outer.1.Raises.forward.0"
+    assert second.missing[0]["cause"].startswith("the call raised ValueError")
+    later = "Module.outer.1.Raises.forward.1"
+    assert second.construct[later] == "Module.outer.Sequential.forward.1"
+    assert second.construct["Module.outer.1.act.ReLU.forward.0"] == later
+    assert second.construct["Module.outer.Sequential.forward.1"] is None
+    assert second.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.1"
+    assert first.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.0"
+    said = capsys.readouterr().err
+    assert said.count("was still started, as after a batch that an exception ended") == 1
+
+
+def test_once_started_nothing_raises(collecting, dumped, capsys, tmp_path):
+    debugger = collecting()
+    net = Mlp()
+    debugger.stop()
+    debugger.step()
+    train(debugger, net)
+    other = collecting()
+    train(other, net)
+    wrong = [
+        lambda: debugger.start(net),
+        lambda: debugger.start(net),
+        lambda: other.start(net),
+        lambda: debugger.start("no model"),
+        lambda: debugger.start(net, token_range=[3, 1]),
+        lambda: debugger.start(net, rank_id=-1),
+        debugger.stop,
+        debugger.stop,
+        debugger.step,
+        debugger.step,
+        other.stop,
+        other.step,
+    ]
+    for call in wrong:
+        call()
+    torch.relu(X)
+    train(debugger, net)
+    step = max(int(path.name[4:]) for path in debugger._settings.dump_path.glob("step*"))
+    assert dumped(debugger, step).names == dumped(debugger, 1).names
+    said = capsys.readouterr().err
+    assert said.count("the training goes on without the dump of this step") == 3
+    assert "Traceback" not in said
+
+
+def test_a_debugger_that_was_deleted_is_there_again(debugger_class, tmp_path):
+    torch.manual_seed(0)
+    net = Mlp()
+    for _ in range(3):
+        debugger = debugger_class(dump_path=str(tmp_path / "d"), level="L0")
+        train(debugger, net)
+        del debugger
+    assert sorted(path.name for path in (tmp_path / "d").glob("step*")) == ["step0", "step1", "step2"]
+    debugger_class._known.clear()
+    debugger_class._latest = None
+    again = debugger_class(dump_path=str(tmp_path / "d"), level="L0")
+    train(again, net)
+    debugger_class._known.clear()
+    debugger_class._latest = None
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["run.jsonl", "run2", "step0", "step1", "step2"]
+    assert (tmp_path / "d" / "run2" / "step0" / "rank" / "dump.json").exists()
+
+
+def test_another_thread_may_start_what_this_one_stopped(collecting, dumped):
+    from threading import Thread
+
+    debugger, net = collecting(), Mlp()
+    debugger.start(net)
+    net(X)
+    debugger.stop()
+
+    def more():
+        debugger.start(net)
+        net(X)
+        debugger.stop()
+
+    thread = Thread(target=more)
+    thread.start()
+    thread.join()
+    debugger.step()
+    assert {"Module.fc1.Linear.forward.0", "Module.fc1.Linear.forward.1"} <= set(dumped(debugger).names)
+
+
+DELETED = """
+import os, shutil, sys, torch
+from msprobe.pytorch import PrecisionDebugger
+os.mkdir("gone"); os.chdir("gone"); home = os.getcwd()
+gone = lambda when: shutil.rmtree(home) if sys.argv[1] == when else None
+gone("before")
+debugger = PrecisionDebugger(dump_path="./dump", level="mix", task="tensor")
+gone("before start")
+net = torch.nn.Sequential(torch.nn.Linear(2, 2))
+for step in range(4):
+    gone(f"before step {step}")
+    debugger.start(net)
+    gone(f"in step {step}")
+    net(torch.ones(1, 2)).sum().backward()
+    debugger.stop()
+    debugger.step()
+print(sorted(name for name in os.listdir(home + "/dump") if os.path.exists(f"{home}/dump/{name}/rank/dump.json")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "whole"),
+    [("before start", [0, 1, 2, 3]), ("before step 2", [2, 3]), ("in step 2", [3])],
+)
+def test_a_working_directory_that_is_deleted_costs_what_was_in_it(when, whole, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", DELETED, when], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{[f'step{step}' for step in whole]}\n"
+    assert "Traceback" not in done.stderr
+
+
+def test_a_relative_dump_path_without_a_working_directory_is_refused_in_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", DELETED, "before"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stderr.splitlines()[-1].endswith(
+        '"./dump" is relative, and the working directory is gone; give an absolute path, or start in a folder that is '
+        "there"
+    )
