@@ -19,7 +19,6 @@ from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, load
 from msprobe.base.stage_settings import apart, stage_settings
-from msprobe.base.steps import Clock
 from msprobe.base.tally import Tally, say_nothing_collected
 from msprobe.cell_dump import custom
 from msprobe.cell_dump.saves import Saves

@@ -13,14 +13,22 @@ from msprobe.base.log import once
 
 @dataclass
 class Clock:
-    """The number of the step, and whose turn it was in it; a debugger shares its own with its stages."""
+    """The number of the step, how many have ended, and whose turn it was in it; a debugger shares its own with its
+    stages.
+    """
 
     step: int = 0
+    ended: int = 0
     turns: dict[Any, int] = field(default_factory=dict)
 
     def begin(self, step: int) -> None:
         """Another step, in which no stage has begun."""
         self.step, self.turns = step, {}
+
+    def end(self) -> None:
+        """The step is over, the next one begins."""
+        self.ended += 1
+        self.begin(self.step + 1)
 
     def turn_of(self, stage: Any) -> int:
         """As which of this step's stages one was first asked for, from 0."""

@@ -5,7 +5,6 @@ An element is a whole number from 0 to 1,000,000, a text `"a-b"` (both ends incl
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field
 from itertools import groupby
 
 from .checks import shown
@@ -77,27 +76,3 @@ def compact(sorted_numbers: tuple[int, ...]) -> list[int | str]:
         row = [number for _, number in run]
         written += [f"{row[0]}-{row[-1]}"] if len(row) > 2 else row
     return written
-
-
-@dataclass
-class Clock:
-    """The number of the step, how many have ended, and whose turn it was in it; a debugger shares its own with its
-    stages.
-    """
-
-    step: int = 0
-    ended: int = 0
-    turns: dict[object, int] = field(default_factory=dict)
-
-    def begin(self, step: int) -> None:
-        """Another step, in which no stage has begun."""
-        self.step, self.turns = step, {}
-
-    def end(self) -> None:
-        """The step is over, the next one begins."""
-        self.ended += 1
-        self.begin(self.step + 1)
-
-    def turn_of(self, stage: object) -> int:
-        """As which of this step's stages one was first asked for, from 0."""
-        return self.turns.setdefault(stage, len(self.turns))

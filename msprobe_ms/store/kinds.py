@@ -85,6 +85,8 @@ def is_checkpoint(path: Path) -> bool:
     except (OSError, ValueError):  # a path that no file can have
         pass
     return False
+
+
 def _say_further_runs(top: Folder) -> None:
     """A later run that was sent elsewhere may be the one that is meant."""
     later = [name for name in further_runs(top.folders) if is_file(top.path / name / layout.RUN)]
