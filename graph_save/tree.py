@@ -15,7 +15,7 @@ import numpy as np
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError
-from msprobe.base.files import NO_LINK, make_folder, safe_name
+from msprobe.base.files import NO_LINK, make_folder, read_input, safe_name
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
@@ -136,7 +136,7 @@ def _begin(folder: Path) -> int:
             "each process a folder of its own, or save after the communication is initialised, which gives it a rank",
         )
         return os.open(index, os.O_WRONLY | os.O_APPEND | NO_LINK)
-    for line in index.read_text("ascii", "replace").splitlines():
+    for line in read_input(index).decode("ascii", "replace").splitlines():
         with suppress(ValueError, KeyError, TypeError, OSError):
             file = json.loads(line)["data_name"]
             if file == os.path.basename(file) and file.endswith(".npy"):

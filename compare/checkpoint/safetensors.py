@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 
 from .extent import Extent, read_array
 from .parameter import Array, Checkpoint, Framework, Parameter
@@ -31,7 +32,7 @@ _FRAMEWORKS: dict[str, Framework] = {"ms": "mindspore", "pt": "pytorch"}
 def read_safetensors(path: Path) -> Checkpoint:
     """The tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it holds."""
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(_LONGEST, size - 8):

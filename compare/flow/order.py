@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import MsprobeError
+from msprobe.base.files import open_text
 from msprobe.base.frames import user_line
 from msprobe.compare.jobs.sides import side
 from msprobe.store.beside import stacks
@@ -104,9 +105,7 @@ def _called_before(one: Frames, other: Frames) -> int:
 def _turn(file: Path) -> int | None:
     """As which of its step's stages a dump was begun, from 0; None where it does not say."""
     try:
-        if not file.is_file():  # opening a pipe would wait for ever
-            return None
-        with open(file, encoding="utf-8", errors="replace") as opened:
+        with open_text(file) as opened:
             head = opened.read(_HEAD)
         found = _RUN.search(head)
         run: Any = json.JSONDecoder().raw_decode(head, found.end())[0] if found else {}

@@ -1,11 +1,15 @@
-"""Files and folders as a dump needs them: their modes, written whole or not at all, named as a file system accepts."""
+"""Files and folders as a dump needs them: read without waiting for ever, written whole or not at all, named as a file
+system accepts."""
 
+import errno
+import io
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from .errors import UsageError
 
@@ -17,6 +21,69 @@ NAME_LIMIT = 255
 
 # A link that someone laid in the way of a file of ours is refused, not followed.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+CONFIGURATION = 64 << 20
+"""Bytes of the largest file of settings, names or rules that is read."""
+
+_KINDS = (
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+
+def open_input(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
+    """Open a file for reading that a user or a dump names.
+
+    OSError, whose `strerror` says why, for anything that is no plain file (a pipe waits for ever, a device has no end)
+    and for a file of more than `limit` bytes. What was opened is looked at, so nothing can be put in its place between.
+    """
+    try:
+        # Before opening as well: to open a device may already do something.
+        _refuse_odd(os.stat(path).st_mode, path)
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+        number = os.open(path, flags)
+    except ValueError as err:  # NUL, or characters that no file system name has
+        raise OSError(errno.EINVAL, f"no file can have this name: {err}", path) from err
+    try:
+        state = os.fstat(number)
+        _refuse_odd(state.st_mode, path)
+        if limit is not None and state.st_size > limit:
+            raise _too_large(path, limit)
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_input(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
+    """All bytes of a file that a user or a dump names; OSError as of `open_input`."""
+    with open_input(path, limit) as file:
+        if limit is None:
+            return file.read()
+        found = file.read(limit + 1)  # a file may grow, and some of /proc have no size
+        if len(found) > limit:
+            raise _too_large(path, limit)
+        return found
+
+
+def open_text(path: str | os.PathLike[str], *, errors: str = "replace", newline: str | None = None) -> TextIO:
+    """A text in UTF-8 that a user or a dump names, with or without a byte order mark; OSError as of `open_input`."""
+    return io.TextIOWrapper(open_input(path), encoding="utf-8-sig", errors=errors, newline=newline)
+
+
+def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "something else")
+    raise OSError(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is no plain file but a {kind}", path)
+
+
+def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than the {limit >> 20} MiB that such a file may have", path)
 
 
 def make_folder(folder: Path) -> None:

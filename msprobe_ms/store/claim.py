@@ -6,6 +6,7 @@ The lock goes with the process, however it ends, so a journal that nobody holds 
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from msprobe.base.files import FILE_MODE, NO_LINK
@@ -19,9 +20,12 @@ def claim(journal: Path, create: bool) -> int | None:
 
     FileNotFoundError without `create`. Closing the descriptor lets go.
     """
-    flags = os.O_RDWR | os.O_APPEND | NO_LINK | (os.O_CREAT if create else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | NO_LINK | (os.O_CREAT if create else 0)
     while True:
         number = os.open(journal, flags, FILE_MODE)
+        if not stat.S_ISREG(os.fstat(number).st_mode):  # reading a pipe would wait for ever
+            os.close(number)
+            raise OSError(errno.EINVAL, "it is no plain file", journal)
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msprobe.base.files import open_input
+
 from .document import may_have_halves, with_whole_characters
 
 _PIECE = 1 << 20  # bytes
@@ -29,7 +31,7 @@ def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
     NotPlainError where anything is odd, whatever was taken until then; a name may be handed over twice.
     """
     try:
-        with open(file, "rb") as opened:
+        with open_input(file) as opened:
             return _members(_Text(opened), take)
     # RecursionError: nested without end. MemoryError: one entry is too large. ValueError: no UTF-8.
     except (OSError, ValueError, RecursionError, MemoryError) as err:

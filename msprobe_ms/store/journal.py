@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.files import open_input
+
 # Ends what a full disk left of a line. No complete line ends like this, so the rest of one is never taken for a whole.
 TORN = b"!\n"
 
@@ -75,7 +77,7 @@ class Journal:
 def read_journal(path: Path, verify: bool = False) -> Journal:
     """Read a journal; with `verify` every entry is also parsed, and one that is no JSON counts as malformed."""
     journal = Journal()
-    with open(path, "rb") as lines:
+    with open_input(path) as lines:
         for line in lines:
             if not line.endswith(b"\n"):
                 journal.cut = True
