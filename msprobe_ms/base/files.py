@@ -26,6 +26,9 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 CONFIGURATION = 64 << 20
 """Bytes of the largest file of settings, names or rules that is read."""
 
+TABLE = 2 << 30
+"""Bytes of the largest table or text that is read line by line: a line may be all of it."""
+
 _KINDS = (
     (stat.S_ISDIR, "folder"),
     (stat.S_ISFIFO, "pipe"),
@@ -71,8 +74,9 @@ def read_input(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
 
 
 def open_text(path: str | os.PathLike[str], *, errors: str = "replace", newline: str | None = None) -> TextIO:
-    """A text in UTF-8 that a user or a dump names, with or without a byte order mark; OSError as of `open_input`."""
-    return io.TextIOWrapper(open_input(path), encoding="utf-8-sig", errors=errors, newline=newline)
+    """A text in UTF-8 that a user or a dump names, with or without a byte order mark; OSError as of `open_input`, also
+    for more than `TABLE` bytes."""
+    return io.TextIOWrapper(open_input(path, TABLE), encoding="utf-8-sig", errors=errors, newline=newline)
 
 
 def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:

@@ -1,7 +1,6 @@
 """A JSON object on disk, read without trust."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from msprobe.base.files import open_input
 from msprobe.base.log import logger
 
 from . import layout
-from .memory import available
+from .memory import must_fit
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
@@ -51,9 +50,7 @@ def json_object(file: Path) -> dict[str, Any]:
 
 def _bytes(file: Path) -> bytes:
     with open_input(file) as opened:
-        # A file with holes may claim any size; its text would be taken piece by piece until the machine has no more.
-        if os.fstat(opened.fileno()).st_size > available():
-            raise MemoryError
+        must_fit(opened, file)
         return opened.read()
 
 

@@ -95,7 +95,8 @@ class Dump:
     `construct` maps every executed call's name to its parent, also of calls that were not collected. `unfinished` says
     why calls may be missing at the end (the process still writes, or died); empty for a dump that was closed.
     `tensors` is the folder, below `folder`, that holds the files of the records, by their bare names; empty for files
-    of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it.
+    of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it. `extra_info` is
+    False where the dump says that no call stacks and no enclosing cells were wanted.
     """
 
     where: str
@@ -111,6 +112,7 @@ class Dump:
     missing: tuple[str, ...] = ()
     unfinished: str = ""
     tensors: str = TENSORS
+    extra_info: bool = True
 
     @cached_property
     def columns(self) -> "Columns":
