@@ -1,6 +1,7 @@
 """A small writer of dumps, for tests that need exactly this call with exactly that value; and what is made of it."""
 
 import json
+from contextlib import nullcontext
 import pickle
 import sys
 import zlib
@@ -218,7 +219,7 @@ def run(builder, tmp_path):
 @pytest.fixture
 def _one_time(monkeypatch):
     """Every file that is written is of one time: 20260101000000."""
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.claimed", lambda *_: nullcontext("20260101000000"))
 
 
 @pytest.fixture
