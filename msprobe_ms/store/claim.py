@@ -61,7 +61,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
     Temporary files that dead processes left are removed. UsageError where `output` cannot be written.
     """
     digest = blake2b(task.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
-    is_new = not output.exists()
+    is_new = not os.path.lexists(output)
     try:
         make_folder(output)
         second, number = _left(output, digest) or _free(output, digest, named)

@@ -163,7 +163,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing(tmp_path, form):
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "msprobe compare: stopped"
     assert done.stdout == ""
-    assert list((tmp_path / "out").iterdir()) == []
+    assert list(tmp_path.glob("out/*")) == []
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -176,7 +176,7 @@ def test_a_disk_that_fills_in_the_middle_leaves_nothing(tmp_path, form):
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"msprobe compare: {tmp_path / 'out'}/compare_result_")
     assert line.endswith(": cannot be written (File too large); give another folder with -o")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert list(tmp_path.glob("out/*")) == []
 
 
 def test_a_result_that_was_there_survives_a_disk_that_fills(tmp_path, monkeypatch, capsys, same_second):
