@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.visible import visible
 from msprobe.mapping.user import OPTIONS, user_mapping
 
 from .request import FORMATS, Request, Sides, numbers, read_compare_json
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
     answer = carry_out(request)
     for line in answer.lines():
-        print(line)
+        print(visible(line))
     return 0 if answer.is_clean or request.exit_zero else 1
 
 

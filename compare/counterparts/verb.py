@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
+from msprobe.base.visible import visible
 
 if TYPE_CHECKING:
     from .counterpart import Counterparts
@@ -57,15 +58,15 @@ def run(args: argparse.Namespace) -> int:
         if suggestion.texts[kind]:
             path = _beside(output, kind)
             _write(path, suggestion.texts[kind])
-            print(f"{path}: {suggestion.rules[kind]} rules")
+            print(visible(f"{path}: {suggestion.rules[kind]} rules"))
             options.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
         named = " or ".join(golden.columns.names[c] for c in candidates)
-        print(f"open: {target.columns.names[at]} could be {named}")
+        print(visible(f"open: {target.columns.names[at]} could be {named}"))
     if len(found.ambiguous) > _SHOWN:
         print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {args.target} -gp {args.golden} {options[-1]}"
-    print(f"Look the files over, edit them, and compare: {command}")
+    print(visible(f"Look the files over, edit them, and compare: {command}"))
     return 0
 
 

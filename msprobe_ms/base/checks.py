@@ -20,7 +20,12 @@ Check = Callable[[object], Any]
 def shown(value: object) -> str:
     """A value for a message, as JSON writes it, cut where it would fill the screen. Never raises."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
+        # Piece by piece: a value of a few lines of yaml may hold itself a billion times.
+        text = ""
+        for piece in json.JSONEncoder(ensure_ascii=False, default=repr).iterencode(value):
+            text += piece
+            if len(text) > 80:
+                break
     except Exception:  # keys that JSON does not have; a list that holds itself; whatever foreign code raises
         try:
             text = repr(value)
