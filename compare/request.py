@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import CONFIGURATION, read_input
+from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user import NONE, UserMapping
 
@@ -138,7 +138,7 @@ def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -
     value = given.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
-    path = Path(value)
+    path = user_path(value)
     if beside is None or path.is_absolute() or path.exists() or not (beside / path).exists():
         return path
     return beside / path

@@ -15,7 +15,7 @@ import numpy as np
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError
-from msprobe.base.files import NO_LINK, make_folder, read_input, safe_name
+from msprobe.base.files import NO_LINK, make_folder, read_input, safe_name, user_path
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
@@ -103,7 +103,7 @@ class SaveTree:
 
     def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
         """The folder of this step and its open index; one, however many spellings lead to it."""
-        folder = layout.rank_folder(Path(save_dir), self._step, rank).absolute()
+        folder = layout.rank_folder(user_path(save_dir), self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
         self._folders[save_dir, rank] = found[0] if found else (str(folder), _begin(folder))
         return self._folders[save_dir, rank]

@@ -74,9 +74,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         module.add(parser)
         parse = parser.parse_args if VERBS[verb].hands_on else parser.parse_intermixed_args
-        return int(module.run(parse(rest)))
+        asked = parse(rest)
+        if not VERBS[verb].hands_on:
+            _expand(asked)
+        return int(module.run(asked))
     except MsprobeError as err:
         print(f"{prog}: {visible(' '.join(str(err).split()))}", file=sys.stderr)
+        return 2
+    except FileNotFoundError:
+        if _has_working_directory():
+            raise
+        print(f"{prog}: the working directory was deleted; change to one that is there, or give absolute paths", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # Whoever read our answer has seen enough; nothing may be written at exit either.
@@ -85,6 +93,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{prog}: stopped", file=sys.stderr)
         return 130
+
+
+def _expand(asked: argparse.Namespace) -> None:
+    """Paths with `~`, which no shell has seen behind `--option=`; nothing else that is asked for begins like that."""
+    for name, value in vars(asked).items():
+        if isinstance(value, str):
+            setattr(asked, name, os.path.expanduser(value))
+        elif isinstance(value, list):
+            setattr(asked, name, [os.path.expanduser(each) if isinstance(each, str) else each for each in value])
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _take_verb(given: list[str]) -> tuple[str, list[str]]:

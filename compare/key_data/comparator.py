@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import user_path
 from msprobe.base.log import logger
 
 
@@ -48,7 +49,7 @@ class SingleComparator:
             raise UsageError(
                 f"SingleComparator.compare: num_processes is {num_processes!r}; write a whole number from 1 on"
             )
-        return compare_trees(Path(dir1), Path(dir2), Path(output_path), num_processes).sheets
+        return compare_trees(user_path(dir1), user_path(dir2), user_path(output_path), num_processes).sheets
 
 
 def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> Compared:

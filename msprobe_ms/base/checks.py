@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from .errors import SettingsError
+from .files import user_path
 
 Check = Callable[[object], Any]
 
@@ -115,7 +116,7 @@ def folder(value: object) -> Path:
         raise SettingsError("the path is empty; name the folder that the dump shall be written to")
     if "\0" in str(value):
         raise SettingsError(f"{shown(value)} holds a NUL character, which no path can; remove it")
-    path = Path(value).absolute()
+    path = _absolute(value)
     if os.path.exists(path) and not os.path.isdir(path):  # pathlib's own questions raise on a name that is too long
         raise SettingsError(f"{shown(value)} is a file; name a folder, or a path that does not exist yet")
     return path
@@ -141,6 +142,15 @@ def existing(value: object) -> str:
         raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
     if not str(value):
         return ""
-    if "\0" in str(value) or not os.path.exists(value):
+    if "\0" in str(value) or not os.path.exists(user_path(value)):
         raise SettingsError(f'{shown(str(value))} does not exist; name a dump, or write ""')
-    return str(Path(value).absolute())
+    return str(_absolute(value))
+
+
+def _absolute(value: str | PurePath) -> Path:
+    try:
+        return user_path(value).absolute()
+    except OSError as err:
+        raise SettingsError(
+            f"{shown(str(value))} counts from the working directory, which was deleted; write an absolute path"
+        ) from err

@@ -30,7 +30,7 @@ def read(path: object) -> dict[str, object]:
         raise SettingsError(
             f"config_path is {shown(path)}, which is not a path; pass the path of a .json file, or None"
         )
-    where = os.fspath(path)
+    where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
         raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {_here()})")
     if not os.path.isfile(where):

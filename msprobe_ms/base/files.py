@@ -46,6 +46,12 @@ _KINDS = (
 )
 
 
+def user_path(given: str | os.PathLike[str]) -> Path:
+    """The path that a user wrote, with `~` as a shell has it: no shell sees what stands in a file, behind `--option=`
+    or in a Python call."""
+    return Path(os.path.expanduser(os.fspath(given)))
+
+
 def open_input(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
     """Open a file for reading that a user or a dump names.
 
@@ -106,6 +112,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=FOLDER_MODE)
     except FileNotFoundError:
+        if folder.parent == folder or str(folder) == os.curdir:  # the working directory was deleted
+            raise
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except FileExistsError:

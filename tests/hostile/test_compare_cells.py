@@ -235,7 +235,7 @@ def test_no_cell_is_longer_than_a_sheet_allows(tmp_path, sign):
     ]
     assert lengths
     assert max(lengths) <= 32_767
-    assert " characters)..." in csv_rows(found["csv"])[1][0]
+    assert "characters)..." in csv_rows(found["csv"])[1][0]
 
 
 def test_numbers_that_are_none_are_texts_in_json(tmp_path):
