@@ -197,7 +197,7 @@ def _short_storage(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipIn
         if last != "data.pkl" or member.file_size > _PICKLE:
             continue
         for key, size in _storages(archive.read(member)):
-            record = members.get(f"{top}/data/{key}")
+            record = members.get("/".join((top, "data", key)))
             if record is not None and record.file_size < size:
                 return f"the record {record.filename[:80]!r} of its archive has {record.file_size} of {size} bytes"
     return ""

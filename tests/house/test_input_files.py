@@ -7,9 +7,9 @@ import ast
 from collections import Counter
 
 OPENS = {
-    "msprobe.base.files": {"os.open": 2, "open": 2},  # the door itself, and a temporary file
+    "msprobe.base.files": {"os.open": 3, "open": 1},  # the door itself, and temporary files
     "msprobe.store.npy": {"os.open": 2},  # written
-    "msprobe.store.claim": {"os.open": 1},  # opened to be locked and written; refuses what is no plain file
+    "msprobe.store.claim": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
     "msprobe.store.memory": {"read_text": 1},  # of the kernel, which says how much memory is left
     "msprobe.compare.workers.cores": {"read_text": 2},  # of the kernel, which says how many cores are ours
     "msprobe.mapping.api": {"read_text": 1},  # a table of the wheel
@@ -20,8 +20,9 @@ OPENS = {
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file
     "msprobe.compare.key_data.judge": {"np.memmap": 1},  # of an open file
     "msprobe.store.kernel_npy": {"np.fromfile": 1},  # of an open file
+    "msprobe.compare.report.csv_shares": {"open": 1},  # what its own workers wrote
+    "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own
-    "msprobe.graph_save.tree": {"os.open": 1},  # an index that is appended to
 }
 
 _READERS = {
