@@ -32,7 +32,7 @@ def read_array(
             for piece in pieces:
                 file.seek(piece.start)
                 length = piece.stop - piece.start
-                if file.readinto(rest[:length]) != length:
+                if file.readinto(rest[:length]) != length:  # type: ignore[attr-defined]  # an opened file has it
                     raise DumpError(f"{path}: was cut short while it was read; copy it again")
                 rest = rest[length:]
     except (OSError, MemoryError) as err:

@@ -29,15 +29,15 @@ def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
     merging.check(folder)
     task = f"merge_result {folder.absolute()} {choice} {form}"
     with claimed(output, task, lambda second: _paths(output, second, merged, form)) as second:
-        paths = _paths(output, second, merged, form)
+        written = _paths(output, second, merged, form)
         try:
             if form == "csv":
-                write_csv_files(paths, merged)
+                write_csv_files(written, merged)
             else:
-                write_workbook(paths[0], merged)
+                write_workbook(written[0], merged)
         except OSError as err:
             raise UsageError(f"{output}: cannot be written ({err.strerror}); give another folder with -o") from err
-        return paths
+        return written
 
 
 class _Merging:

@@ -101,7 +101,7 @@ def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:
 
 
 def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
-    return OSError(errno.EFBIG, f"it is larger than the {limit >> 20} MiB that such a file may have", path)
+    return OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB, the most that such a file may have", path)
 
 
 def make_folder(folder: Path) -> None:

@@ -213,9 +213,9 @@ def _storages(text: bytes) -> Iterator[tuple[str, int]]:
     try:
         for code, said, _ in pickletools.genops(text):
             if code.name in ("BINGET", "LONG_BINGET", "GET"):
-                pushed.append(known.get(int(said)))
+                pushed.append(known.get(int(str(said))))
             elif code.name in ("BINPUT", "LONG_BINPUT", "PUT"):
-                known[int(said)] = pushed[-1] if pushed else None
+                known[int(str(said))] = pushed[-1] if pushed else None
             elif code.name == "MEMOIZE":
                 known[len(known)] = pushed[-1] if pushed else None
             elif code.name == "BINPERSID" and len(pushed) == 5:
