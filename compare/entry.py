@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msprobe.base.checks import nearest, shown
 from msprobe.base.errors import UsageError
+from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user import OPTIONS, user_mapping
 
@@ -170,7 +171,7 @@ def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
 def _path(call: str, name: str, value: object) -> Path:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise UsageError(f"{call}: {name} must be a path, not {shown(value)}")
-    return Path(value)
+    return user_path(value)
 
 
 def _folder(call: str, name: str, value: object) -> Path:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
+from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user import NONE, UserMapping
 from msprobe.store.layout import STACK
@@ -84,9 +85,9 @@ def read_compare_json(file: Path) -> Sides:
     A relative path counts from where the command runs, as in 8.1, else from beside the file.
     """
     try:
-        given: Any = json.loads(file.read_text(encoding="utf-8-sig"))
+        given: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
     except OSError as err:
-        raise UsageError(f"{file}: cannot be read ({err.strerror}); check the path") from err
+        raise UsageError(f"{file}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:
         raise UsageError(f"{file}: is no JSON ({err}); write an object with npu_path and bench_path") from err
     if not isinstance(given, dict):
@@ -126,7 +127,7 @@ def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -
     value = given.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
-    path = Path(value)
+    path = user_path(value)
     if beside is None or path.is_absolute() or path.exists() or not (beside / path).exists():
         return path
     return beside / path

@@ -14,6 +14,7 @@ from typing import Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.steps import numbers_of
+from msprobe.base.visible import visible
 from msprobe.mapping.user import OPTIONS, user_mapping
 
 from .request import FORMATS, Request, Sides, read_compare_json
@@ -105,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
     answer = carry_out(request)
     for line in answer.lines():
-        print(line)
+        print(visible(line))
     return 0 if answer.is_clean or request.exit_zero else 1
 
 

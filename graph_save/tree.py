@@ -14,7 +14,7 @@ import numpy as np
 from msprobe.base.checks import shown
 from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError, reason
-from msprobe.base.files import NO_LINK, make_folder, safe_name
+from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
@@ -108,7 +108,7 @@ class SaveTree:
 
     def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
         """The folder of this step and its open index; one, however many spellings lead to it."""
-        root = run_folder(Path(save_dir), rank).folder if self._shares else Path(save_dir)
+        root = run_folder(user_path(save_dir), rank).folder if self._shares else user_path(save_dir)
         folder = layout.rank_folder(root, self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
         if not found:

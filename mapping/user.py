@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError
+from msprobe.base.files import user_path
 
 from .api_file import ApiRule, read_apis
 from .cell_file import read_cells
@@ -55,7 +56,7 @@ def user_mapping(given: Mapping[str, object], say: str = "") -> UserMapping:
                 raise UsageError(f"{say}{option}: give the path of a yaml file that pairs rows")
             found[option] = None
         elif isinstance(value, str | os.PathLike):
-            found[option] = Path(value)
+            found[option] = user_path(value)
         else:
             also = ", or a dict" if option == "data_mapping" else ""
             raise UsageError(f"{say}{option}: must be the path of a yaml file{also}, not {shown(value)}")

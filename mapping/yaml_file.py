@@ -7,6 +7,7 @@ from typing import Any
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import UsageError
+from msprobe.base.files import CONFIGURATION, read_input
 
 
 def load(path: Path, what: str) -> Any:
@@ -35,9 +36,9 @@ def load(path: Path, what: str) -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_input(path, CONFIGURATION).decode("utf-8-sig")
     except OSError as err:
-        raise UsageError(f"{path}: {what} cannot be read ({err.strerror}); check the path") from err
+        raise UsageError(f"{path}: {what} cannot be read ({err.strerror or err}); check the path") from err
     except UnicodeDecodeError as err:
         raise UsageError(f"{path}: {what} is no text in UTF-8 ({err.reason}); save it as UTF-8") from err
     try:

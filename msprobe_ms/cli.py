@@ -82,6 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 # Whoever read our answer has seen enough; nothing may be written at exit either.
                 _silence(sys.stdout)
                 return 1
+            if isinstance(err, FileNotFoundError) and not _has_working_directory():
+                gone = "the working directory was deleted; change to one that is there, or give absolute paths"
+                return _complain(prog, gone, 2)
             if isinstance(err, OSError):  # a full disk, a file that is gone: no mistake of ours, so no traceback
                 _silence(sys.stdout)
                 where = "standard output" if err.filename is None else os.fsdecode(err.filename)
@@ -128,7 +131,9 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
             parser.error(
                 f"argument {at + 1}{behind} is empty, as a shell variable without a value is; give it, or leave it out"
             )
-    return int(module.run(parser.parse_intermixed_args(words)))
+    asked = parser.parse_intermixed_args(words)
+    _expand(asked)
+    return int(module.run(asked))
 
 
 def _complain(prog: str, text: str, code: int) -> int:
@@ -145,6 +150,23 @@ def _silence(stream: TextIO | None) -> None:
     if stream is not None:
         with suppress(OSError, ValueError):  # a stream that is no file, as in a test
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _expand(asked: argparse.Namespace) -> None:
+    """Paths with `~`, which no shell has seen behind `--option=`; nothing else that is asked for begins like that."""
+    for name, value in vars(asked).items():
+        if isinstance(value, str):
+            setattr(asked, name, os.path.expanduser(value))
+        elif isinstance(value, list):
+            setattr(asked, name, [os.path.expanduser(each) if isinstance(each, str) else each for each in value])
+
+
+def _has_working_directory() -> bool:
+    try:
+        os.getcwd()
+    except OSError:
+        return False
+    return True
 
 
 def _take_verb(given: list[str]) -> tuple[str, list[str]]:

@@ -21,6 +21,7 @@ from msprobe.base.visible import visible
 from msprobe.store import layout
 from msprobe.store.assemble import assemble
 from msprobe.store.claim import claim
+from msprobe.store.document import json_object
 from msprobe.store.journal import Journal, read_journal
 from msprobe.store.lost import leave_out
 from msprobe.store.npy import examine
@@ -118,11 +119,12 @@ def _rebuild(folder: Path) -> Finding:
             return _without_header(folder, journal)
         leave_out(journal, lambda file: _not_whole(folder, file))
         assemble(folder, journal, rebuilt=True)
-        found = _check(folder, "rebuilt", journal.cut)
+        found = _check(folder, "rebuilt", journal.cut, journal.extra_info)
         # Only what can be read again counts as rebuilt.
         if found.done == "rebuilt":
             journal_file.unlink()
-    except (OSError, DumpError, RecursionError) as err:  # the last: a damaged journal may nest without end
+    # RecursionError: a damaged journal may nest without end. MemoryError: one may be larger than the memory.
+    except (OSError, DumpError, RecursionError, MemoryError) as err:
         return Finding("not rebuilt", lost=(f"{err}; the journal stays, mend that and run again",))
     return found
 
@@ -144,18 +146,20 @@ def _without_header(folder: Path, journal: Journal) -> Finding:
     if journal.malformed or journal.parents:
         return Finding("not rebuilt", lost=(f"{layout.JOURNAL} does not begin with a header, it is damaged",))
     (folder / layout.JOURNAL).unlink()
-    if (folder / layout.DUMP).is_file():
+    if any(os.path.lexists(folder / name) for name in (layout.DUMP, layout.DEBUG)):
         return _check(folder, "whole")
     return Finding("empty", notes=("its process died before the first call",))
 
 
-def _check(folder: Path, done: str, cut: bool = False) -> Finding:
-    """Read a folder's dump and every tensor's header."""
-    file = next(path for name in (layout.DUMP, layout.DEBUG) if (path := folder / name).is_file())
+def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) -> Finding:
+    """Read a folder's dump, what lies beside it where `extra_info` was wanted, and every tensor's header."""
+    # What only has the name of a dump is found too: a pipe, a link to nothing. The reader says what it is.
+    file = folder / (layout.DUMP if os.path.lexists(folder / layout.DUMP) else layout.DEBUG)
     try:
         dump = read_file(file, structure=True)
     except DumpError as err:
         return Finding("unreadable", lost=(str(err),))
+    beside, beside_notes = _beside(folder, dump, extra_info and dump.extra_info)
     records = [record for call in dump.calls for record in call.records]
     tensors = {record.file: record for record in records if record.file}
     broken = [reason for record in tensors.values() if (reason := _wrong_with(dump, record))]
@@ -163,14 +167,35 @@ def _check(folder: Path, done: str, cut: bool = False) -> Finding:
     return Finding(
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
-        lost=(*_several("tensors are lost", broken), *_several("parts were not collected", dump.missing)),
+        lost=(*beside, *_several("tensors are lost", broken), *_several("parts were not collected", dump.missing)),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
             *(["the last line of the journal has no end"] if cut else []),
+            *beside_notes,
             *_several("tensor files without a record", whole),
             *_several("unfinished tensor files", unfinished),
         ),
     )
+
+
+def _beside(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], list[str]]:
+    """What is lost of the call stacks and the enclosing cells, and what is only worth a word."""
+    gone: list[str] = []
+    broken: list[str] = []
+    for name in (layout.STACK, layout.CONSTRUCT):
+        if not os.path.lexists(folder / name):
+            gone.append(name)
+            continue
+        try:
+            json_object(folder / name)
+        except DumpError as err:
+            broken.append(str(err))
+    if dump.level == "debug" or not extra_info or not gone:
+        return broken, []
+    # Other tools do not say whether they were told to leave both out; one without the other is lost in any case.
+    if len(gone) == 2 and not dump.format_version:
+        return broken, [f"without {' and '.join(gone)}"]
+    return [*broken, *(f"{name} is gone; copy it again" for name in gone)], []
 
 
 def _wrong_with(dump: Dump, record: Record) -> str:
@@ -195,7 +220,7 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     """The tensor files that no record names: whole ones, and those that their process did not finish."""
     whole: list[str] = []
     unfinished: list[str] = []
-    for name in sorted(os.listdir(folder)) if folder.is_dir() else []:
+    for name in _names(folder):
         if name not in named:
             try:
                 examine(folder / name)
@@ -203,6 +228,13 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
             except DumpError:
                 unfinished.append(name)
     return whole, unfinished
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # no such folder, no folder, or none for us: of each tensor that is named the reader says so
+        return []
 
 
 def _several(what: str, items: Sequence[str]) -> list[str]:

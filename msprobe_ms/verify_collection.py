@@ -16,6 +16,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import user_path
 from msprobe.base.log import logger
 
 CHILD = "msprobe.observed_run"
@@ -60,7 +61,8 @@ def verify_collection(script: "str | PathLike[str]", *arguments: str, steps: int
     """
     if steps < 0:
         raise UsageError(f"--steps is {steps}; give the number of steps, or leave it out for all of them")
-    if not Path(script).is_file():
+    script = user_path(script)
+    if not script.is_file():
         raise UsageError(f"{fspath(script)}: there is no such script; give the path of the training's Python file")
     with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
         command = [str(steps), fspath(script), *arguments]

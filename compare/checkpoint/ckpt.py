@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 
 from .extent import Extent, read_array
 from .parameter import Array, Checkpoint, Parameter
@@ -72,7 +73,7 @@ def read_ckpt(path: Path) -> Checkpoint:
     DumpError where the file cannot be read, is empty, was cut short, is encrypted, or is none of MindSpore's.
     """
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(4) in _ENCRYPTED:
                 raise DumpError(f"{path}: is encrypted; load it with dec_key and save it without enc_key")

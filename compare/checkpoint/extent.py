@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.statistic import of_bfloat16_bits
 
 from .parameter import Array
@@ -27,11 +28,11 @@ def read_array(
     try:
         flat = np.empty(math.prod(shape), dtype)
         rest = memoryview(flat.view(np.uint8).data)
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             for piece in pieces:
                 file.seek(piece.start)
                 length = piece.stop - piece.start
-                if file.readinto(rest[:length]) != length:
+                if file.readinto(rest[:length]) != length:  # type: ignore[attr-defined]  # an opened file has it
                     raise DumpError(f"{path}: was cut short while it was read; copy it again")
                 rest = rest[length:]
     except (OSError, MemoryError) as err:

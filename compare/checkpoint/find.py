@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.log import logger
 from msprobe.store.document import json_object
 from msprobe.store.folders import by_number, look
@@ -79,7 +80,7 @@ def _read(path: Path) -> Checkpoint:
 def _is_archive(path: Path) -> bool:
     """Whether this is a zip archive: some trainers of PyTorch call their files `.ckpt` too."""
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             return file.read(4) == b"PK\x03\x04"
     except OSError:
         return False  # the reader says what is wrong

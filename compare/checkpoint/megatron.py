@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.log import logger
 from msprobe.store.pt import Tree, load_tree
 
@@ -84,7 +85,7 @@ def iteration_of(folder: Path) -> Path | None:
     latest = folder / LATEST
     if not latest.is_file():
         return None
-    told = latest.read_text(encoding="utf-8", errors="replace").strip()[:64]
+    told = _head(latest)
     chosen = folder / (f"iter_{int(told):07d}" if told.isdecimal() else "release")
     if not (told.isdecimal() or told == "release") or not chosen.is_dir():
         raise DumpError(f"{latest}: names {told!r}, which is not there; give the folder of an iteration, iter_0000100")
@@ -94,6 +95,15 @@ def iteration_of(folder: Path) -> Path | None:
             "convert them to the format torch"
         )
     return chosen
+
+
+def _head(file: Path) -> str:
+    """The first word of a file that holds one; empty where it cannot be read, which leads nowhere and is said."""
+    try:
+        with open_input(file) as opened:
+            return opened.read(64).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
 
 
 def read_megatron(folder: Path) -> Checkpoint:

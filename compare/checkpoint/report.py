@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import creating, make_folder
 from msprobe.compare.judge.standard import canonical
 from msprobe.compare.judge.verdict import count
 
@@ -63,8 +63,10 @@ def write(answer: Answer, path: Path) -> None:
     entries = {name: _entry(one) for name, one in answer.judged.items()}
     try:
         make_folder(path.parent)
-        with replacing(path) as file:
+        with creating(path) as file:
             file.write(json.dumps(entries, indent=4, allow_nan=False).encode())
+    except FileExistsError as err:
+        raise UsageError(f"{path}: is there already; give another file with -o, or remove it") from err
     except OSError as err:
         raise UsageError(f"{path}: cannot be written ({err.strerror or err}); give another file with -o") from err
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 
 from .extent import Extent, read_array
 from .parameter import Array, Checkpoint, Framework, Parameter
@@ -31,12 +32,12 @@ _FRAMEWORKS: dict[str, Framework] = {"ms": "mindspore", "pt": "pytorch"}
 def read_safetensors(path: Path) -> Checkpoint:
     """The tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it holds."""
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(_LONGEST, size - 8):
                 raise DumpError(f"{path}: is no whole safetensors file; copy it again")
-            header = json.loads(file.read(length).decode())
+            header = json.loads(file.read(length).decode(), object_pairs_hook=_once)
     except OSError as err:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except (ValueError, RecursionError) as err:  # no UTF-8, no JSON, or nested without end
@@ -50,7 +51,32 @@ def read_safetensors(path: Path) -> Checkpoint:
         name: _parameter(path, name, entry, Extent(8 + length, size), packed.get(name, ""))
         for name, entry in header.items()
     }
+    _check_layout(path, header, size - 8 - length)
     return Checkpoint(str(path), _FRAMEWORKS.get(written_by, "") if isinstance(written_by, str) else "", parameters)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the header; ValueError for a key that stands twice, of which the format allows none."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{twice[:80]!r} stands twice")
+    return made
+
+
+def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
+    """DumpError unless the tensors lie one behind the other, from the first byte to the last, as the format demands."""
+    spans = sorted((*entry["data_offsets"], name) for name, entry in header.items())
+    end, before = 0, "the header"
+    for begin, stop, name in spans:
+        if begin != end:
+            how = "overlaps" if begin < end else f"leaves {begin - end} bytes unused behind"
+            raise DumpError(
+                f"{path}: {name} {how} {before}, which the format does not allow; copy it again, or save again"
+            )
+        end, before = stop, name
+    if end != size:
+        raise DumpError(f"{path}: holds {size - end} bytes that belong to no tensor; copy it again, or save it again")
 
 
 def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) -> Parameter:

@@ -12,6 +12,7 @@ the command was wrong, or a side cannot be read.
 """
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.top < 0:
         raise UsageError("--top must not be negative")
     output = Path(args.output)
-    if output.exists():
+    if os.path.lexists(output):
         raise UsageError(f"{output}: is there already; give another file with -o, or remove it")
     from msprobe.mapping.data_file import read_data  # here: the help of the command is there before numpy is
 

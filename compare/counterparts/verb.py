@@ -9,17 +9,20 @@ things stands in them as comments. Exit code: 0 something was found, 1 nothing w
 """
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import creating, make_folder
+from msprobe.base.visible import visible
 
 if TYPE_CHECKING:
     from .counterpart import Counterparts
 
 _SHOWN = 10
 _SURE = 0.8
+_TAKEN = "{}: is there already; choose another place with -o, or remove it"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +37,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Find, write, and say what is to be looked at."""
+    output = Path(args.output)
+    for path in (_beside(output, kind) for kind in ("api", "cell", "layer", "data")):
+        if os.path.lexists(path):  # somebody may have edited it
+            raise UsageError(_TAKEN.format(path))
     from msprobe.store.read import read  # here: the help of the command is there before numpy is
 
     from .find import find_counterparts
@@ -49,17 +56,17 @@ def run(args: argparse.Namespace) -> int:
     options = []
     for kind in KINDS:
         if suggestion.texts[kind]:
-            path = _beside(Path(args.output), kind)
+            path = _beside(output, kind)
             _write(path, suggestion.texts[kind])
-            print(f"{path}: {suggestion.rules[kind]} rules")
+            print(visible(f"{path}: {suggestion.rules[kind]} rules"))
             options.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
         named = " or ".join(golden.columns.names[c] for c in candidates)
-        print(f"open: {target.columns.names[at]} could be {named}")
+        print(visible(f"open: {target.columns.names[at]} could be {named}"))
     if len(found.ambiguous) > _SHOWN:
         print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {args.target} -gp {args.golden} {options[-1]}"
-    print(f"Look the files over, edit them, and compare: {command}")
+    print(visible(f"Look the files over, edit them, and compare: {command}"))
     return 0
 
 
@@ -82,7 +89,9 @@ def _beside(output: Path, kind: str) -> Path:
 def _write(path: Path, text: str) -> None:
     try:
         make_folder(path.parent)
-        with replacing(path) as file:
+        with creating(path) as file:
             file.write(text.encode("utf-8", errors="backslashreplace"))
+    except FileExistsError as err:
+        raise UsageError(_TAKEN.format(path)) from err
     except OSError as err:
         raise UsageError(f"{path}: cannot be written ({err.strerror}); choose another place with -o") from err

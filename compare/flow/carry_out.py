@@ -6,9 +6,12 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger
+from msprobe.compare.jobs.places import task
 from msprobe.compare.request import Request
 from msprobe.compare.workers.cores import cores
+from msprobe.store.claim import alone, claimed
 from msprobe.store.flow_roots import FlowRoot
+from msprobe.store.single_trees import SingleTree
 
 from .answer import first_difference
 from .collect import way_of
@@ -20,7 +23,7 @@ from .roots import root_of
 from .stages import Stage, compare_stages, held_places
 from .stages import items as items_of_stage
 from .walk import walk
-from .write_down import stamp, summary, write_down
+from .write_down import summary, write_down
 
 
 def carry_out(request: Request) -> FlowResult:
@@ -39,8 +42,18 @@ def carry_out(request: Request) -> FlowResult:
         _check_choice(option, wanted, {place[at] for found in places for place in found})
     if request.stack_file is not None:
         logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
+    with (
+        alone(request.output),  # the names of the tables of single keys have no time
+        claimed(request.output, task(request), lambda second: [summary(request.output, second)]) as second,
+    ):
+        return _compare(target, golden, trees, request, second)
+
+
+def _compare(
+    target: FlowRoot, golden: FlowRoot, trees: tuple[SingleTree, SingleTree], request: Request, second: str
+) -> FlowResult:
     keys = compare_keys(trees, request.ranks, request.steps, request.workers or cores())
-    stages = tuple(compare_stages(target, golden, request))
+    stages = tuple(compare_stages(target, golden, request, second))
     configurations = compare_configurations(target.configurations, golden.configurations)
     items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
     walked = walk(items)
@@ -49,7 +62,6 @@ def carry_out(request: Request) -> FlowResult:
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
         raise DumpError(f"nothing could be compared: {_why(target, golden, missing)}")
-    second = stamp(request.output)
     try:
         write_down(result, request.output, request.format, second)
     except OSError as err:

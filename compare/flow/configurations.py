@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msprobe.base.files import CONFIGURATION, read_input
 from msprobe.compare.report.cells import guard
 from msprobe.compare.report.columns import Column
 from msprobe.store.folders import is_file, printable
 
 from .settings import PLACE, Meaning, rank_of
 
-_LARGEST = 64 << 20  # bytes of a configuration that is read
 _DEEPEST = 100  # what is nested deeper is compared as a whole
 _SHOWN = 60  # characters of a value on the console
 
@@ -89,9 +89,7 @@ def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
 def _read(path: Path) -> Any:
     if not is_file(path):
         raise OSError("it is no file but a link, a pipe or a folder")
-    if path.stat().st_size > _LARGEST:
-        raise OSError(f"it is larger than {_LARGEST >> 20} MiB")
-    return json.loads(path.read_text("utf-8-sig"))
+    return json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from msprobe.base.errors import MsprobeError
+from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.compare.judge.verdict import Cause, Grade
 from msprobe.compare.key_data.judge import Row
 from msprobe.compare.key_data.pair import Pair, find, pair
 from msprobe.compare.key_data.workers import judge_pairs
+from msprobe.store.npy import load_npy
 from msprobe.store.saved_trees import name_and_id
 from msprobe.store.single_trees import SingleTree
 
@@ -148,7 +149,7 @@ def _token(each: Pair) -> int | None:
     if each.target is None or each.golden is None:
         return None
     try:
-        ours, theirs = (np.load(path, mmap_mode="r", allow_pickle=False) for path in (each.target, each.golden))
+        ours, theirs = map(load_npy, (each.target, each.golden))
         if ours.ndim != theirs.ndim or not ours.ndim:
             return None
         cut = tuple(slice(min(pair)) for pair in zip(ours.shape, theirs.shape, strict=True))
@@ -156,7 +157,7 @@ def _token(each: Pair) -> int | None:
         if differs.any():
             return int(differs.argmax())
         return cut[-1].stop if ours.shape[-1] != theirs.shape[-1] else None
-    except (OSError, ValueError, MemoryError):  # it was judged by another reader, and its row says what is wrong
+    except (DumpError, MemoryError):  # it was judged by another reader, and its row says what is wrong
         return None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from msprobe.base.errors import MsprobeError
+from msprobe.base.files import open_input
 from msprobe.base.frames import user_line
 from msprobe.compare.jobs.sides import side
 from msprobe.store.beside import stacks
@@ -30,7 +31,7 @@ Dumps = Mapping[tuple[int, int], Path]
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
 _RUN = re.compile(r'"run"\s*:\s*(?=\{)')
 _STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
-_HEAD = 1 << 18  # characters of a dump.json, which may be as large as a disk; what stands above its data is small
+_HEAD = 1 << 18  # bytes of a dump.json, which may be as large as a disk; what stands above its data is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,8 @@ def _called_before(one: Frames, other: Frames) -> int:
 def _turn(file: Path) -> int | None:
     """As which of its step's stages a dump was begun, from 0; None where it does not say."""
     try:
-        if not file.is_file():  # opening a pipe would wait for ever
-            return None
-        with open(file, encoding="utf-8", errors="replace") as opened:
-            head = opened.read(_HEAD)
+        with open_input(file) as opened:
+            head = opened.read(_HEAD).decode("utf-8", "replace")
         found = _RUN.search(head)
         run: Any = json.JSONDecoder().raw_decode(head, found.end())[0] if found else {}
     except (OSError, ValueError, RecursionError):  # whoever compares it says what is wrong with it

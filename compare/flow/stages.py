@@ -81,8 +81,11 @@ def held_places(root: FlowRoot) -> dict[str, Places]:
     return found
 
 
-def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iterator[Stage]:
-    """Compare the dumps of every stage that both roots have, and say which only one of them has."""
+def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second: str) -> Iterator[Stage]:
+    """Compare the dumps of every stage that both roots have, and say which only one of them has.
+
+    `second` stands in the names of the files.
+    """
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
     names = [name for name in target.stages if name in golden.stages]
@@ -100,7 +103,7 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request) -> Iter
             one = "target" if name in ours else "golden"
             yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
             continue
-        yield _compared(made, target.stages[name], golden.stages[name], request)
+        yield _compared(made, target.stages[name], golden.stages[name], request, second)
 
 
 def _is_known(name: str) -> bool:
@@ -125,7 +128,7 @@ def _is_chosen(place: tuple[int, int], request: Request) -> bool:
     return all(wanted is None or number in wanted for number, wanted in chosen)
 
 
-def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Stage:
+def _compared(stage: Stage, target: Path, golden: Path, request: Request, second: str) -> Stage:
     held = stage.held[0] | stage.held[1]
     chosen = {
         axis: None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
@@ -142,7 +145,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request) -> Sta
         stack_file=None,
     )
     try:
-        answer = carry_out(asked, logging.DEBUG)  # a line for each of many stages is enough
+        answer = carry_out(asked, logging.DEBUG, second)  # a line for each of many stages is enough
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(answer.outcomes)

@@ -1,9 +1,8 @@
 """The comparison of two roots written down: a table per key, one of all keys, one of settings, and all as JSON."""
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, groupby
+from itertools import groupby
 from pathlib import Path
 
 from msprobe.base.files import make_folder
@@ -38,13 +37,6 @@ OF_KEYS = (
     Column("role", "`begins`, `received`, `open` (what it is made of was not saved), `agrees`, `unjudged`", 10),
     Column("Reason", "why, in a sentence", 60),
 )
-
-
-def stamp(output: Path) -> str:
-    """The first second from now in which no comparison wrote its files, so that none replaces another's."""
-    now = time.time()
-    seconds = (time.strftime("%Y%m%d%H%M%S", time.localtime(now + ahead)) for ahead in count())
-    return next(second for second in seconds if not os.path.exists(summary(output, second)))
 
 
 def summary(output: Path, second: str) -> Path:

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
@@ -12,18 +14,20 @@ from msprobe.compare.request import Request
 from msprobe.compare.workers.cores import cores
 from msprobe.compare.workers.lost import Lost
 from msprobe.compare.workers.run import run
+from msprobe.store.claim import alone, claimed
 
 from .answer import Answer, write_first_over_ranks, write_summary
 from .many import Plan, plan
 from .outcome import Outcome, Task, compare_alone, compare_job
-from .places import stamp, summary, tables
+from .places import named_after, of_ranks, summary, tables, task
 
 
-def carry_out(request: Request, loud: int = logging.INFO) -> Answer:
+def carry_out(request: Request, loud: int = logging.INFO, time: str = "") -> Answer:
     """Compare everything that a request asks for, and tell what is compared and written, as loud as that.
 
-    Of several jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant,
-    DumpError where nothing at all could be compared.
+    `time` stands in the names of the files where the caller has claimed it; else this comparison claims one. Of several
+    jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant, DumpError where
+    nothing at all could be compared.
     """
     request = _absolute(request)
     made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
@@ -32,11 +36,20 @@ def carry_out(request: Request, loud: int = logging.INFO) -> Answer:
             "%s is the stack of one dump, and there are %d; it is ignored", request.stack_file, len(made.jobs)
         )
         request = replace(request, stack_file=None)
-    time = stamp(made.jobs, request)
+    if time:
+        return _compare(made, request, time, loud)
+    with ExitStack() as held:
+        if any(path.stem == f"result{request.suffix}" for path in tables(made.jobs, request, "")):
+            held.enter_context(alone(request.output))  # the names of these tables have no time
+        named = partial(named_after, jobs=made.jobs, request=request)
+        return _compare(made, request, held.enter_context(claimed(request.output, task(request), named)), loud)
+
+
+def _compare(made: Plan, request: Request, time: str, loud: int) -> Answer:
     paths = tables(made.jobs, request, time)
     if len(made.jobs) == 1:
-        alone = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
-        answer = Answer((compare_alone(alone),), made.missing)
+        only = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
+        answer = Answer((compare_alone(only),), made.missing)
     else:
         answer = Answer(tuple(_all(made, request, paths, loud)), made.missing)
     _say(answer, loud)
@@ -89,8 +102,7 @@ def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> Non
     if len(answer.outcomes) > 1 or answer.missing:
         wanted.append((write_summary, summary(request, time), "what all of them found"))
     if request.diff_analyze:
-        path = request.output / f"diff_analyze_{time}.json"
-        wanted.append((write_first_over_ranks, path, "what differs first among the ranks"))
+        wanted.append((write_first_over_ranks, of_ranks(request, time), "what differs first among the ranks"))
     for write, path, what in wanted:
         try:
             make_folder(request.output)

@@ -1,9 +1,7 @@
 """Where the table of each job goes: the folder and the name."""
 
-import os
-import time
 from collections.abc import Sequence
-from itertools import count
+from dataclasses import replace
 from pathlib import Path
 
 from msprobe.compare.request import Request
@@ -11,19 +9,24 @@ from msprobe.compare.request import Request
 from .many import Job
 
 
-def stamp(jobs: Sequence[Job], request: Request) -> str:
-    """The time as the names of tables have it: 20260131235959.
+def task(request: Request) -> str:
+    """All that decides what stands in the tables of a request, as a text; not how many do the work, or how it is told.
 
-    A second in which an earlier comparison wrote a file of such a name is passed over, so that none replaces another's.
+    The same command given again has the same text, and so completes the tables of one that was killed.
     """
-    now = time.time()
-    seconds = (time.strftime("%Y%m%d%H%M%S", time.localtime(now + ahead)) for ahead in count())
-    return next(second for second in seconds if not any(map(os.path.exists, _named_after(second, jobs, request))))
+    how = dict(top=0, exit_zero=False, log_each=False, workers=None, scheduler="", resume=True)
+    return repr(replace(request, **how))  # type: ignore[arg-type]  # each as its field has it
 
 
-def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
+def named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
+    """The files of a comparison that have a second in their names."""
     paths = [path for path in tables(jobs, request, second) if path.stem.endswith(second)]
-    return [*paths, summary(request, second)]
+    return [*paths, summary(request, second), of_ranks(request, second)]
+
+
+def of_ranks(request: Request, time: str) -> Path:
+    """The path of the file that says what differs first among the ranks."""
+    return request.output / f"diff_analyze_{time}.json"
 
 
 def summary(request: Request, time: str) -> Path:

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder
+from msprobe.base.files import user_path
 from msprobe.base.log import logger
 
 
@@ -49,12 +49,13 @@ class SingleComparator:
             raise UsageError(
                 f"SingleComparator.compare: num_processes is {num_processes!r}; write a whole number from 1 on"
             )
-        return compare_trees(Path(dir1), Path(dir2), Path(output_path), num_processes).sheets
+        return compare_trees(user_path(dir1), user_path(dir2), user_path(output_path), num_processes).sheets
 
 
 def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> Compared:
     """The same, with what the command needs for its exit code."""
     from msprobe.compare.report.sheet import write_sheet
+    from msprobe.store.claim import alone
     from msprobe.store.single import stem_of
 
     from .pair import find, pair
@@ -71,11 +72,11 @@ def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> C
     judged = judge_pairs(pairs, processes)
     sheets: list[Path] = []
     try:
-        make_folder(output)
-        for tag, part in groupby(judged, key=lambda row: row.key.tag):
-            path = output / f"{stem_of(tag)}.xlsx"
-            write_sheet(path, COLUMNS, rows(part))
-            sheets.append(path)
+        with alone(output, "give another output_path"):
+            for tag, part in groupby(judged, key=lambda row: row.key.tag):
+                path = output / f"{stem_of(tag)}.xlsx"
+                write_sheet(path, COLUMNS, rows(part))
+                sheets.append(path)
     except OSError as err:
         raise UsageError(f"{output}: cannot be written ({err.strerror or err}); give another output_path") from err
     counts = Counter[str](row.verdict.grade for row in judged)

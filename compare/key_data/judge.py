@@ -12,6 +12,7 @@ from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, 
 from msprobe.compare.measure.tensors import measure as measure_for_judging
 from msprobe.store.npy import examine, open_npy
 from msprobe.store.read import tensor_file
+from msprobe.store.tensor_file import open_tensor
 
 from .key import Key
 from .measure import Array, Found, Tensor, measure
@@ -115,7 +116,8 @@ def _mapped(tensor: Tensor) -> Array:
     """A tensor of which any part can be had without the whole."""
     if isinstance(tensor, np.ndarray):
         return tensor
-    return np.memmap(tensor.path, tensor.dtype, "r", examine(tensor.path).offset, tensor.shape).view(np.ndarray)
+    with open_tensor(tensor.path) as file:
+        return np.memmap(file, tensor.dtype, "r", examine(tensor.path).offset, tensor.shape).view(np.ndarray)
 
 
 def _common(target: Array, golden: Array) -> tuple[Array, Array]:

@@ -1,5 +1,6 @@
 """The YAML file that says which calls are merged, and which measures."""
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -9,6 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]  # ships without types
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import read_input
 from msprobe.base.log import logger
 from msprobe.base.visible import visible
 from msprobe.mapping.yaml_file import told
@@ -52,12 +54,12 @@ def read_choice(path: Path) -> Choice:
 
 def _load(path: Path) -> Any:
     try:
-        with open(path, "rb") as file:
-            text = file.read(_LONGEST + 1)
+        text = read_input(path, _LONGEST)
     except OSError as err:
-        raise UsageError(f"{path}: cannot be read ({err.strerror}); check the path behind -config") from err
-    if len(text) > _LONGEST:
-        raise UsageError(f"{path}: is larger than 1 MiB; name fewer calls, or parts of names that many have")
+        hint = (
+            "name parts of names that many calls have" if err.errno == errno.EFBIG else "check the path behind -config"
+        )
+        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {hint}") from err
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as err:

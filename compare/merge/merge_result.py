@@ -1,13 +1,12 @@
 """The tables of several ranks are found, read, joined and written."""
 
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.base.visible import visible
+from msprobe.store.claim import claimed
 
 from .choice import Choice, check_measures, read_choice
 from .find import tables_of_ranks
@@ -28,7 +27,17 @@ def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
     merging = _Merging(config, choice, paths)
     merged = merge(merging.tables(), merging.measures, merging.place_of)
     merging.check(folder)
-    return _written(output, merged, form)
+    task = f"merge_result {folder.absolute()} {choice} {form}"
+    with claimed(output, task, lambda second: _paths(output, second, merged, form)) as second:
+        written = _paths(output, second, merged, form)
+        try:
+            if form == "csv":
+                write_csv_files(written, merged)
+            else:
+                write_workbook(written[0], merged)
+        except OSError as err:
+            raise UsageError(f"{output}: cannot be written ({err.strerror}); give another folder with -o") from err
+        return written
 
 
 class _Merging:
@@ -83,12 +92,8 @@ class _Merging:
                 logger.warning("%s stays empty for rank %s: no such column there", title, ", ".join(map(str, ranks)))
 
 
-def _written(output: Path, merged: Merged, form: str) -> tuple[Path, ...]:
-    stem = f"multi_ranks_compare_merge_{time.strftime('%Y%m%d%H%M%S')}"
-    try:
-        make_folder(output)
-        if form == "csv":
-            return write_csv_files(output, stem, merged)
-        return (write_workbook(output / f"{stem}.xlsx", merged),)
-    except OSError as err:
-        raise UsageError(f"{output}: cannot be written ({err.strerror}); give another folder with -o") from err
+def _paths(output: Path, second: str, merged: Merged, form: str) -> tuple[Path, ...]:
+    stem = f"multi_ranks_compare_merge_{second}"
+    if form == "csv":
+        return tuple(output / f"{stem}_{measure.replace(' ', '_')}.csv" for measure in merged.measures)
+    return (output / f"{stem}.xlsx",)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import open_input, open_text
 from msprobe.compare.report.cells import Cell, is_number, number
 from msprobe.compare.report.columns import columns
 from msprobe.compare.report.sheet import SUMMARY
@@ -99,7 +100,7 @@ def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Ce
 
 
 def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with open_text(path, errors="strict", newline="") as file:
         rows = csv.reader(file, strict=True)
         yield next(rows, [])
         for row in rows:
@@ -118,8 +119,8 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
     goes on. Before it may stand a sheet that sums it up."""
     from openpyxl import load_workbook
 
-    _check_size(path)
-    with open(path, "rb") as file:
+    with open_input(path) as file:
+        _check_size(path, file)
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         titles: tuple[Cell, ...] = ()
         for sheet in book.worksheets:
@@ -151,10 +152,10 @@ def _filled(row: Sequence[Any]) -> tuple[Cell, ...]:
     return tuple("" if cell is None else number(cell) for cell in row[:end])
 
 
-def _check_size(path: Path) -> None:
+def _check_size(path: Path, file: BinaryIO) -> None:
     """UsageError for a file that unpacks to more than any table does; that a part holds no more than it says, zipfile
     sees to."""
-    with zipfile.ZipFile(path) as packed:
+    with zipfile.ZipFile(file) as packed:
         parts = packed.infolist()
     if sum(part.file_size for part in parts) > _UNPACKED:
         raise UsageError(f"{path}: unpacks to more than {_UNPACKED >> 30} GiB; write this table as csv")

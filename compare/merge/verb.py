@@ -16,6 +16,8 @@ one sheet per measure, with a row per record and a column per rank. Exit code: 0
 import argparse
 from pathlib import Path
 
+from msprobe.base.visible import visible
+
 FORMATS = ("xlsx", "csv")
 
 
@@ -32,5 +34,5 @@ def run(args: argparse.Namespace) -> int:
     from .merge_result import merge_result  # here: the help of the command is there before openpyxl is
 
     for path in merge_result(Path(args.input_dir), Path(args.output_dir), Path(args.config_path), form=args.format):
-        print(path)
+        print(visible(str(path)))
     return 0

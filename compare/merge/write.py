@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from .merged import Merged
 ROWS_IN_A_SHEET = 1_048_575  # of records; the format ends at 1,048,576, and the first row is the heading
 
 
-def write_workbook(path: Path, merged: Merged) -> Path:
+def write_workbook(path: Path, merged: Merged) -> None:
     """Write one sheet per measure, called as the measure; what a sheet cannot hold goes on in a further one."""
     from openpyxl import Workbook
     from openpyxl.utils import get_column_letter
@@ -35,7 +36,6 @@ def write_workbook(path: Path, merged: Merged) -> Path:
                 sheet.append([None if cell == "" else _set(sheet, cell) for cell in row])
     with replacing(path) as file:
         book.save(file)
-    return path
 
 
 def _set(sheet: Any, cell: Cell) -> Any:
@@ -49,12 +49,10 @@ def _set(sheet: Any, cell: Cell) -> Any:
     return shown
 
 
-def write_csv_files(folder: Path, stem: str, merged: Merged) -> tuple[Path, ...]:
+def write_csv_files(paths: Sequence[Path], merged: Merged) -> None:
     """Write a file per measure, UTF-8 with commas; numbers with all their digits."""
-    paths = tuple(folder / f"{stem}_{measure.replace(' ', '_')}.csv" for measure in merged.measures)
     for path, measure in zip(paths, merged.measures, strict=True):
         with replacing(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(merged.titles)
             writer.writerows(merged.rows(measure))
-    return paths

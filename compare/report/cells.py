@@ -9,7 +9,7 @@ Cell = str | int | float | bool
 
 NOT_APPLICABLE = "N/A"
 
-LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut
+LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut in its middle
 LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and no sheet
 
 _NEVER_LONG = LONGEST // 2
@@ -39,12 +39,16 @@ def guard(text: str) -> str:
 
 
 def _cut(text: str) -> str:
+    """A text that a cell can hold: of a longer one the beginning and the end, which tell alike names apart."""
     if len(text) <= _NEVER_LONG:
         return text
-    units = text[: LONGEST + 1].encode("utf-16-le", "surrogatepass")
+    units = text.encode("utf-16-le", "surrogatepass")
     if len(units) <= 2 * LONGEST:
         return text
-    return units[: 2 * (LONGEST - 3)].decode("utf-16-le", "ignore") + "..."
+    left_out = f"...({len(text)} characters)..."
+    kept = (LONGEST - len(left_out)) // 2
+    head, tail = units[: 2 * kept], units[len(units) - 2 * kept :]
+    return head.decode("utf-16-le", "ignore") + left_out + tail.decode("utf-16-le", "ignore")
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -85,4 +89,4 @@ def share(cell: Cell) -> float | None:
 @lru_cache(maxsize=4096)
 def shape_text(shape: tuple[int, ...] | None) -> str:
     """`[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
-    return "None" if shape is None else str(list(shape))
+    return "None" if shape is None else _cut(str(list(shape)))

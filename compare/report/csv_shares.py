@@ -1,13 +1,13 @@
 """A large csv file by several processes: each makes the lines of its share of the rows; they are joined in order."""
 
 import shutil
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from msprobe.base.files import replacing
+from msprobe.base.files import part_of, replacing
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.workers.cores import cores
@@ -39,9 +39,10 @@ def write_csv_shares(
     """Write what `write_csv` would write of all `rows`, byte for byte, by so many processes (0: as many as cores)."""
     count, size = workers or cores(), len(comparison.grades)
     cuts = [size * n // count for n in range(count + 1)]
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rows-") as scratch:
+    with ExitStack() as parts:
         shares = [
-            Share(comparison, located, with_stack, start, stop, f"{scratch}/{start}") for start, stop in pairwise(cuts)
+            Share(comparison, located, with_stack, start, stop, str(parts.enter_context(part_of(path)).path))
+            for start, stop in pairwise(cuts)
         ]
         for at, result in run(write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost

@@ -4,13 +4,15 @@ import zipfile
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.files import open_input
 from msprobe.compare.key_data.key import Part, files_by_key
 from msprobe.compare.key_data.pair import find
+from msprobe.store.memory import available
 from msprobe.store.npy import load_npy
 from msprobe.store.read import tensor_file
 
@@ -76,15 +78,32 @@ def read(source: Path | None, names: Names) -> Both:
 
 def _npz(path: Path) -> dict[str, Array]:
     try:
-        opened = np.load(path, allow_pickle=False)
-        if isinstance(opened, np.ndarray):
-            raise UsageError(f"{path}: is one array; give both with --generated A.npy --recomputed B.npy")
-        with opened as packed:
-            return {name: packed[name] for name in packed.files}
+        with open_input(path) as file:
+            _check_size(file)
+            opened = np.load(file, allow_pickle=False)
+            if isinstance(opened, np.ndarray):
+                raise UsageError(f"{path}: is one array; give both with --generated A.npy --recomputed B.npy")
+            with opened as packed:
+                return {name: packed[name] for name in packed.files}
     except FileNotFoundError as err:
         raise UsageError(f"{path}: is not there; give an npz file or the folder of a run") from err
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as err:
-        raise DumpError(f"{path}: cannot be read as npz ({err}); write it with numpy.savez") from err
+    except UsageError:
+        raise
+    except OSError as err:
+        raise DumpError(f"{path}: cannot be read ({err.strerror or err}); write it with numpy.savez") from err
+    # zipfile, zlib and numpy's parser of headers meet foreign bytes with whatever error they happen to lead to.
+    except Exception as err:
+        said = " ".join(f"{err or type(err).__name__}".split())
+        raise DumpError(f"{path}: cannot be read as npz ({said}); write it with numpy.savez") from err
+
+
+def _check_size(file: BinaryIO) -> None:
+    """MemoryError for an archive that unpacks to more than there is room for; an npy, or no file of either, passes."""
+    if zipfile.is_zipfile(file):
+        with zipfile.ZipFile(file) as packed:
+            if sum(member.file_size for member in packed.infolist()) > available():
+                raise MemoryError("it unpacks to more than this machine's memory")
+    file.seek(0)
 
 
 def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict[str, Array]:

@@ -2,15 +2,17 @@
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import replacing
 from msprobe.compare.report.cells import Cell, number
 from msprobe.compare.report.columns import Column
 from msprobe.compare.report.table_file import objects, write_table
+from msprobe.store.claim import alone
 
 from .answer import Answer
 
@@ -42,13 +44,18 @@ def write(answer: Answer, folder: Path, form: str) -> list[Path]:
     UsageError where that cannot be done, or where an answer is there already.
     """
     summary = folder / SUMMARY
-    if summary.exists():
-        raise UsageError(f"{summary}: is there already; give another folder with -o, or remove it")
+    with alone(folder):
+        if os.path.lexists(summary):
+            raise UsageError(f"{summary}: is there already; give another folder with -o, or remove it")
+        return _write(answer, folder, form)
+
+
+def _write(answer: Answer, folder: Path, form: str) -> list[Path]:
+    summary = folder / SUMMARY
     tables = {"samples": (SAMPLES, samples), "positions": (POSITIONS, positions)}
     told = as_object(answer)
     written = [summary]
     try:
-        make_folder(folder)
         for name, (columns, rows) in tables.items():
             if form == "json":
                 told[name] = objects(columns, rows(answer))

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_text
 from msprobe.base.frames import user_line
 from msprobe.graph_save.gather.flow import Flow
 from msprobe.graph_save.gather.names import full_names
@@ -34,10 +35,12 @@ class Graph:
     def __init__(self, path: Path) -> None:
         """DumpError where the file cannot be read, or names no kernel."""
         try:
-            with open(path, encoding="utf-8", errors="replace") as lines:
+            with open_text(path) as lines:
                 self._flow = Flow(parse(lines))
-        except (OSError, ValueError) as err:  # ValueError: a path that no file can have
-            raise DumpError(f"{path}: cannot be read ({err}); give the .ir file of the graph that was dumped") from err
+        except OSError as err:
+            raise DumpError(
+                f"{path}: cannot be read ({err.strerror or err}); give the .ir file of the graph that was dumped"
+            ) from err
         if not self._flow.trace.nodes:
             raise DumpError(
                 f"{path}: names no kernel (`# Fullname with scope: (...)`); give the text of the graph behind the last "

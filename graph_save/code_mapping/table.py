@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, open_text, replacing
 from msprobe.store.folders import walk
 from msprobe.store.kernel_files import Content, content
 from msprobe.store.kernel_folders import WITHOUT_KERNELS
@@ -124,7 +124,7 @@ def _of_files(graph: Graph, folders: Sequence[tuple[Path, Content]], data: Path,
 def _of_table(graph: Graph, path: Path, found: Mapped) -> tuple[tuple[str, ...], list[Row]]:
     """The columns of a statistic.csv, without those that were added before, and its rows with ours beside."""
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+        with open_text(path, newline="") as lines:
             rows = list(csv.reader(lines))
     except (OSError, csv.Error) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the file") from err

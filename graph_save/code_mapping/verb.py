@@ -12,10 +12,11 @@ standard output names them. 2: the command was wrong, or nothing could be read.
 
 import argparse
 from collections.abc import Iterable
-from datetime import datetime
+from contextlib import ExitStack
 from pathlib import Path
 
 from msprobe.base.visible import visible
+from msprobe.store.claim import claimed
 
 _SHOWN = 3  # names in a line
 
@@ -37,8 +38,14 @@ def run(args: argparse.Namespace) -> int:
     from .lines import Graph  # here: the help of the command is there before the readers are
     from .table import map_dump
 
-    name = f"code_mapping_{datetime.now():%Y%m%d%H%M%S}.csv"
-    found = map_dump(Graph(Path(args.ir)), Path(args.dump_data), Path(args.output) / name, in_place=args.in_place)
+    ir, data, output = Path(args.ir), Path(args.dump_data), Path(args.output)
+    graph = Graph(ir)
+    with ExitStack() as held:
+        second = ""
+        if not args.in_place:
+            task = f"code_mapping {ir.absolute()} {data.absolute()}"
+            second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
+        found = map_dump(graph, data, _table(output, second), in_place=args.in_place)
     where = ", ".join(map(str, found.files[:_SHOWN])) + _more(len(found.files))
     told = [f"{where}: {found.mapped} of {found.values} values have lines"]
     if found.parameters:
@@ -49,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
         told.append(f"the graph does not know {_few(found.unknown)}; give the text of the graph that was dumped")
     print(visible("; ".join(told)))
     return 1 if found.unknown else 0
+
+
+def _table(output: Path, second: str) -> Path:
+    return output / f"code_mapping_{second}.csv"
 
 
 def _few(names: Iterable[str]) -> str:

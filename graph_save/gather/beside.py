@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msprobe.base.files import TABLE, read_input
 from msprobe.base.log import logger
 from msprobe.store.document import json_object_or_empty
 from msprobe.store.kernel_folders import GRAPHS, METADATA, ORDERS
@@ -55,7 +56,7 @@ def _files(folder: Path) -> list[Path]:
 def _order(path: Path) -> list[str]:
     """One full name a line, under a heading."""
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
+        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
     except OSError as err:
         logger.warning("%s: cannot be read (%s); kernels are ordered by time alone", path, err)
         return []

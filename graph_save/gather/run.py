@@ -1,6 +1,8 @@
 """All ranks and iterations of a kernel dump, one after the other."""
 
+import json
 import os
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import open_input
 from msprobe.base.steps import holds
 from msprobe.store import layout
 from msprobe.store.kernel_files import content
@@ -19,6 +22,8 @@ from .dump import Gathered, RankGatherer
 from .raw import Rank, find
 from .wanted import lacking
 
+_HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
+_RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
 _SHOWN = 3  # examples in a line
 
 
@@ -87,6 +92,7 @@ def _gather_rank(
     for iteration in wanted:
         own = [found for place, found in contents.items() if place.iteration == iteration]
         folder = layout.rank_folder(output, iteration, rank.rank)
+        _refuse_foreign(folder, rank.root)
         made = gatherer.gather(own, iteration, folder, _header(rank, iteration, beside))
         ran |= made.ran
         report.lines.append(_line(made))
@@ -101,6 +107,23 @@ def _gather_rank(
         report.lines.append(f"{rank.root}: holds no kernel files; check `iteration` and `kernels` of the dump settings")
         report.is_lacking = True
     return len(wanted)
+
+
+def _refuse_foreign(folder: Path, raw: Path) -> None:
+    """UsageError where a folder holds a dump of something else; one that was gathered of the same files is replaced."""
+    for name in (layout.DUMP, layout.DEBUG, layout.JOURNAL):
+        try:
+            with open_input(folder / name) as file:
+                head = file.read(_HEAD).decode("utf-8", "replace")
+        except FileNotFoundError:
+            continue
+        except OSError:
+            head = "?"
+        found = _RAW.search(head)
+        if head and (found is None or found[1] != json.dumps(str(raw))):
+            raise UsageError(
+                f"{folder}: holds a dump that was not gathered of {raw}; give another folder with -o, or remove it"
+            )
 
 
 def _header(rank: Rank, iteration: int, beside: Beside) -> dict[str, object]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from msprobe.base.files import open_text
 from msprobe.base.log import logger
 
 from .frames import stack
@@ -70,7 +71,7 @@ class Trace:
 def read_trace(path: Path) -> Trace:
     """Read a graph; an empty one where the file is missing or cannot be read, which is said."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as lines:
+        with open_text(path) as lines:
             return parse(lines)
     except OSError as err:
         logger.warning("%s: cannot be read (%s); its kernels will have no lines", path, err)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msprobe.base.checks import shown
+from msprobe.base.files import TABLE, read_input
 from msprobe.base.kernel_names import hangs_on_number, of_any_number, unmatched
 
 from .dump_settings import NET
@@ -32,7 +33,7 @@ def kernels_of(root: Path) -> list[str]:
     """The full scope names of all kernels of all graphs that were compiled, in the order of execution."""
     names: list[str] = []
     for file in sorted((root / "execution_order").glob("ms_execution_order_graph_*.csv")):
-        names += [line for line in file.read_text(errors="replace").splitlines()[1:] if line]
+        names += [line for line in read_input(file, TABLE).decode("utf-8", "replace").splitlines()[1:] if line]
     return names
 
 

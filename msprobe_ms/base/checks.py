@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from .errors import SettingsError
+from .files import user_path
 
 Check = Callable[[object], Any]
 
@@ -127,7 +128,7 @@ def ascending(value: object) -> tuple[int | float, ...]:
 def absolute(value: "str | PurePath") -> Path:
     """A path against the working directory of now. SettingsError where a relative one has none."""
     try:
-        return Path(value).absolute()
+        return user_path(value).absolute()
     except OSError as err:  # it was deleted
         raise SettingsError(
             f"{shown(str(value))} is relative, and the working directory is gone; give an absolute path, or start in a "
@@ -169,6 +170,6 @@ def existing(value: object) -> str:
         raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
     if not str(value):
         return ""
-    if "\0" in str(value) or not os.path.exists(value):
+    if "\0" in str(value) or not os.path.exists(user_path(value)):
         raise SettingsError(f'{shown(str(value))} does not exist; name a dump, or write ""')
     return str(absolute(value))

@@ -3,6 +3,7 @@
 Every path that the operating system opens is good: spaces, any script, symbolic links.
 """
 
+import errno
 import json
 import os
 from collections.abc import Container
@@ -10,6 +11,7 @@ from typing import NoReturn
 
 from .checks import absolute, listed, shown
 from .errors import SettingsError
+from .files import CONFIGURATION, read_input
 
 _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_distribution", "ops")
 
@@ -28,7 +30,7 @@ def read(path: object) -> dict[str, object]:
         raise SettingsError(
             f"config_path is {shown(path)}, which is not a path; pass the path of a .json file, or None"
         )
-    where = os.fspath(path)
+    where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
         raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {absolute('.')})")
     if not os.path.isfile(where):
@@ -36,10 +38,10 @@ def read(path: object) -> dict[str, object]:
     if not str(where).endswith(".json"):
         raise SettingsError(f"{where}: the name does not end in .json; rename the file if it holds JSON")
     try:
-        with open(where, encoding="utf-8-sig") as file:
-            text = file.read()
+        text = read_input(where, CONFIGURATION).decode("utf-8-sig")
     except OSError as err:
-        raise SettingsError(f"{where}: cannot be read ({err.strerror}); give this user the right to read it") from err
+        remedy = "write a smaller one" if err.errno == errno.EFBIG else "give this user the right to read it"
+        raise SettingsError(f"{where}: cannot be read ({err.strerror or err}); {remedy}") from err
     except UnicodeDecodeError as err:
         raise SettingsError(f"{where}: byte {err.start} is not UTF-8; save the file in UTF-8") from err
     return _top(text, where)

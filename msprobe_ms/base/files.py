@@ -1,11 +1,20 @@
-"""Files and folders as a dump needs them: their modes, written whole or not at all, named as a file system accepts."""
+"""Files and folders as a dump needs them: read without waiting for ever, written whole or not at all, named as a file
+system accepts."""
 
+import errno
+import fcntl
+import io
 import os
+import platform
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from .errors import UsageError
 
@@ -18,6 +27,82 @@ NAME_LIMIT = 255
 # A link that someone laid in the way of a file of ours is refused, not followed.
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
+_PART = re.compile(r"\.[0-9a-f]{8}-[0-9a-f]{8}\.part$")
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
+
+
+CONFIGURATION = 64 << 20
+"""Bytes of the largest file of settings, names or rules that is read."""
+
+TABLE = 2 << 30
+"""Bytes of the largest table or text that is read line by line: a line may be all of it."""
+
+_KINDS = (
+    (stat.S_ISDIR, "folder"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+)
+
+
+def user_path(given: str | os.PathLike[str]) -> Path:
+    """The path that a user wrote, with `~` as a shell has it: no shell sees what stands in a file, behind `--option=`
+    or in a Python call."""
+    return Path(os.path.expanduser(os.fspath(given)))
+
+
+def open_input(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
+    """Open a file for reading that a user or a dump names.
+
+    OSError, whose `strerror` says why, for anything that is no plain file (a pipe waits for ever, a device has no end)
+    and for a file of more than `limit` bytes. What was opened is looked at, so nothing can be put in its place between.
+    """
+    try:
+        # Before opening as well: to open a device may already do something.
+        _refuse_odd(os.stat(path).st_mode, path)
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+        number = os.open(path, flags)
+    except ValueError as err:  # NUL, or characters that no file system name has
+        raise OSError(errno.EINVAL, f"no file can have this name: {err}", path) from err
+    try:
+        state = os.fstat(number)
+        _refuse_odd(state.st_mode, path)
+        if limit is not None and state.st_size > limit:
+            raise _too_large(path, limit)
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_input(path: str | os.PathLike[str], limit: int | None = None) -> bytes:
+    """All bytes of a file that a user or a dump names; OSError as of `open_input`."""
+    with open_input(path, limit) as file:
+        if limit is None:
+            return file.read()
+        found = file.read(limit + 1)  # a file may grow, and some of /proc have no size
+        if len(found) > limit:
+            raise _too_large(path, limit)
+        return found
+
+
+def open_text(path: str | os.PathLike[str], *, errors: str = "replace", newline: str | None = None) -> TextIO:
+    """A text in UTF-8 that a user or a dump names, with or without a byte order mark; OSError as of `open_input`, also
+    for more than `TABLE` bytes."""
+    return io.TextIOWrapper(open_input(path, TABLE), encoding="utf-8-sig", errors=errors, newline=newline)
+
+
+def _refuse_odd(mode: int, path: str | os.PathLike[str]) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "something else")
+    raise OSError(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is no plain file but a {kind}", path)
+
+
+def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {limit >> 20} MiB, the most that such a file may have", path)
+
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents, each with mode 0750; what is there already stays as it is.
@@ -27,6 +112,8 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=FOLDER_MODE)
     except FileNotFoundError:
+        if folder.parent == folder or str(folder) == os.curdir:  # the working directory was deleted
+            raise
         make_folder(folder.parent)
         folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except FileExistsError:
@@ -46,22 +133,98 @@ def make_root(root: Path, asked_by: str) -> None:
 
 
 @contextmanager
-def replacing(path: Path, writer: str = "") -> Iterator[BinaryIO]:
+def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
 
-    Its neighbour `path.part` holds the text until then: whoever reads `path` sees the old file or the new one. Where
-    several processes write the same path at once, each names itself by `writer`, and the last one that ends stays.
+    Until then its text is in a neighbour of a name that nobody else has: whoever reads `path` sees the old file or the
+    new one, and of several processes that write the same path at once the last one that ends stays.
     """
-    part = path.with_name(f"{path.name}{writer}.part")
-    number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | NO_LINK, FILE_MODE)
-    try:
-        with open(number, "wb") as file:
+    with part_of(path) as part:
+        with open(part.number, "wb", closefd=False) as file:
             yield file
-        os.replace(part, path)
-    except BaseException:
+        os.replace(part.path, path)
+
+
+@contextmanager
+def creating(path: Path) -> Iterator[BinaryIO]:
+    """The same, for a `path` that nobody else may have: FileExistsError where there is anything, also since just now.
+
+    What processes that died left of files in this folder is removed.
+    """
+    sweep(path.parent)
+    with part_of(path) as part:
+        with open(part.number, "wb", closefd=False) as file:
+            yield file
+        try:
+            os.link(part.path, path)
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+            # A file system without links: the name is taken by an empty file, and then by ours.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, FILE_MODE))
+            os.replace(part.path, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A temporary file: its path, and the number under which it is open for writing."""
+
+    path: Path
+    number: int
+
+
+@contextmanager
+def part_of(path: Path) -> Iterator[Part]:
+    """A temporary file beside `path`, which is gone behind the block unless it was renamed.
+
+    Its name is no other process's, and as long as the block runs it is locked: so `sweep` knows those that were left.
+    """
+    part = _new_part(path)
+    try:
+        yield part
+    finally:
         with suppress(OSError):
-            os.unlink(part)
-        raise
+            os.unlink(part.path)
+        os.close(part.number)
+
+
+def _new_part(path: Path) -> Part:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
+    while True:
+        end = f".{_host()}-{os.urandom(4).hex()}.part"
+        name = os.fsencode(path.name)[: NAME_LIMIT - len(end)].decode("utf-8", "ignore")
+        made = path.with_name(name + end)
+        number = os.open(made, flags, FILE_MODE)
+        with suppress(OSError):  # no locks on this file system: then nothing is swept there either
+            fcntl.flock(number, fcntl.LOCK_EX)
+        if os.fstat(number).st_nlink:
+            return Part(made, number)
+        os.close(number)  # swept between our making and our locking
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that processes of this machine left in a folder when they were killed."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if not _PART.search(name) or f".{_host()}-" not in name:
+            continue
+        path = folder / name
+        with suppress(OSError):  # it just went; or another process holds it, or nobody can
+            number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(number)
+
+
+@lru_cache(1)
+def _host() -> str:
+    """Says whose a temporary file is: locks of other machines are not seen on every file system."""
+    return blake2b(platform.node().encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def safe_name(name: str) -> str:

@@ -1,16 +1,23 @@
-"""One process at a time writes a dump: who holds the journal's lock is at work on it.
+"""One process at a time writes a dump, or under one name: who holds the lock of a file there is at work on it.
 
-The lock goes with the process, however it ends, so a journal that nobody holds was left behind.
+The lock goes with the process, however it ends, so a journal, or a claim, that nobody holds was left behind.
 """
 
 import errno
 import fcntl
 import os
+import re
 import resource
-from contextlib import suppress
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 
-from msprobe.base.files import FILE_MODE, NO_LINK
+from msprobe.base.errors import UsageError
+from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, sweep
 
 # Where our descriptors stand, if so many may be open: code that closes all descriptors and opens files of its own is
 # given the lowest numbers that are free, and would else find its file written to, and closed, under a number of ours.
@@ -25,9 +32,12 @@ def claim(journal: Path, create: bool) -> int | None:
 
     FileNotFoundError without `create`. Closing the descriptor lets go.
     """
-    flags = os.O_RDWR | os.O_APPEND | NO_LINK | (os.O_CREAT if create else 0)
+    flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | NO_LINK | (os.O_CREAT if create else 0)
     while True:
         number = os.open(journal, flags, FILE_MODE)
+        if not stat.S_ISREG(os.fstat(number).st_mode):  # reading a pipe would wait for ever
+            os.close(number)
+            raise OSError(errno.EINVAL, "it is no plain file", journal)
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -65,3 +75,103 @@ def _aside(number: int) -> int:
         return number
     os.close(number)
     return high
+
+
+_CLAIM = re.compile(r"\.msprobe-(\d{14})\.claim")
+_REMEDY = "give another folder with -o"
+
+
+@contextmanager
+def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> Iterator[str]:
+    """The second (`20260131235959`) that stands in the names of a command's files below `output`; nobody else gets it.
+
+    `task` is a text that says all that these files are about, `named` gives the paths of a second. It is the first one
+    from now that is free; but where a process died at the same task, it is its second: its set of files is completed.
+    Temporary files that dead processes left are removed. UsageError where `output` cannot be written.
+    """
+    digest = blake2b(task.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
+    is_new = not os.path.lexists(output)
+    try:
+        make_folder(output)
+        second, number = _left(output, digest) or _free(output, digest, named)
+        for folder in {output, *(path.parent for path in named(second))}:
+            sweep(folder)
+    except OSError as err:
+        raise UsageError(f"{output}: cannot be written ({err.strerror or err}); {_REMEDY}") from err
+    is_done = False
+    try:
+        yield second
+        is_done = True
+    finally:
+        # What was interrupted, or failed, may be given again: it goes on with the set that it began.
+        if is_done or not any(map(os.path.lexists, named(second))):
+            with suppress(OSError):
+                os.unlink(_claim_file(output, second))
+        os.close(number)
+        if is_new and not is_done:
+            with suppress(OSError):  # there is something in it
+                output.rmdir()
+
+
+@contextmanager
+def alone(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
+    """Hold a folder whose files have names that do not change; UsageError where another process does, or may not."""
+    path = output / ".msprobe.claim"
+    try:
+        make_folder(output)
+        number = claim(path, create=True)
+    except OSError as err:
+        raise UsageError(f"{output}: cannot be written ({err.strerror or err}); {remedy}") from err
+    if number is None:
+        raise UsageError(f"{output}: another process writes its answer there; wait until it has ended, or {remedy}")
+    try:
+        sweep(output)
+        yield
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+        os.close(number)
+
+
+def _claim_file(output: Path, second: str) -> Path:
+    return output / f".msprobe-{second}.claim"
+
+
+def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
+    """The second of a process that died at the same task, and its claim, now ours."""
+    for name in sorted(os.listdir(output)):
+        if not (found := _CLAIM.fullmatch(name)):
+            continue
+        try:
+            number = os.open(output / name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
+        except OSError:  # it has just ended, or is no file of ours
+            continue
+        with suppress(OSError):  # somebody is at work on it; or this file system has no locks, and nobody can tell
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(number).st_nlink and os.pread(number, len(digest) + 1, 0) == digest:
+                return found[1], number
+        os.close(number)
+    return None
+
+
+def _free(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
+    """The first free second, and its claim."""
+    now = time.time()
+    for ahead in count():
+        second = time.strftime("%Y%m%d%H%M%S", time.localtime(now + ahead))
+        path = _claim_file(output, second)
+        if any(map(os.path.lexists, (path, *named(second)))):
+            continue
+        try:
+            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK, FILE_MODE)
+        except FileExistsError:
+            continue
+        with suppress(OSError):  # a file system without locks: the name alone is the claim
+            fcntl.flock(number, fcntl.LOCK_EX)
+        # Whoever had this second may have ended between our look and our claim.
+        if not any(map(os.path.lexists, named(second))):
+            os.write(number, digest)
+            return second, number
+        os.unlink(path)
+        os.close(number)
+    raise AssertionError("seconds do not end")

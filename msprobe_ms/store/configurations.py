@@ -1,12 +1,10 @@
 """`configurations.json`: with what a run was configured, as far as JSON can hold it."""
 
 import json
-import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe.base.files import make_folder, replacing, safe_name
+from msprobe.base.files import make_folder, replacing
 
 NAME = "configurations.json"
 
@@ -20,7 +18,7 @@ def write_configurations(root: Path, data: object) -> None:
     """
     text = json.dumps(plain(data), indent=4)
     make_folder(root)
-    with replacing(root / NAME, f".{safe_name(platform.node())[:64]}.{os.getpid()}") as file:
+    with replacing(root / NAME) as file:
         file.write(text.encode())
 
 

@@ -1,15 +1,15 @@
 """A JSON object on disk, read without trust."""
 
 import json
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.log import logger
 
 from . import layout
+from .memory import must_fit
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
@@ -25,14 +25,12 @@ def with_whole_characters(made: Any) -> Any:
 def json_object(file: Path) -> dict[str, Any]:
     """The JSON object in a file; DumpError with the place where it is broken."""
     try:
-        if not stat.S_ISREG(os.stat(file).st_mode):  # opening a pipe would wait for ever
-            raise DumpError(f"{file}: cannot be read (it is no plain file); check the path")
-        text = file.read_bytes().decode("utf-8-sig")
+        text = _bytes(file).decode("utf-8-sig")
         made = json.loads(text)
         if may_have_halves(text):
             made = with_whole_characters(made)
     except OSError as err:
-        raise DumpError(f"{file}: cannot be read ({err.strerror}); check the path and its permissions") from err
+        raise DumpError(f"{file}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except json.JSONDecodeError as err:
         if not text.strip():
             raise DumpError(f"{file}: is empty; its process died, look for a {layout.JOURNAL} beside it") from None
@@ -48,6 +46,12 @@ def json_object(file: Path) -> dict[str, Any]:
     if not isinstance(made, dict):
         raise DumpError(f"{file}: holds no JSON object; give the dump.json of a collected step")
     return made
+
+
+def _bytes(file: Path) -> bytes:
+    with open_input(file) as opened:
+        must_fit(opened, file)
+        return opened.read()
 
 
 def json_object_or_empty(file: Path) -> dict[str, Any]:

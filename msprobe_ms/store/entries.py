@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msprobe.base.files import open_input
+
 from .document import may_have_halves, with_whole_characters
 
 _PIECE = 1 << 20  # bytes
+_LONGEST = 1 << 30  # characters of one entry; whatever has a longer one is no dump
 _SPACE = re.compile(r"[ \t\n\r]*")
 # What may stand behind a value or a key. Anything else means that the value goes on, in text that was not read yet.
 _ENDS = frozenset(",:}")
@@ -29,7 +32,7 @@ def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
     NotPlainError where anything is odd, whatever was taken until then; a name may be handed over twice.
     """
     try:
-        with open(file, "rb") as opened:
+        with open_input(file) as opened:
             return _members(_Text(opened), take)
     # RecursionError: nested without end. MemoryError: one entry is too large. ValueError: no UTF-8.
     except (OSError, ValueError, RecursionError, MemoryError) as err:
@@ -126,7 +129,7 @@ class _Text:
 
         As much again as is waiting there, at least: so an entry of any size is looked at a few times only.
         """
-        if self._has_ended:
+        if self._has_ended or len(self._window) > _LONGEST:
             raise NotPlainError
         piece = self._file.read(max(_PIECE, len(self._window) - self._at))
         self._has_ended = not piece

@@ -9,8 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from msprobe.base.files import open_input
+
+from .memory import must_fit
+
 # Ends what a full disk left of a line. No complete line ends like this, so the rest of one is never taken for a whole.
 TORN = b"!\n"
+
+_LETTERS = (b"H", b"C", b"S", b"M", b"O")
 
 
 def _plain(value: object) -> object:
@@ -73,12 +79,17 @@ class Journal:
 
 
 def read_journal(path: Path, verify: bool = False) -> Journal:
-    """Read a journal; with `verify` every entry is also parsed, and one that is no JSON counts as malformed."""
+    """Read a journal; with `verify` every entry is also parsed, and one that is no JSON counts as malformed.
+
+    OSError where it is no plain file or cannot be read, MemoryError where it is larger than the memory.
+    """
     journal = Journal()
-    with open(path, "rb") as lines:
+    with open_input(path) as lines:
+        must_fit(lines, path)
         for line in lines:
             if not line.endswith(b"\n"):
                 journal.cut = True
+                journal.malformed += line[:1] not in _LETTERS  # no line of ours that was being written
                 break
             try:
                 _take(journal, line[:-1].decode("ascii").split("\t"), verify)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_text
 from msprobe.base.log import logger
 
 from .folders import is_file, look, printable
@@ -55,7 +56,7 @@ def content(folder: Path, graph: int) -> Content:
 def _long_names(path: Path) -> dict[str, str]:
     """Short file name -> original name, where names were longer than a file system takes."""
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+        with open_text(path, newline="") as lines:
             rows = list(csv.reader(lines))
     except FileNotFoundError:
         return {}

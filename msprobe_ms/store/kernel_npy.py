@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 from msprobe.base.statistic import of_bfloat16_bits
 
 from .kernel_value import spelled
@@ -56,7 +57,8 @@ def load(path: Path) -> Tensor:
         array = load_npy(path)
         return Tensor(array, spelled(array.dtype.name))
     try:
-        flat: Array = np.fromfile(path, odd.stored, math.prod(odd.shape), offset=odd.offset)
+        with open_input(path) as file:
+            flat: Array = np.fromfile(file, odd.stored, math.prod(odd.shape), offset=odd.offset)
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
     wide = of_bfloat16_bits(flat) if odd.stored is np.uint16 else flat
@@ -75,7 +77,7 @@ def look(path: Path) -> tuple[str, tuple[int, ...]]:
 def _odd(path: Path) -> _Odd | None:
     """What a file of the two kinds holds; None for every other, about which the strict reader has the word."""
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             head = file.read(_BEGINNING)
             size = os.fstat(file.fileno()).st_size
         if not (head.startswith(_MAGIC) and _HEAD.search(head)):

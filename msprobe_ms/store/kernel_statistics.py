@@ -5,6 +5,7 @@ import math
 import re
 from pathlib import Path
 
+from msprobe.base.files import open_text
 from msprobe.base.log import logger
 
 from .kernel_value import MOST_SLOTS, Row, Value
@@ -21,7 +22,7 @@ def read_table(path: Path, graph: int) -> list[Value]:
     """Every line that says something; none where there is no such file, or none that can be read, which is said."""
     csv.field_size_limit(_LONGEST)
     try:
-        with open(path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+        with open_text(path, newline="") as lines:
             rows = list(csv.reader(lines))
     except FileNotFoundError:
         return []

@@ -1,7 +1,9 @@
 """How much memory this process may still take, as the machine and its container see it."""
 
+import os
 import re
 from pathlib import Path
+from typing import BinaryIO
 
 # Where nobody tells, less than every machine that trains has.
 _UNKNOWN = 1 << 30
@@ -14,6 +16,16 @@ def available() -> int:
     """Bytes that can be had without swapping: the machine's, or what a container has left of its share."""
     found = [size for size in (_of_machine(), _of_container()) if size is not None]
     return max(min(found, default=_UNKNOWN), 0)
+
+
+def must_fit(file: BinaryIO, path: object) -> None:
+    """MemoryError for an open file that is larger than what can be had, before any of it is read.
+
+    A file with holes may claim any size, and would be read piece by piece until the machine has no more.
+    """
+    size, room = os.fstat(file.fileno()).st_size, available()
+    if size > room:
+        raise MemoryError(f"{path}: {size} bytes are more than this machine's memory has room for ({room} bytes)")
 
 
 def _of_machine() -> int | None:

@@ -7,8 +7,10 @@ names becomes an object of no behaviour that holds what was stored for it, so th
 """
 
 import os
+import pickletools
 import zipfile
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -69,6 +71,21 @@ class Listed(dict[str, Any]):
 
 
 _DEEPEST = 30
+
+_PICKLE = 64 << 20  # bytes of a pickle that is looked through for what it claims
+_WIDTHS = {
+    **{
+        "FloatStorage": 4,
+        "DoubleStorage": 8,
+        "HalfStorage": 2,
+        "BFloat16Storage": 2,
+        "LongStorage": 8,
+        "IntStorage": 4,
+    },
+    **{"ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1, "UntypedStorage": 1},
+    **{"ComplexFloatStorage": 8, "ComplexDoubleStorage": 16},
+}
+"""Bytes of an element, by the class of the storage."""
 
 
 class StandIn:
@@ -141,6 +158,7 @@ def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
+            wrong = _wrong_records(archive, members)
     except Exception as err:  # foreign bytes, which zipfile parses: whatever that raises says "no archive"
         raise DumpError(
             f"{path}: not a readable file of torch.save ({err}); it was not finished or was damaged, or is a bare "
@@ -150,8 +168,72 @@ def _examine(path: Path, file: BinaryIO, again: str = AGAIN) -> int:
         m.file_size for m in members
     ):
         raise DumpError(f"{path}: its archive claims more than the file's {size} bytes; {again}")
+    if wrong:
+        raise DumpError(f"{path}: {wrong}; {again}")
     file.seek(0)
     return size
+
+
+def _wrong_records(archive: zipfile.ZipFile, members: Sequence[zipfile.ZipInfo]) -> str:
+    """What is wrong with the records of an archive, as far as its two tables tell; empty where nothing is.
+
+    Readers differ in which of two entries of one name they take, and in whether they notice that records share bytes.
+    """
+    names = [member.filename for member in members]
+    if len(set(names)) < len(names):
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        return f"its archive holds {twice[:80]!r} twice"
+    end, before = 0, ""
+    for member in sorted(members, key=lambda member: member.header_offset):
+        if member.header_offset < end:
+            return f"the record {member.filename[:80]!r} of its archive overlaps {before[:80]!r}"
+        if member.file_size != member.compress_size:
+            return f"the record {member.filename[:80]!r} of its archive says two sizes"
+        with archive.open(member) as record:  # zipfile compares the record's own head with the table
+            record.read(0)
+        end, before = member.header_offset + 30 + len(member.filename.encode()) + member.file_size, member.filename
+    if end > archive.start_dir:
+        return f"the record {before[:80]!r} of its archive is shorter than it says"
+    return _short_storage(archive, {member.filename: member for member in members})
+
+
+def _short_storage(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> str:
+    """The first storage that the pickle claims to be longer than its record: a mapped one would go on in the next."""
+    for name, member in members.items():
+        top, _, last = name.rpartition("/")
+        if last != "data.pkl" or member.file_size > _PICKLE:
+            continue
+        for key, size in _storages(archive.read(member)):
+            record = members.get("/".join((top, "data", key)))
+            if record is not None and record.file_size < size:
+                return f"the record {record.filename[:80]!r} of its archive has {record.file_size} of {size} bytes"
+    return ""
+
+
+def _storages(text: bytes) -> Iterator[tuple[str, int]]:
+    """Key and bytes of the storages that a pickle names; it is read as text, and nothing in it is called.
+
+    What torch writes for one is `("storage", torch.FloatStorage, key, location, elements)` and `BINPERSID`.
+    """
+    pushed: deque[Any] = deque(maxlen=5)
+    known: dict[Any, Any] = {}
+    try:
+        for code, said, _ in pickletools.genops(text):
+            if code.name in ("BINGET", "LONG_BINGET", "GET"):
+                pushed.append(known.get(int(str(said))))
+            elif code.name in ("BINPUT", "LONG_BINPUT", "PUT"):
+                known[int(str(said))] = pushed[-1] if pushed else None
+            elif code.name == "MEMOIZE":
+                known[len(known)] = pushed[-1] if pushed else None
+            elif code.name == "BINPERSID" and len(pushed) == 5:
+                _, kind, key, _, elements = pushed
+                width = _WIDTHS.get(str(kind).rpartition(" ")[2], 0)
+                if width and type(key) is str and type(elements) is int:
+                    yield key, elements * width
+            elif code.name not in ("MARK", "TUPLE", "PROTO", "FRAME"):
+                pushed.append(said)
+    except Exception:  # foreign bytes: the reader says what is wrong with them
+        return
 
 
 def _torch(path: Path, what: str = "a tensor", instead: str = "store the tensors with numpy.save") -> Any:

@@ -60,6 +60,7 @@ def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
     calls = _calls(leaves, construct, frames, gaps)
     run = text.get("run")
     run = run if isinstance(run, dict) else {}
+    settings = run.get("settings")
     return Dump(
         where=str(file),
         folder=str(folder),
@@ -74,6 +75,7 @@ def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
         missing=missing,
         run=_text(run, "id"),
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
+        extra_info=not (isinstance(settings, dict) and settings.get("extra_info") is False),
     )
 
 

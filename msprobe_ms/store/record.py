@@ -96,7 +96,8 @@ class Dump:
     why calls may be missing at the end (the process still writes, or died); empty for a dump that was closed.
     `tensors` is the folder, below `folder`, that holds the files of the records, by their bare names; empty for files
     of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it. `run` is the same
-    for all dumps of one run; empty where the dump does not say.
+    for all dumps of one run; empty where the dump does not say. `extra_info` is False where the dump says that no call
+    stacks and no enclosing cells were wanted.
     """
 
     where: str
@@ -113,6 +114,7 @@ class Dump:
     unfinished: str = ""
     tensors: str = TENSORS
     run: str = ""
+    extra_info: bool = True
 
     @cached_property
     def columns(self) -> "Columns":

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from msprobe.base.files import TABLE, read_input
 from msprobe.base.log import logger
 
 from . import layout
@@ -142,7 +143,7 @@ def _is_before(place: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _index(path: Path, key: str) -> list[Saved]:
     """The saves that the index names, in the order of their ids; lines that say none are left out and counted."""
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
+        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
     except (OSError, MemoryError) as err:
         logger.warning("%s: cannot be read (%s); the names of the files count instead", path, err)
         return []

@@ -1,11 +1,11 @@
 """The file of one tensor, opened for reading and for nothing else: no pipe waits for ever, no device never ends."""
 
-import os
-import stat
+import errno
 from pathlib import Path
 from typing import BinaryIO
 
 from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
 
 from .layout import TENSORS
 
@@ -21,11 +21,9 @@ def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> B
     `missing` and `again`: what to say of a file that is not there, or no file, where it is not a dump's.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for ever
-            raise DumpError(f"{path}: cannot be opened (it is no plain file); {again}")
-        return open(path, "rb")
+        return open_input(path)
     except FileNotFoundError:
         raise DumpError(f"{path}: {missing}") from None
-    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
-        why = (err.strerror if isinstance(err, OSError) else None) or err  # its text has the path once more
-        raise DumpError(f"{path}: cannot be opened ({why}); check the path and its permissions") from err
+    except OSError as err:
+        remedy = again if err.errno in (errno.EINVAL, errno.EISDIR) else "check the path and its permissions"
+        raise DumpError(f"{path}: cannot be opened ({err.strerror or err}); {remedy}") from err

@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ def run(builder, tmp_path):
 @pytest.fixture
 def _one_time(monkeypatch):
     """Every file that is written is of one time: 20260101000000."""
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.stamp", lambda *_: "20260101000000")
+    monkeypatch.setattr("msprobe.compare.jobs.carry_out.claimed", lambda *_: nullcontext("20260101000000"))
 
 
 @pytest.fixture

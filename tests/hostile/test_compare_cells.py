@@ -240,7 +240,7 @@ def test_no_cell_is_longer_than_a_sheet_allows(tmp_path, sign):
     ]
     assert lengths
     assert max(lengths) <= 32_767
-    assert csv_rows(found["csv"])[1][0].endswith("...")
+    assert "characters)..." in csv_rows(found["csv"])[1][0]
 
 
 def test_numbers_that_are_none_are_texts_in_json(tmp_path):
@@ -298,3 +298,21 @@ def test_more_rows_than_a_sheet_may_have(tmp_path):
     with zipfile.ZipFile(path) as book:
         assert last.findall(book.read("xl/worksheets/sheet1.xml")[-2000:])[-1] == b"1048576"
         assert last.findall(book.read("xl/worksheets/sheet2.xml"))[-1] == b"6"
+
+
+def test_a_shape_and_a_name_of_megabytes_fit_a_cell_and_a_terminal(tmp_path, capsys):
+    name = f"Functional.{'x' * 1_000_000}.0.forward"
+    for side, top in (("target", 5.0), ("golden", 9.0)):
+        leaf = {"type": "mindspore.Tensor", "dtype": "Float32" * 200_000, "shape": [1] * 300_000}
+        leaf |= {"Max": top, "Min": 0.0, "Mean": 2.5, "Norm": 7.4}
+        (tmp_path / side).mkdir()
+        text = {"task": "statistics", "level": "mix", "data": {name: {"output": [leaf]}}}
+        (tmp_path / side / "dump.json").write_text(json.dumps(text))
+    for form in ("xlsx", "csv"):
+        command = ["compare", "-tp", str(tmp_path / "target"), "-gp", str(tmp_path / "golden"), "--format", form]
+        main([*command, "-o", str(tmp_path / form)])
+        said = capsys.readouterr()
+        assert all(len(line) <= 4096 for line in (said.out + said.err).splitlines())
+    (path,) = (tmp_path / "xlsx").glob("*.xlsx")
+    cells = [str(cell) for row in load_workbook(path)["compare"].iter_rows(values_only=True) for cell in row]
+    assert max(map(len, cells)) == LONGEST

@@ -268,7 +268,7 @@ def test_a_companion_that_is_no_plain_file_is_left_out(tmp_path, golden, name, m
     make(target / name)
     assert compare(target, golden, tmp_path / "out", 0)[0]["Verdict"] == "pass"
     said = capsys.readouterr().err
-    assert f"{target / name}: cannot be read (it is no plain file)" in said
+    assert f"{target / name}: cannot be read (it is no plain file" in said
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])

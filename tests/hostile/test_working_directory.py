@@ -1,0 +1,107 @@
+"""`~` in paths that no shell has seen, and a working directory that was deleted under a command."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from msprobe.base import checks
+from msprobe.base.config_file import read
+from msprobe.base.errors import SettingsError
+from msprobe.cli import VERBS, main
+from msprobe.core import SingleComparator
+
+
+@pytest.fixture
+def home(dump, tmp_path, monkeypatch):
+    """A home with two dumps, and a working directory elsewhere."""
+    home = tmp_path / "home"
+    for side in ("target", "golden"):
+        shutil.copytree(dump, home / side)
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    return home
+
+
+def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
+    assert main(["compare", "-tp", "~/target", "--golden_path=~/golden", "--output_path=~/out", "--format", "csv"]) == 0
+    (home / "names.yaml").write_text("Cell.a.A: Cell.a.A\n")
+    said = {"npu_path": "~/target", "bench_path": "~/golden", "stack_path": "~/target/stack.json"}
+    (home / "compare.json").write_text(json.dumps(said))
+    options = ["-o", "~/out", "--format", "csv", "--cell_mapping=~/names.yaml"]
+    assert main(["compare", "--input_path=~/compare.json", *options, "-c"]) == 0
+    assert main(["compare", "~/target", "~/golden", *options]) == 0
+    assert len(list((home / "out").glob("compare_result_*.csv"))) == 3
+    assert main(["doctor", "~/target"]) == 0
+    assert checks.folder("~/dump") == home / "dump"
+    assert checks.existing("~/target") == str(home / "target")
+    (home / "config.json").write_text('{"task": "tensor"}')
+    assert read("~/config.json") == {"task": "tensor"}
+    assert list((tmp_path / "cwd").iterdir()) == []
+
+
+COMMANDS = {
+    "code_mapping": "--ir graph.ir --dump_data dump",
+    "compare": "-tp target -gp golden",
+    "config_check": "--compare a.ckpt b.ckpt",
+    "doctor": "dump",
+    "gather": "raw -o out",
+    "mapping": "suggest target golden",
+    "merge_result": "-i tables -o out -config choice.yaml",
+    "rollout_check": "both.npz",
+    "verify-collection": "train.py",
+}
+GONE = """
+import os, sys, tempfile
+os.chdir(folder := tempfile.mkdtemp())
+os.rmdir(folder)
+from msprobe.cli import main
+for line in sys.argv[1:]:
+    print("code", main(line.split()), file=sys.stderr)
+"""
+
+
+def test_a_deleted_working_directory_is_one_line(home):
+    assert COMMANDS.keys() == VERBS.keys()
+    lines = [f"{verb} {words}" for verb, words in COMMANDS.items()]
+    lines += [f"compare -tp {home}/target -gp {home}/golden", f"mapping suggest {home}/target {home}/golden"]
+    done = subprocess.run([sys.executable, "-c", GONE, *lines], capture_output=True, timeout=120, text=True)
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
+    assert said[1::2] == ["code 2"] * len(lines)
+    assert [line.partition(":")[0] for line in said[::2]] == [f"msprobe {line.split()[0]}" for line in lines]
+
+
+def test_what_needs_no_working_directory_works_without(home):
+    lines = [
+        f"compare -tp {home}/target -gp {home}/golden -o {home}/out --format csv",
+        f"doctor {home}/target",
+    ]
+    done = subprocess.run([sys.executable, "-c", GONE, *lines], capture_output=True, timeout=120, text=True)
+    assert done.stderr.splitlines()[-1] == "code 0"
+    assert done.stderr.count("code 0") == 2, done.stderr
+
+
+def test_a_relative_setting_in_a_deleted_working_directory_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    os.rmdir(tmp_path / "gone")
+    with pytest.raises(SettingsError, match="counts from the working directory, which was deleted"):
+        checks.folder("dump")
+    with pytest.raises(SettingsError, match="there is no such file"):
+        read("config.json")
+
+
+def test_key_data_of_the_home_is_compared(home):
+    import numpy as np
+
+    from msprobe.store.single import Place, write
+
+    for side in ("target", "golden"):
+        write(home / side, Place("loss", 0, 0, 0), np.ones(3, np.float32))
+    (sheet,) = SingleComparator.compare("~/target", "~/golden", "~/sheets", 1)
+    assert sheet == home / "sheets" / "loss.xlsx"
