@@ -124,7 +124,10 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
     module.add(parser)
     if verb.hands_on:
         return int(module.run(parser.parse_args(words)))
+    may_be_empty = getattr(module, "MAY_BE_EMPTY", ())
     for at, word in enumerate(words):
+        if (words[at - 1] if at and not word else word.rstrip("=")) in may_be_empty:
+            continue
         # An empty path would be the current folder, and an empty option none at all; nobody means either.
         if not word or (word.endswith("=") and word.startswith("--")):
             behind = f" behind {words[at - 1]}" if at and words[at - 1].startswith("-") else ""

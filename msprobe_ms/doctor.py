@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.files import sweep
 from msprobe.base.visible import visible
 from msprobe.store import layout
 from msprobe.store.assemble import assemble
@@ -113,6 +114,7 @@ def examine_folder(folder: Path) -> Finding:
 
 def _rebuild(folder: Path) -> Finding:
     journal_file = folder / layout.JOURNAL
+    sweep(folder)
     try:
         journal = read_journal(journal_file, verify=True)
         if not journal.header:

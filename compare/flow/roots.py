@@ -10,8 +10,8 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.store.flow_roots import FlowRoot, flow_in, flow_root
 from msprobe.store.folders import look
+from msprobe.store.layout import DATA
 from msprobe.store.runs import DUMP_FILES, TREES, of_rank, of_run, ranks_in, steps_in, trees_in
-from msprobe.store.single import DATA
 
 ITSELF = "the debugger itself"
 """The name of what a debugger collected outside its stages."""

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger
+from msprobe.store.layout import DATA
 from msprobe.store.saved_trees import is_indexed
-from msprobe.store.single import DATA
 from msprobe.store.single_trees import SingleTree, Spot, single_tree
 
 from .key import Key, files_by_key

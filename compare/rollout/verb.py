@@ -33,6 +33,9 @@ _OPTIONS = {
     "steps": "training step of each sample, where it is not that of a run",
 }
 
+MAY_BE_EMPTY = tuple(f"--{name}" for name in _OPTIONS)
+"""Options for which an empty name means that there is no such array."""
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""

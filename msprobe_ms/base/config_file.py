@@ -32,7 +32,8 @@ def read(path: object) -> dict[str, object]:
         )
     where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
-        raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {absolute('.')})")
+        absolute(where)  # where the working directory is gone, this says so
+        raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {os.getcwd()})")
     if not os.path.isfile(where):
         raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
     if not str(where).endswith(".json"):

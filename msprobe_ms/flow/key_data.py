@@ -22,9 +22,10 @@ from msprobe.base.log import once
 from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
 from msprobe.single_tree import NotATensor, tree_of
+from msprobe.store.layout import DATA
 from msprobe.store.npy import is_storable
 from msprobe.store.run_folder import run_folder
-from msprobe.store.single import DATA, stem_of
+from msprobe.store.single import stem_of
 
 _KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarray"}
 

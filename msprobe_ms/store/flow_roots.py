@@ -15,9 +15,8 @@ from msprobe.base.log import logger
 
 from .configurations import NAME
 from .folders import Folder, look
-from .layout import run_number
+from .layout import DATA, run_number
 from .runs import of_run, trees_in
-from .single import DATA
 from .single_trees import single_dumps
 
 STAGES = (

@@ -15,7 +15,6 @@ from .kernel_folders import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
 from .kernel_statistics import STATISTIC
 from .kernel_value import from_file, is_kernel_file
 from .runs import DUMP_FILES, further_runs, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
-from .single import DATA
 from .single_trees import single_dumps
 
 Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
@@ -130,14 +129,14 @@ def _in_layout(top: Folder) -> Kind | None:
 
 def _flow(top: Folder) -> Kind | None:
     """A root with more than single saves in it; who gives the folder `data` means these alone."""
-    found = None if top.path.absolute().name == DATA else flow_in(top)
+    found = None if top.path.absolute().name == layout.DATA else flow_in(top)
     return Kind("flow", top.path, found.says) if found else None
 
 
 def _single_saves(top: Folder) -> Kind | None:
-    if top.path.absolute().name == DATA:
+    if top.path.absolute().name == layout.DATA:
         root = top.path.absolute().parent
-    elif DATA in top.folders:
+    elif layout.DATA in top.folders:
         root = top.path
     else:
         return None

@@ -11,6 +11,7 @@ JOURNAL = "dump.journal"
 TENSORS = "dump_tensor_data"
 SAVES = "saves.jsonl"
 RUN = "run.jsonl"
+DATA = "data"
 
 FORMAT_VERSION = 1
 

@@ -23,13 +23,12 @@ import numpy as np
 from msprobe.base.files import NAME_LIMIT, make_folder, replacing, safe_name
 from msprobe.base.statistic import statistic
 
+from .layout import DATA
 from .npy import write_npy
 
 Array = np.ndarray[Any, Any]
 Value: TypeAlias = Array | list[Array] | dict[str, Array]
 """What one save of one variable holds: a tensor, or one level of container."""
-
-DATA = "data"
 
 _LONGEST_STEM = NAME_LIMIT - len(".json.part")
 

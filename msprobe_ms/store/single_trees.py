@@ -18,7 +18,6 @@ from .folders import Folder, by_number, walk
 from .record import Dump
 from .saved import Saved, calls_of, saved_file
 from .saved_trees import name_and_id, saves_in
-from .single import DATA
 
 _MICRO_STEP = re.compile(r"micro_step(\d{1,9})")
 
@@ -119,7 +118,7 @@ def single_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
 
     `root` is the folder that holds `data`, or `data` itself; DumpError where it cannot be read.
     """
-    data = root if root.absolute().name == DATA else root / DATA
+    data = root if root.absolute().name == layout.DATA else root / layout.DATA
     found: dict[tuple[int, int], list[Path]] = {}
     for folder in walk(data, until=_is_of_rank, strict=True):
         spot = _spot(folder, data)
@@ -156,7 +155,7 @@ def read_single(folders: Sequence[Path], step: int | None, rank: int | None, *, 
 def _data_above(folders: Sequence[Path]) -> Path:
     """The lowest folder called `data` that all of the tags lie in."""
     for above in folders[0].parents[2:]:
-        if above.absolute().name == DATA and all(above in folder.parents[2:] for folder in folders):
+        if above.absolute().name == layout.DATA and all(above in folder.parents[2:] for folder in folders):
             return above
     return folders[0].parents[2]
 

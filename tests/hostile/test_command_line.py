@@ -181,6 +181,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     "module", ["numpy.linalg", "numpy.linalg turned", "msprobe.compare.jobs.carry_out", "openpyxl"]
 )
