@@ -32,8 +32,10 @@ def read(path: object) -> dict[str, object]:
         )
     where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
-        absolute(where)  # where the working directory is gone, this says so
-        raise SettingsError(f"{where}: there is no such file; correct config_path (working directory: {os.getcwd()})")
+        here = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
+        raise SettingsError(
+            f"{where}: there is no such file; correct config_path{f' (working directory: {here})' * bool(here)}"
+        )
     if not os.path.isfile(where):
         raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
     if not str(where).endswith(".json"):

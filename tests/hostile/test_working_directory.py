@@ -92,7 +92,7 @@ def test_a_relative_setting_in_a_deleted_working_directory_is_refused(tmp_path, 
     os.rmdir(tmp_path / "gone")
     with pytest.raises(SettingsError, match="is relative, and the working directory is gone"):
         checks.folder("dump")
-    with pytest.raises(SettingsError, match='"config.json" is relative, and the working directory is gone'):
+    with pytest.raises(SettingsError, match=r'"config.json" is relative, and the working directory is gone'):
         read("config.json")
 
 
