@@ -13,12 +13,15 @@ from trainings import accepted
 
 from msprobe.store.read import read
 
+LARGE = ("doubled", "many", "many keys", "endless items")  # thousands of members; once is enough
+
 
 @pytest.fixture(scope="session")
 def taken(training):
-    """The odd values that the framework lets a layer have, and the parameters of a training with them all."""
+    """The odd values that the framework lets a layer have."""
     found = accepted(training, ODD)
-    return found, training.run([odd.make for odd in found.values()])
+    assert len(found) > len(ODD) - 5, set(ODD) - set(found)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -28,8 +31,7 @@ def taken(training):
     ],
 )
 def test_the_training_goes_on_and_the_dump_names_what_it_lacks(level, task, training, taken, ending, tmp_path):
-    values, wanted = taken
-    assert len(values) > len(ODD) - 5, set(ODD) - set(values)
+    values = {word: odd for word, odd in taken.items() if task == "statistics" or word not in LARGE}
     config = tmp_path / "config.json"
     md5 = {"task": "statistics", "statistics": {"summary_mode": "md5"}} if task == "md5" else {"task": task}
     config.write_text(json.dumps({"level": level, "dump_path": str(tmp_path / "dump"), **md5}))
@@ -40,7 +42,7 @@ def test_the_training_goes_on_and_the_dump_names_what_it_lacks(level, task, trai
         parameters = training.run([odd.make for odd in values.values()], debugger)
     finally:
         debugger.restore_custom_api(training.Custom, "passing")
-    assert parameters == wanted
+    assert parameters == training.run([odd.make for odd in values.values()])
     dump = read(tmp_path / "dump" / "step0" / "rank", structure=True)
     if task == "structure":
         assert len(dump.construct) >= len(values)
