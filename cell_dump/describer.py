@@ -11,17 +11,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from msprobe.base.errors import reason
-from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name, whole
-from msprobe.store.describe import ArrayDescriber, number
+from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
+from msprobe.store.describe import WIDEST, ArrayDescriber
 
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
-
-LONGEST = 10_000
-"""Characters of a text that are recorded."""
-
-WIDEST = 2048
-"""Bits of a whole number. Python may be told to refuse numbers of more than 640 digits, wherever they are read."""
 
 
 class Bare:
@@ -61,33 +55,12 @@ class Describer(ArrayDescriber):
             ]
             return f"{{{','.join(named)}}}"
         try:
-            return (
-                self._plain(node, kind, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
-            )
+            return self.plain(node, call, part) if issubclass(kind, PLAIN) else self._rare(node, kind, call, part)
         except PASSED:
             raise
         except BaseException as cause:  # a value of foreign code
             self.lost(call, part, reason(cause))
             return "null"
-
-    def _plain(self, value: Any, kind: type, call: str, part: str) -> str:
-        """A number or a text; of a subclass what Python stores, whatever the subclass makes of it."""
-        if issubclass(kind, str):
-            text = whole(str.__str__(value))
-            if len(text) > LONGEST:
-                self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
-                text = text[:LONGEST]
-            said = quote(text)
-        elif issubclass(kind, float):
-            said = number(float.__pos__(value))
-        elif kind is bool:
-            said = "true" if value else "false"
-        elif int.bit_length(value) > WIDEST:
-            self.lost(call, part, f"a whole number of more than {WIDEST} bits")
-            return "null"
-        else:
-            said = int.__repr__(value)
-        return f'{{"type":{quote(type_name(value))},"value":{said}}}'
 
     def _rare(self, value: Any, kind: type, call: str, part: str) -> str:
         if kind is slice:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, Protocol
 
-from mindspore.common.dtype import Type
-
 from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
@@ -20,11 +18,15 @@ from msprobe.base.wishes import Wishes
 from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.write import Writer
 
+from .compiled import CONTAINERS
 from .operators import Array
 from .telling import Owners, Value
 
 Records = dict[str, str]
 """Records by their place in a part of a call."""
+
+Plain = Callable[[Any, str], str]
+"""Makes the record of a number or text at a place."""
 
 _KIND = "mindspore.Tensor"
 
@@ -207,13 +209,19 @@ class GraphCalls:
             return None
         parts = []
         if self._mode.input:
-            listed, named = _filled(call.inputs, call.values["input"]), _filled(call.keywords, call.values["kwargs"])
+            listed, named = self._part(call, "input", call.inputs), self._part(call, "kwargs", call.keywords)
             parts.append(f'"input_args":{listed},"input_kwargs":{named}')
         if own := call.values["parameters"]:
             parts.append(f'"parameters":{{{",".join([f"{quote(k)}:{record}" for k, record in own.items()])}}}')
         if self._mode.output:
-            parts.append(f'"output":{_filled(call.outputs, call.values["output"])}')
+            parts.append(f'"output":{self._part(call, "output", call.outputs)}')
         return f"{{{','.join(parts)}{call.tail}}}" if parts else None
+
+    def _part(self, call: Call, part: str, structure: Any) -> str:
+        def plain(value: Any, place: str) -> str:
+            return call.describer.plain(value, call.name, f"{part}.{place}")
+
+        return _filled(structure, call.values[part], plain)
 
     def _unshaped(self, call: Call) -> None:
         """Tensors whose shape the compiler did not know are not sent; the dump says so."""
@@ -260,9 +268,9 @@ class GraphCalls:
         if kept and self._wishes.values:
             parts = []
             if self._mode.input:
-                parts.append(f'"input":{_filled(call.outputs, call.gradients["input"], bare=True)}')
+                parts.append(f'"input":{_filled(call.outputs, call.gradients["input"])}')
             if self._mode.output:
-                parts.append(f'"output":{_filled(_arguments(call), call.gradients["output"], bare=True)}')
+                parts.append(f'"output":{_filled(_arguments(call), call.gradients["output"])}')
             entry = f"{{{','.join(parts)}{call.tail}}}"
         parent = backward_of(call.parent) if call.parent else None
         self._writer.call(call.backward, parent, None, entry)
@@ -279,6 +287,10 @@ class GraphCalls:
         if not self._optimizer_ran and any(c.arrived and c.learns for turns in self._passes for c, _ in turns):
             cause = "no optimizer ran in a graph between start and stop; call stop() behind the optimizer"
             self._describer.lost("step", "parameters_grad", cause)
+
+    def lack(self, cause: str) -> None:
+        """Note that a graph was compiled without the operators, which therefore tells nothing."""
+        self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
 
     def _flush(self) -> None:
         order = []
@@ -314,10 +326,7 @@ def backward_of(forward: str) -> str:
     return f"{stem}.backward.{number}"
 
 
-# ---- structures: nested tuples of constants, as the compiler gives them --------------------------------------------
-
-
-_CONTAINERS = ("tuple", "list", "dict")
+# ---- structures: nested tuples, as `structure_of` makes them ---------------------------------------------------------
 
 
 def _arguments(call: Call) -> Any:
@@ -327,7 +336,7 @@ def _arguments(call: Call) -> Any:
 
 def _kinds(structure: Any) -> Iterator[str]:
     yield structure[0]
-    for inner in structure[-1] if structure[0] in _CONTAINERS else ():
+    for inner in structure[-1] if structure[0] in CONTAINERS else ():
         yield from _kinds(inner)
 
 
@@ -335,33 +344,27 @@ def _tensors(structure: Any) -> int:
     """How many gradients can flow back to what stands in a structure."""
     if structure[0] == "tensor":
         return int(_flows(structure[1]))
-    return sum(map(_tensors, structure[-1])) if structure[0] in _CONTAINERS else 0
+    return sum(map(_tensors, structure[-1])) if structure[0] in CONTAINERS else 0
 
 
 def _flows(dtype: Any) -> bool:
     return str(dtype).startswith(("Float", "BFloat", "Complex"))
 
 
-def _filled(structure: Any, records: Records, place: str = "", bare: bool = False) -> str:
-    """The JSON text of a structure with its tensors' records; with `bare` everything else is null."""
+def _filled(structure: Any, records: Records, plain: Plain | None = None, place: str = "") -> str:
+    """The JSON text of a structure with its tensors' records, and those that `plain` makes of constants and places."""
     kind = structure[0]
-    if kind in _CONTAINERS:
+    if kind in CONTAINERS:
         keys = structure[1] if kind == "dict" else range(len(structure[1]))
         inner = [
-            _filled(part, records, f"{place}.{key}" if place else str(key), bare)
+            _filled(part, records, plain, f"{place}.{key}" if place else str(key))
             for key, part in zip(keys, structure[-1], strict=True)
         ]
         if kind != "dict":
             return f"[{','.join(inner)}]"
         return f"{{{','.join([f'{quote(key)}:{text}' for key, text in zip(keys, inner, strict=True)])}}}"
-    if kind == "constant" and not bare:
-        return _constant(structure[1])
+    if kind == "constant" and plain is not None:
+        return plain(structure[1], place)
+    if kind == "dtype" and plain is not None:
+        return json.dumps({"type": "mindspore.dtype", "value": structure[1]})
     return records.get(place, "null")
-
-
-def _constant(value: Any) -> str:
-    if isinstance(value, Type):
-        return json.dumps({"type": "mindspore.dtype", "value": str(value)})
-    if isinstance(value, (bool, int, float, str)):
-        return json.dumps({"type": type(value).__name__, "value": value})
-    return "null"

@@ -183,10 +183,9 @@ class GraphCollector:
         calls.flush()
         if not self._planting.is_called_by_python:
             calls.guard("step", "parameters_grad", calls.miss_optimizer)
+        for cause in self._planting.refused:
+            calls.guard("step", "graph", calls.lack, cause)
         if self._writer is not None:
-            for cause in self._planting.refused:
-                what = f"a graph was compiled without the debugger's operators: {cause}"
-                calls.guard("step", "graph", self._writer.missing, "step", "graph", what)
             calls.guard("step", "files", self._writer.close)
             self._scope.reset()
         self._calls = self._writer = None

@@ -1,11 +1,15 @@
 """What compiled code of ours knows: that it is compiled, and where in a graph it stands."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from mindspore import Tensor, int32
+from mindspore.common.dtype import Type
 
 from msprobe.at_compile import AtCompile
+from msprobe.base.nested import PLAIN
+
+CONTAINERS = ("tuple", "list", "dict")
 
 
 def _in_graph() -> bool:
@@ -14,6 +18,32 @@ def _in_graph() -> bool:
 
 in_graph = AtCompile(_in_graph, eager=False)
 """Whether this is compiled code. The compiler drops what stands in the other branch, which it could not compile."""
+
+
+def structure_of(flat: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The structure of a value as nested tuples, each a kind and what is inside, of what `_structure` makes of it.
+
+    It can be looked up: constants that are equal, as 1 and True, are told apart, and foreign ones are left out.
+    """
+    todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
+    for entry in flat:
+        if entry[0] in CONTAINERS:
+            todo.append((entry, []))
+            continue
+        if entry[0] == "end":
+            begun, members = todo.pop()
+            entry = (*begun, tuple(members))
+        elif entry[0] == "constant":
+            entry = _constant(entry[1])
+        todo[-1][1].append(entry)
+    return todo[0][1][0]  # type: ignore[no-any-return]
+
+
+def _constant(value: Any) -> tuple[Any, ...]:
+    kind = type(value)
+    if kind in PLAIN:
+        return "constant", value, kind, repr(value)
+    return ("dtype", str(value)) if issubclass(kind, Type) else ("unknown",)
 
 
 class Places:

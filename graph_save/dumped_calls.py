@@ -13,6 +13,7 @@ from mindspore import dtype as mstype
 
 from msprobe.at_compile import AtCompile
 
+from .compiled import structure_of
 from .operators import wide
 from .runtime import has_tensor_dump
 from .tensordump import GradientDump, dump
@@ -40,12 +41,12 @@ plan = Plan()
 
 
 def _begin(stem: str, inputs: Any, keywords: Any) -> str:
-    plan.arguments[stem] = (inputs, keywords)
+    plan.arguments[stem] = (structure_of(inputs), structure_of(keywords))
     return plan.path(f"{stem}.begin")
 
 
 def _end(stem: str, outputs: Any) -> str:
-    plan.results[stem] = outputs
+    plan.results[stem] = structure_of(outputs)
     return plan.path(f"{stem}.end")
 
 

@@ -23,6 +23,7 @@ from .telling import (
     ending_run,
     has_gradient,
     hearing,
+    names_at,
     owned_at,
     taking,
     taking_empty,
@@ -145,26 +146,37 @@ def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-de
     if isinstance(value, tuple):
         made = ()
         for inner in range(len(value)):
-            made += (_inside(value, inner, part, path, place, hear),)
+            made += (_inside(value, inner, str(inner), part, path, place, hear),)
         return made
-    if isinstance(value, list):
+    if isinstance(value, list) and len(value) > 0:  # the compiler makes no empty one
         listed = ()
         for inner in range(len(value)):
-            listed += (_inside(value, inner, part, path, place, hear),)
+            listed += (_inside(value, inner, str(inner), part, path, place, hear),)
         return list(listed)
     if isinstance(value, dict):
+        names = _names(value)
         keys = ()
         named = ()
         for key in value:
+            named += (_inside(value, key, names[len(keys)], part, path, place, hear),)
             keys += (key,)
-            named += (_inside(value, key, part, path, place, hear),)
         return F.make_dict(keys, named)
     return value
 
 
-def _inside(value, key, part, path, place, hear):  # type: ignore[no-untyped-def]  # compiled code
-    within = "." + str(key)
+def _inside(value, key, name, part, path, place, hear):  # type: ignore[no-untyped-def]  # compiled code
+    within = "." + name
     return _watch(value[key], part, path + within, place + within, False, hear)
+
+
+def _names(value):  # type: ignore[no-untyped-def]  # compiled code
+    """The texts by which the members of a dict are recorded."""
+    keys = ()
+    contain = ()
+    for key in value:
+        keys += (key,)
+        contain += (isinstance(value[key], (tuple, list, dict)),)
+    return names_at(keys, contain)
 
 
 def _tell(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # compiled code
@@ -187,30 +199,29 @@ def _tell_gradient(gradient, token, where):  # type: ignore[no-untyped-def]  # c
 
 
 def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
-    """The structure of a nested value as nested tuples of constants: a kind, and what is inside."""
+    """What a value is made of, as a flat tuple of constants, for the compiler allows few tuples inside each other:
+    what stands between a container and its end is inside it. `structure_of` puts it back."""
     if value is None:
-        return ("none",)
+        return (("none",),)
     if isinstance(value, Tensor):
         if F.isconstant(F.shape(value)):
-            return ("tensor", value.dtype)
-        return ("unshaped", value.dtype)
+            return (("tensor", value.dtype),)
+        return (("unshaped", value.dtype),)
     if isinstance(value, (tuple, list)):
         made = ()
         for inner in range(len(value)):
-            made += (_structure(value[inner]),)
+            made += _structure(value[inner])
         if isinstance(value, tuple):
-            return ("tuple", made)
-        return ("list", made)
+            return (("tuple",),) + made + (("end",),)  # noqa: RUF005  # what the compiler reads
+        return (("list",),) + made + (("end",),)  # noqa: RUF005
     if isinstance(value, dict):
-        keys = ()
-        made = ()
+        members = ()
         for key in value:
-            keys += (str(key),)
-            made += (_structure(value[key]),)
-        return ("dict", keys, made)
+            members += _structure(value[key])
+        return (("dict", _names(value)),) + members + (("end",),)  # noqa: RUF005
     if F.isconstant(value):
-        return ("constant", value)
-    return ("unknown",)
+        return (("constant", value),)
+    return (("unknown",),)
 
 
 _tap = Tap(_tell_gradient)

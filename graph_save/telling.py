@@ -4,16 +4,19 @@ Operators of the forward run in the order of the program, those of the backward 
 of them says which call it belongs to, by the token that the call's beginning gave.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from mindspore import Tensor
 from mindspore import dtype as mstype
 
 from msprobe.at_compile import AtCompile
+from msprobe.base.nested import key_names
 
-from .compiled import Places
+from .compiled import Places, structure_of
 from .operators import Array, nothing, number, operator
 
 
@@ -47,7 +50,7 @@ class Listener(Protocol):
         """A run of a model ends."""
 
     def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
-        """A cell's call begins, and has its token from now on. Arguments come as structures (`_structure`)."""
+        """A cell's call begins, and has its token from now on. Arguments come as structures (`structure_of`)."""
 
     def value(self, token: int, value: Value, array: Array) -> None:
         """A value of a call, to be read now."""
@@ -83,10 +86,24 @@ def _is_differentiable(dtype: Any) -> bool:
     return dtype in mstype.float_type or dtype in mstype.complex_type
 
 
-call_at = AtCompile(_calls.number)
-end_at = AtCompile(_ends.number)
+def _names(keys: Sequence[Any], contain: Sequence[bool]) -> tuple[str, ...]:
+    """The names of a dict's members, of which some contain others."""
+    return tuple(key_names(keys, [[] if each else None for each in contain]))
+
+
+def _call(stem: str, inputs: Any, keywords: Any) -> Tensor:
+    return _calls.number(stem, structure_of(inputs), structure_of(keywords))
+
+
+def _end_of(outputs: Any) -> Tensor:
+    return _ends.number(structure_of(outputs))
+
+
+call_at = AtCompile(_call)
+end_at = AtCompile(_end_of)
 value_at = AtCompile(_values.number)
 owned_at = AtCompile(_owned.number)
+names_at = AtCompile(_names)
 has_gradient = AtCompile(_is_differentiable)
 
 

@@ -3,6 +3,7 @@
 Format: `docs/format.md`, page 8. All saves of a process share one counter, which orders them.
 """
 
+import errno
 import json
 import os
 import threading
@@ -18,7 +19,7 @@ from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.log import once
 from msprobe.store import layout
 from msprobe.store.behind import Behind
-from msprobe.store.claim import claim, identity, let_go
+from msprobe.store.claim import claim, held_again, identity, let_go
 from msprobe.store.describe import beginning, statistics
 from msprobe.store.run_folder import run_folder
 
@@ -104,7 +105,18 @@ class SaveTree:
         if self._task == "tensor":
             line += f',"data_name":{json.dumps(file)}'
             self._behind.write(f"{folder}/{file}", array)
-        os.write(index, f'{{"name":{json.dumps(name)},"count":{count},"id":{number},{line[1:]}}}\n'.encode())
+        line = f'{{"name":{json.dumps(name)},"count":{count},"id":{number},{line[1:]}}}\n'
+        try:
+            os.write(index, line.encode())
+        except OSError as cause:
+            again = held_again(index, self._files[index], lambda: _open(folder)) if cause.errno == errno.EBADF else None
+            if again is None:
+                raise
+            self._files[again] = self._files.pop(index)
+            self._folders = {
+                key: (found, again if number == index else number) for key, (found, number) in self._folders.items()
+            }
+            os.write(again, line.encode())
 
     def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
         """The folder of this step and its open index; one, however many spellings lead to it."""
@@ -138,7 +150,11 @@ class SaveTree:
 def _begin(folder: Path) -> int:
     """Open the index of a folder."""
     make_folder(folder)
-    index = folder / layout.SAVES
+    return _open(folder)
+
+
+def _open(folder: Path | str) -> int:
+    index = Path(folder, layout.SAVES)
     number = claim(index, create=True)
     if number is None:
         once(

@@ -66,6 +66,22 @@ def let_go(number: int, known: tuple[int, int]) -> None:
             os.close(number)
 
 
+def held_again(number: int, known: tuple[int, int], opening: Callable[[], int | None]) -> int | None:
+    """A new descriptor of a file, where somebody closed the one that we had with all descriptors of the process.
+
+    `opening` opens the file under its path. None where the old one is open, so that it is the disk that refused, or
+    where the path leads to another file by now, or somebody else holds it.
+    """
+    with suppress(OSError):
+        if identity(number) == known:
+            return None
+    found = opening()
+    if found is not None and identity(found) != known:
+        os.close(found)
+        return None
+    return found
+
+
 def _aside(number: int) -> int:
     """The same open file under a high number; where there is none, the number stays."""
     try:

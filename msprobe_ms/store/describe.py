@@ -1,4 +1,4 @@
-"""An array becomes a record of a tensor, as JSON text: what `docs/format.md` 2.3 says of it."""
+"""An array becomes a record of a tensor, a number or text one of its own, as JSON text: `docs/format.md` 2.2, 2.3."""
 
 import json
 import logging
@@ -10,9 +10,16 @@ import numpy as np
 
 from msprobe.base.digest import digest
 from msprobe.base.log import once
+from msprobe.base.nested import type_name, whole
 from msprobe.base.statistic import statistic
 
 from .write import Writer
+
+LONGEST = 10_000
+"""Characters of a text that are recorded."""
+
+WIDEST = 2048
+"""Bits of a whole number. Python may be told to refuse numbers of more than 640 digits, wherever they are read."""
 
 
 class ArrayDescriber:
@@ -41,6 +48,26 @@ class ArrayDescriber:
             except OSError as cause:
                 self.lost(call, part, f"the npy could not be written: {cause.strerror or cause}")
         return f"{text}}}"
+
+    def plain(self, value: Any, call: str, part: str) -> str:
+        """The record of a number or a text; of a subclass what Python stores, whatever the subclass makes of it."""
+        kind = type(value)
+        if issubclass(kind, str):
+            text = whole(str.__str__(value))
+            if len(text) > LONGEST:
+                self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
+                text = text[:LONGEST]
+            said = quote(text)
+        elif issubclass(kind, float):
+            said = number(float.__pos__(value))
+        elif kind is bool:
+            said = "true" if value else "false"
+        elif int.bit_length(value) > WIDEST:
+            self.lost(call, part, f"a whole number of more than {WIDEST} bits")
+            return "null"
+        else:
+            said = int.__repr__(value)
+        return f'{{"type":{quote(type_name(value))},"value":{said}}}'
 
     def lost(self, call: str, part: str, cause: str, kind: str = "") -> None:
         """Note once in the log, and each time in the dump, that a value could not be collected.

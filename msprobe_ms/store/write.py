@@ -24,7 +24,7 @@ from . import layout
 from .assemble import assemble
 from .behind import LIMIT, Behind
 from .budget import Budget
-from .claim import claim, identity, let_go
+from .claim import claim, held_again, identity, let_go
 from .journal import TORN, call_line, header_line, missing_line, order_line, read_journal, stack_line
 from .lost import leave_out
 from .npy import stored_size
@@ -93,16 +93,10 @@ class Writer:
         self._let_go.atexit = False
 
     def _hold_again(self) -> bool:
-        """Open the journal once more, where somebody closed it with all descriptors of the process."""
-        with suppress(OSError):
-            if identity(self._fd) == self._file:
-                return False  # it is open: the disk refused
-        self._let_go.detach()
-        journal = claim(self._folder / layout.JOURNAL, create=False)
-        if journal is None or identity(journal) != self._file:
-            if journal is not None:
-                os.close(journal)
+        journal = held_again(self._fd, self._file, lambda: claim(self._folder / layout.JOURNAL, create=False))
+        if journal is None:
             return False
+        self._let_go.detach()
         self._hold(journal)
         return True
 

@@ -10,6 +10,7 @@ from msprobe.base import log
 from msprobe.mindspore_debugger import PrecisionDebugger
 
 sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
+sys.path.append(str(Path(__file__).parents[1] / "odd_values"))  # states that are of no framework
 from saved_by_hand import Run
 
 pytest.register_assert_rewrite("shown_tensors")

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -82,6 +83,25 @@ def test_a_file_that_the_disk_refuses_is_said_once_and_the_others_are_written(sa
     (line,) = said()
     assert "x_float32_1.npy: cannot be written" in line
     assert [saved.array(saved.records()[i]).tolist() for i in (0, 2)] == [[1.0], [1.0]]
+
+
+def test_an_index_whose_descriptor_was_closed_is_opened_again(saved, said):
+    saved.tree.save(f"{saved.folder}/", "a", np.ones(2), "Float32", 0, 0)
+    saved.tree.save(str(saved.folder), "b", np.ones(2), "Float32", 0, 0)
+    for number in filter(_leads_to_the_index, os.listdir("/proc/self/fd")):
+        os.close(int(number))
+    for folder in (f"{saved.folder}/", str(saved.folder)):
+        saved.tree.save(folder, "c", np.ones(2), "Float32", 0, 0)
+    assert said() == []
+    assert [record["name"] for record in saved.records()] == ["a", "b", "c", "c"]
+    saved.tree.step()
+    assert not any(map(_leads_to_the_index, os.listdir("/proc/self/fd")))
+
+
+def _leads_to_the_index(number):
+    with suppress(OSError):  # of the listing itself
+        return os.readlink(f"/proc/self/fd/{number}").endswith("saves.jsonl")
+    return False
 
 
 def test_threads_share_the_ids(saved):

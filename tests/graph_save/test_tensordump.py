@@ -75,7 +75,11 @@ def test_what_the_compiler_read_is_known(refused):
     assert set(plan.arguments) == {"Cell.twice.Twice", "Cell.twice.fc.Dense"}
     inputs, keywords = plan.arguments["Cell.twice.Twice"]
     assert inputs == ("tuple", (("tensor", ms.float32),))
-    assert keywords == ("dict", ("add",), (("dict", ("one", "two"), (("tensor", ms.float32), ("constant", 2))),))
+    assert keywords == (
+        "dict",
+        ("add",),
+        (("dict", ("one", "two"), (("tensor", ms.float32), ("constant", 2, int, "2"))),),
+    )
     assert plan.values["Cell.twice.Twice.forward.kwargs.add.one"] == (
         *("kwargs", "add.one", "1.one", True),
         *(ms.float32, (1, 2)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
+sys.path.append(str(Path(__file__).parents[1] / "odd_values"))  # states that are of no framework
 
 HAS_TORCH = find_spec("torch") is not None
 collect_ignore_glob = [] if HAS_TORCH else ["test_*.py"]  # what is collected is PyTorch; it is not installed

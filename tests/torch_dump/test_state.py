@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import random
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from states import PYTHON_SETTINGS, python_state
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -94,11 +94,8 @@ def test_a_users_mode_sees_the_training_alone(level, task, dispatch, collecting,
 def state():
     """Everything of the process that a training may have set."""
     return {
-        "random": random.getstate(),
-        "numpy": np.random.get_state(legacy=False)["state"]["key"].tolist(),
+        **python_state(),
         "torch": torch.get_rng_state().tolist(),
-        "seterr": np.geterr(),
-        "printoptions": repr(np.get_printoptions()),
         "dtype": torch.get_default_dtype(),
         "device": torch.get_default_device(),
         "grad": torch.is_grad_enabled(),
@@ -111,7 +108,6 @@ def state():
         ),
         "threads": (torch.get_num_threads(), torch.get_float32_matmul_precision()),
         "anomaly": (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
-        "filters": list(warnings.filters),
     }
 
 
@@ -130,17 +126,8 @@ def deterministic():
     torch.use_deterministic_algorithms(False)
 
 
-@contextlib.contextmanager
-def warnings_are_errors():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
 SETTINGS = {
-    "nothing": contextlib.nullcontext,
-    "numpy raises": lambda: np.errstate(all="raise"),
-    "warnings are errors": warnings_are_errors,
+    **PYTHON_SETTINGS,
     "default dtype": lambda: default_dtype(torch.float64),
     "device": lambda: torch.device("cpu"),
     "deterministic": deterministic,
