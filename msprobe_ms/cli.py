@@ -156,7 +156,7 @@ def _silence(stream: TextIO | None) -> None:
 
 
 def _expand(asked: argparse.Namespace) -> None:
-    """Paths with `~`, which no shell has seen behind `--option=`; nothing else that is asked for begins like that."""
+    """Expand `~` in paths, which a shell leaves alone behind an equals sign; no other argument begins with it."""
     for name, value in vars(asked).items():
         if isinstance(value, str):
             setattr(asked, name, os.path.expanduser(value))
