@@ -51,10 +51,9 @@ def compare(
     elements = Elements(pairs, judge_one.across, two_frameworks)
     rows = (~sheet.settled).nonzero()[0].tolist()
     for row in shown(rows, "judging records") if is_shown else rows:
-        pair = pairs.pair(row)
-        found = judge_one(pair, pairs.name(int(pairs.call_of[row])), row)
+        found = judge_one.of_row(row)
         if found is None:
-            elements.add(row, pair)
+            elements.add(row, pairs.pair(row))
             continue
         verdict, sheet.equal[row] = found
         sheet.enter(row, verdict)

@@ -170,7 +170,7 @@ _ABSENT = object()
 
 def _thing(name: str, key: object) -> str:
     if name == "what":
-        return {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key}")
+        return {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
     if name == "tree":
         return str(key) or "what stands beside graph and pynative"
     return f"{name} {key}"

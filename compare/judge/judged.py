@@ -107,7 +107,7 @@ class Comparison:
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
     reasons: Mapping[int, str]
-    explain: Callable[[Pair, str, int], Verdict]
+    explain: Callable[[int], Verdict]
     measures: Mapping[int, Measures]
     described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
     by_statistics: Collection[int] = ()
@@ -191,9 +191,7 @@ class Comparison:
                 standard = standard_of(golden.looks[golden.look[g]][1])
                 found.append(say_statistic(excess, NAMES[which], ours[which][t], theirs[which][g], standard))
             else:
-                found.append(
-                    self.explain(self.pairs.pair(row), self.pairs.name(int(self.pairs.call_of[row])), row).reason
-                )
+                found.append(self.explain(row).reason)
         return found
 
     def judged(self, row: int) -> Judged:

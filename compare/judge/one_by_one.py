@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from msprobe.compare.match.frameworks import round_differently
-from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs, View
+from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs, View, call_of_row
 from msprobe.compare.match.shared import SUM
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.store.columns import PARTS
@@ -45,7 +45,7 @@ class OneByOne:
     """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
 
     def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
-        self._target, self._golden, self._mode = target, golden, mode
+        self._target, self._golden, self._mode, self._pairs = target, golden, mode, pairs
         self._notes = NO_NOTES if pairs is None else pairs.notes
         self.are_two_frameworks = round_differently(target, golden)
         self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
@@ -62,11 +62,7 @@ class OneByOne:
         """
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
-            if (alone := self._notes.alone.get(row)) is not None:
-                if alone.is_wrong:
-                    return Verdict("error", alone.reason), DIFFERENT
-                return unjudged(alone.reason, Cause.NO_COUNTERPART), UNKNOWN
-            return self._without_partner(pair), UNKNOWN
+            return self._without_partner("target" if target else "golden", kind_of(pair.record), row)
         if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
             return unjudged(reason, Cause.UNUSED), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
@@ -108,21 +104,40 @@ class OneByOne:
                 golden = replace(golden, value=value)
         return judge_value_across(target, golden)
 
-    def explain(self, pair: Pair, call: str, row: int = -1) -> Verdict:
-        """The verdict of a pair that needs no measuring."""
-        found = self(pair, call, row)
+    def of_row(self, row: int) -> Found | None:
+        """The verdict of a row of the comparison; None where the tensors have to be measured.
+
+        Where the golden is another program, most rows have one record, of which no `Pair` is made.
+        """
+        pairs = self._pairs
+        assert pairs is not None
+        target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
+        if target >= 0 and golden >= 0:
+            return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
+        here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
+        name = dump.columns.row_name(at, call_of_row(dump, at))
+        return self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row)
+
+    def explain(self, row: int) -> Verdict:
+        """The verdict of a row that needs no measuring."""
+        found = self.of_row(row)
         return found[0] if found else PASS
 
     @cached_property
     def _collected(self) -> dict[str, frozenset[Kind]]:
         return {"target": collected(self._target), "golden": collected(self._golden)}
 
-    def _without_partner(self, pair: Pair) -> Verdict:
-        here, there = ("target", "golden") if pair.target else ("golden", "target")
-        if kind_of(pair.record) not in self._collected[there]:
+    def _without_partner(self, here: str, kind: Kind, row: int) -> Found:
+        """The verdict of a record of this kind that only the side `here` has."""
+        if (alone := self._notes.alone.get(row)) is not None:
+            if alone.is_wrong:
+                return Verdict("error", alone.reason), DIFFERENT
+            return unjudged(alone.reason, Cause.NO_COUNTERPART), UNKNOWN
+        there = "golden" if here == "target" else "target"
+        if kind not in self._collected[there]:
             reason = f"Stands on the {here} side only: nothing of this kind was collected on the {there} side."
-            return unjudged(reason, Cause.NOT_COLLECTED)
-        return unjudged(f"Stands on the {here} side only.", Cause.UNMATCHED)
+            return unjudged(reason, Cause.NOT_COLLECTED), UNKNOWN
+        return unjudged(f"Stands on the {here} side only.", Cause.UNMATCHED), UNKNOWN
 
     def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
         """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
@@ -154,6 +169,12 @@ class OneByOne:
                 reason = f"No statistics on the {side} side, which has digests only."
                 return unjudged(reason, Cause.DIGEST_AGAINST_STATISTICS), UNKNOWN
             return unjudged(f"No statistics on the {side} side.", Cause.NO_STATISTICS), UNKNOWN
+        verdict, equal = self._by_numbers(t, g, size, target, golden)
+        if verdict and t.is_damaged and g.is_damaged:
+            return unjudged("On both sides a statistic is no number.", Cause.NO_STATISTICS), UNKNOWN
+        return verdict, equal
+
+    def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record) -> Found:
         if t == g:
             return PASS, EQUAL
         if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:

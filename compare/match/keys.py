@@ -40,13 +40,15 @@ class Side:
         self._stems: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
         self._called: dict[str, str] = {}
+        self._names = [self.name_of(call.name) for call in calls]
+        self._places: dict[int, Hashable] = {}
 
     def __len__(self) -> int:
         return len(self.calls)
 
     def name(self, i: int) -> Name:
         """The name of call i, taken apart."""
-        return self.name_of(self.calls[i].name)
+        return self._names[i]
 
     def name_of(self, call: str) -> Name:
         """Any call's name, taken apart."""
@@ -57,7 +59,7 @@ class Side:
 
     def parsed(self) -> Iterable[Name]:
         """The names of all calls, taken apart."""
-        return map(self.name, range(len(self.calls)))
+        return self._names
 
     def learn(self, mine: Name, theirs: Name) -> None:
         """From now on `mine` is called `theirs` here; what stands inside a renamed cell moves with it."""
@@ -66,6 +68,7 @@ class Side:
         self._stems.setdefault(mine.stem, bare_stem(theirs))
         self._canonical.clear()
         self._called.clear()
+        self._places.clear()
 
     def stem(self, i: int) -> str:
         """The stem of call i as the golden side would say it, a cell's without `Cell` or `Module`."""
@@ -93,7 +96,11 @@ class Side:
 
     def place(self, i: int) -> Hashable:
         """Stem, direction, enclosing cell, and whether it is a recomputation where both dumps mark those."""
-        return self.stem(i), self.name(i).direction, self.parent(i), self.tells_again and self.again[i]
+        known = self._places.get(i)
+        if known is None:
+            told = self.tells_again and self.again[i]
+            known = self._places[i] = self.stem(i), self._names[i].direction, self.parent(i), told
+        return known
 
     def look(self, i: int) -> Hashable:
         """The place with the paths, shapes and arguments of the records."""

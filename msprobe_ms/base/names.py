@@ -57,7 +57,9 @@ class Name:
         return ".".join(self.stem.split(".")[1:-1])
 
 
-@lru_cache(maxsize=65536)
+# The names of two large dumps are gone through again and again, in one order: of a cache that is too small for them,
+# each name is dropped just before it is asked for again.
+@lru_cache(maxsize=1 << 18)
 def parse(text: str) -> Name:
     """Take a call's name apart; a text that fits no rule is of kind `other` and its own stem."""
     if m := _CELL.fullmatch(text):

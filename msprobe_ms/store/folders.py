@@ -11,6 +11,8 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger, once
 
+from .layout import TENSORS
+
 DEEPEST = 10
 """Folders below the one that was given."""
 
@@ -27,7 +29,8 @@ class Folder:
 def look(path: Path, *, follow: bool = False) -> Folder:
     """What lies in a folder; DumpError where it cannot be read.
 
-    A link to a folder is none, which is said. With `follow` it is one, unless it leads to a folder that holds it.
+    A link to a folder is none, which is said, but for that to the tensors beside a dump.json, which are opened by name.
+    With `follow` it is one, unless it leads to a folder that holds it.
     """
     folders: list[str] = []
     files: list[str] = []
@@ -38,7 +41,8 @@ def look(path: Path, *, follow: bool = False) -> Folder:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.name)
                 elif entry.is_symlink() and os.path.isdir(entry.path):
-                    (folders if follow and not _leads_back(Path(entry.path)) else links).append(entry.name)
+                    if entry.name != TENSORS:
+                        (folders if follow and not _leads_back(Path(entry.path)) else links).append(entry.name)
                 else:
                     files.append(entry.name)
     except (OSError, ValueError) as err:  # ValueError: a path that no folder can have

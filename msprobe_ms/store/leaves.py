@@ -1,7 +1,9 @@
 """From the entry of one call to its rows: the nested lists and objects of a dump become columns.
 
 What has a wrong type inside a record counts as absent; it is a foreign file, and one bad number must not cost the
-other ten thousand records. No `Record` is made on the way: a row costs little more than a microsecond.
+other ten thousand records. Not so where absence would let a record pass: statistics of which one is no number are
+marked, and whatever stands for the name of a file names one that cannot be opened. No `Record` is made on the way: a
+row costs little more than a microsecond.
 """
 
 import math
@@ -34,6 +36,8 @@ _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _NO_COUNTS = (0, 0, 0)
 # A tensor that has these and no key more says nothing else.
 _PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
+# Of what stands where the name of a file should, this much is shown.
+_LONGEST_NAME = 60
 # Placeholders of the other tool, left over where it died before it resolved them.
 _UNRESOLVED = "tensor_stat_index"
 
@@ -231,8 +235,9 @@ class _Rare:
         digest, file = node.get("md5"), node.get("data_name")
         if digest and type(digest) is str:
             self._rows.digest[row] = digest
-        if file and type(file) is str:
-            self._rows.file[row] = file
+        if file is not None:
+            # Whatever stands there: only a record without a name says that its tensor was not saved.
+            self._rows.file[row] = file if file and type(file) is str else repr(file)[:_LONGEST_NAME]
 
 
 def _value(node: dict[str, Any]) -> Any:
@@ -265,8 +270,10 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
         return Statistics(top, bottom, mean, norm, None, counts)
     if not any(key in node for key in _STATISTICS):
         return None
-    trues = _number(node.get("true_count"))
-    return Statistics(_number(top), _number(bottom), _number(mean), _number(norm), trues, counts)
+    told_as = top, bottom, mean, norm, node.get("true_count")
+    numbers = tuple(_number(value) for value in told_as)
+    is_damaged = any(number is None and value is not None for number, value in zip(numbers, told_as, strict=True))
+    return Statistics(*numbers, counts, is_damaged)
 
 
 def _counts(node: dict[str, Any]) -> tuple[int, int, int] | None:

@@ -32,7 +32,8 @@ class Statistics:
     """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none.
 
     `true_count` says how many elements of a bool tensor are true, `non_finite` how many are not finite; None where the
-    dump does not say, and `non_finite` also where all are finite.
+    dump does not say, and `non_finite` also where all are finite. `is_damaged`: some are None because what stands there
+    is no number.
     """
 
     max: Number
@@ -41,6 +42,7 @@ class Statistics:
     norm: Number
     true_count: Number = None
     non_finite: NonFinite | None = None
+    is_damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,38 @@ def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by):
         assert GRADES[found.grades[row]] == verdict.grade
 
 
+def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
+    """Also in a call that the other side has, backward ones, and where nothing of a kind was collected."""
+
+    def one(call, *places, part="output"):
+        four = Statistics(1.0, 0.0, 0.5, 2.0)
+        look = "tensor", "mindspore.Tensor", "Float32", (2,), four
+        return Call(call, tuple(Record(f"{call}.{part}.{at}", part, (str(at),), *look) for at in places))
+
+    def made(*calls):
+        return Dump("there", "there", "statistics", "mix", "mindspore", calls, {call.name: None for call in calls})
+
+    both, left, right = "Mint.exp.0.forward", "Mint.sin.0.forward", "Mint.cos.0.forward"
+    target = made(one(both, 0, 1), one(left, 0, 1), one("Mint.exp.0.backward", 0, part="input"))
+    golden = made(one(both, 0, 2), one(right, 0))
+    found = compare(target, golden)
+    alone = OneByOne(target, golden, found.mode, found.pairs)
+    for row in range(len(found.grades)):
+        judged = found.judged(row)
+        assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]
+    said = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
+    of_target, of_golden = "Stands on the target side only.", "Stands on the golden side only."
+    assert said == {
+        f"{both}.output.0": "",
+        f"{both}.output.1": of_target,
+        f"{both}.output.2": of_golden,
+        f"{left}.output.0": of_target,
+        f"{left}.output.1": of_target,
+        f"{right}.output.0": of_golden,
+        "Mint.exp.0.backward.input.0": f"{of_target[:-1]}: nothing of this kind was collected on the golden side.",
+    }
+
+
 def test_an_equal_dump_is_equal_in_every_row_that_can_be_judged():
     made = Record("a.input.0", "input", ("0",), "tensor", "T", "Float32", (2,), Statistics(1.0, math.nan, 0.5, 2.0))
     found = compare(dump([made]), dump([made]))

@@ -154,3 +154,11 @@ def test_npy_files_meet_by_the_folders_that_hold_them(tmp_path):
     made = plan(tmp_path / "t", tmp_path / "g", read_as="npy")
     assert [job.label for job in made.jobs] == ["a", "a/b"]
     assert made.missing == ("folder c is only on the target side", "folder d is only on the golden side")
+
+
+def test_the_top_of_a_tree_of_npy_files_has_a_name(tmp_path):
+    for name in ("target", "golden/a"):
+        (tmp_path / name).mkdir(parents=True)
+        np.save(tmp_path / name / "x.npy", np.zeros(2, np.float32))
+    with pytest.raises(UsageError, match=r"folder \. is only on the target side; folder a is only on the golden side"):
+        plan(tmp_path / "target", tmp_path / "golden")

@@ -75,6 +75,27 @@ def test_odd_statistics_never_pass_against_plain_ones(compare, target, golden, t
     assert row["Reason"]
 
 
+@pytest.mark.parametrize("told", ["(1+2j)", [5.0], {"a": 1}, 10**400, ""], ids=lambda told: str(told)[:10])
+@pytest.mark.parametrize("key", ["Max", "Min", "Mean", "Norm"])
+def test_a_statistic_that_is_no_number_on_both_sides_is_not_judged(compare, key, told):
+    """What stands there may differ, and nobody could say so."""
+    code, (row,) = compare(with_leaf(**{key: told}), with_leaf(**{key: [told]}))
+    assert (code, row["Verdict"]) == (1, "unjudged")
+    assert row["Reason"] == "On both sides a statistic is no number."
+
+
+@pytest.mark.parametrize("key", ["Max", "Min", "Mean", "Norm"])
+def test_beside_a_statistic_that_is_no_number_the_others_are_compared(compare, key):
+    told, other = "5.0", "Min" if key == "Max" else "Max"
+    code, (row,) = compare(with_leaf(**{key: told}), with_leaf(**{key: told, other: 9.0}))
+    assert (code, row["Verdict"]) == (1, "error")
+
+
+def test_a_statistic_that_a_dtype_has_not_is_judged(compare):
+    code, (row,) = compare(with_leaf(Mean=None, Norm=None), with_leaf(Mean=None, Norm=None))
+    assert (code, row["Verdict"]) == (0, "pass")
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_four_times_nothing_is_not_judged(compare, turned):
     sides = [with_leaf(Max=None, Min=None, Mean=None, Norm=None), with_leaf()]

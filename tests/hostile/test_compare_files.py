@@ -214,11 +214,28 @@ def test_a_name_longer_than_a_file_system_takes_is_unjudged(tmp_path, golden):
     unjudged(compare(target, golden, tmp_path / "out", 1)[0], "xxx.npy: cannot be opened (File name too long); check")
 
 
-@pytest.mark.parametrize("name", ["", None, 5, [FILE], {"a": 1}, True])
-def test_a_tensor_whose_name_is_none_is_judged_by_its_statistics(tmp_path, golden, name):
-    target = write(tmp_path / "target", name)
+def test_a_tensor_whose_name_is_null_is_judged_by_its_statistics(tmp_path, golden):
+    target = write(tmp_path / "target", None)
     row = compare(target, golden, tmp_path / "out", 0)[0]
     assert (row["Verdict"], row["Reason"]) == ("pass", "By statistics. No tensor was saved on the target side.")
+
+
+@pytest.mark.parametrize("is_golden", [False, True])
+@pytest.mark.parametrize("name", ["", 5, 0, [FILE], [], {"a": 1}, {}, True, False])
+def test_what_is_no_name_is_no_word_that_the_tensor_was_not_saved(tmp_path, golden, name, is_golden):
+    """The statistics of both records agree: nothing but the file could show a difference."""
+    sides = write(tmp_path / "target", name), golden
+    rows = compare(*(reversed(sides) if is_golden else sides), tmp_path / "out", 1)
+    unjudged(rows[0], str(sides[0] / "dump_tensor_data"), str(name))
+
+
+def test_the_link_to_the_tensors_is_followed_and_nothing_else_is_said(tmp_path, golden, capsys):
+    target = write(tmp_path / "target", FILE)
+    (target / "dump_tensor_data").rename(tmp_path / "large disk")
+    np.save(tmp_path / "large disk" / FILE, ARRAY + 1)
+    (target / "dump_tensor_data").symlink_to(tmp_path / "large disk")
+    assert compare(target, golden, tmp_path / "out", 1)[0]["Verdict"] == "error"
+    assert "is a link to a folder" not in capsys.readouterr().err
 
 
 def test_the_folder_of_the_tensors_may_be_a_link(tmp_path, golden):

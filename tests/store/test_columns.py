@@ -57,7 +57,7 @@ def tensors(draw):
 
 @st.composite
 def spoiled_tensors(draw):
-    """Tensors with something of a wrong type, which counts as absent."""
+    """Tensors with something of a wrong type, which counts as absent, or as damaged."""
     node, ((path, told),) = draw(tensors())
     statistics = told["statistics"]
     what = draw(st.sampled_from(["dtype", "shape", "Max", "all", "words", "placeholder", "neither"]))
@@ -68,14 +68,14 @@ def spoiled_tensors(draw):
         told["shape"] = None
     elif what == "Max":
         node["Max"] = draw(no_numbers)
-        told["statistics"] = dataclasses.replace(statistics, max=None)
+        told["statistics"] = dataclasses.replace(statistics, max=None, is_damaged=node["Max"] is not None)
     elif what == "all":
         for key in ("Max", "Min", "Mean", "Norm"):
             del node[key]
         told["statistics"] = None
     elif what == "words":
         node |= {"md5": 5, "data_name": ["x.npy"], "from": None, "gradient": "mine"}
-        told |= {"digest": "", "file": "", "source": "", "gradient": "own"}
+        told |= {"digest": "", "file": "['x.npy']", "source": "", "gradient": "own"}
     elif what == "placeholder":
         node["tensor_stat_index"] = 5
         told["statistics"] = None
@@ -246,15 +246,18 @@ def test_four_floats_are_plain_whatever_the_dtype_says():
         *[({"shape": shape}, "shape", None) for shape in ([True], [2.0], [2, -1], [[2]], "2", {"0": 2}, 2, None)],
         ({"shape": []}, "shape", ()),
         *[({"dtype": dtype}, "dtype", "") for dtype in (None, 5, ["Float32"])],
-        ({"Max": "1.0"}, "statistics", Statistics(None, 0.0, 0.5, 1.0)),
-        ({"Max": 1 << 64}, "statistics", Statistics(None, 0.0, 0.5, 1.0)),
+        ({"Max": None}, "statistics", Statistics(None, 0.0, 0.5, 1.0)),
+        ({"Max": "1.0"}, "statistics", Statistics(None, 0.0, 0.5, 1.0, is_damaged=True)),
+        ({"Max": 1 << 64}, "statistics", Statistics(None, 0.0, 0.5, 1.0, is_damaged=True)),
         ({"Max": 1}, "statistics", Statistics(1, 0.0, 0.5, 1.0)),
         ({"Max": True, "true_count": 2}, "statistics", Statistics(True, 0.0, 0.5, 1.0, 2)),
         ({"tensor_stat_index": 3}, "statistics", None),
         ({"value": 3}, "kind", "value"),
         ({"value": None}, "statistics", None),
         ({"md5": 5}, "digest", ""),
-        ({"data_name": ["x.npy"]}, "file", ""),
+        ({"data_name": None}, "file", ""),
+        ({"data_name": ["x.npy"]}, "file", "['x.npy']"),
+        ({"data_name": ""}, "file", "''"),
         ({"data_name": "x.bin"}, "name", "F.0.forward.output.0"),
         ({"from": 5}, "source", ""),
         ({"gradient": "mine"}, "gradient", "own"),
