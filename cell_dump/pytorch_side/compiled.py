@@ -1,4 +1,4 @@
-"""Compiled code (`torch.compile`, `torch.jit`) is left alone: our functions are taken out of its way.
+"""Compiled code (`torch.compile`, `torch.jit`, `torch.export`) is left alone: our functions are taken out of its way.
 
 `torch.compile` reads the code that it is about to run, and would compile a recording function in the place of
 `torch.relu`, or compile anew what it has compiled without one. So our patches are taken away while compiled code runs:
@@ -19,6 +19,7 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump.recorded import Current, quietly
 
 _SWITCH = "torch._dynamo.eval_frame"
+_TRACERS = "torch.fx.experimental.proxy_tensor"
 _OTHER_NAME = "_maybe_set_eval_frame"
 """Another name of `set_eval_frame`, or a function that may call it."""
 
@@ -74,6 +75,11 @@ def plan(current: Current, guards: Patches, patches: Patches) -> None:
     guards.add(torch, "compile", partial(_first, compiler))
     for name in ("script", "trace"):
         guards.add(torch.jit, name, partial(_leaving, patches))
+    if hasattr(torch, "export") and hasattr(torch.export, "export"):
+        guards.add(torch.export, "export", partial(_leaving, patches))
+    if hasattr(tracer := getattr(sys.modules.get(_TRACERS), "_MakefxTracer", None), "_trace_inner"):
+        # What export, make_fx, cond trace with; it notes every operation, the views that we look at leaves by as well.
+        guards.add(tracer, "_trace_inner", partial(_leaving, patches))
     guards.add(torch.autograd, "_make_grads", partial(quietly, current))
     if hasattr(BackwardHook, "_apply_on_tensors"):  # the nodes of a module's own backward hooks
         guards.add(BackwardHook, "_apply_on_tensors", partial(quietly, current))
