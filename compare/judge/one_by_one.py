@@ -67,7 +67,8 @@ class OneByOne:
                     return Verdict("error", alone.reason), DIFFERENT
                 return unjudged(alone.reason, Cause.NO_COUNTERPART), UNKNOWN
             return self._without_partner(pair), UNKNOWN
-        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
+        place = target.path[0] if target.path else ""
+        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part, place)):
             return unjudged(reason, Cause.UNUSED), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
