@@ -12,6 +12,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor
 
+from msprobe.base.framework import elements_of
+
 HAS_ADDRESSES = tuple(map(int, ms.__version__.split(".")[:2])) >= (2, 8)
 """Whether a contiguous tensor's address is where its elements lie; MindSpore 2.7 leaves a view's offset out."""
 
@@ -26,29 +28,12 @@ DRAINS = hasattr(Tensor, "_grad_node")
 _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
 """What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
 
-_CPU = (1, 0)
-
-
-class _Capsule:
-    """What numpy asks of a producer: the framework gives the bare capsule only."""
-
-    __slots__ = ("_capsule",)
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, stream: Any = None) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU
-
 
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
     if to_dlpack is None or tensor.is_contiguous() or tensor.dtype not in _SHARED or tensor.device != "CPU":
         return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
-    return np.from_dlpack(_Capsule(to_dlpack(tensor)))
+    return elements_of(to_dlpack(tensor))
 
 
 def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:

@@ -140,7 +140,7 @@ def _judgeable(pairs: Pairs, both: Ints) -> Mask:
     calls = [
         at
         for at, name in enumerate(names)
-        if has_any([name]) and any(unjudged_reason(name, part) for part in ("input", "output"))
+        if has_any([name]) and any(unjudged_reason(name, part, "0") for part in ("input", "output"))
     ]
     return ~np.isin(pairs.call_of[both], calls)
 

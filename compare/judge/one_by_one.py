@@ -63,7 +63,8 @@ class OneByOne:
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
             return self._without_partner("target" if target else "golden", kind_of(pair.record), row)
-        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part)):
+        place = target.path[0] if target.path else ""
+        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part, place)):
             return unjudged(reason, Cause.UNUSED), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN

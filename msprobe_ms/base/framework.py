@@ -32,6 +32,26 @@ def maker(value: object) -> Framework | None:
     return None
 
 
+class _Capsule:
+    """A capsule that says, in the words of the protocol, where it is from; numpy asks for that."""
+
+    __slots__ = ("_capsule",)
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # kDLCPU
+
+
+def elements_of(capsule: Any) -> Array:
+    """The elements behind a DLPack capsule of this processor's memory, not copied."""
+    return np.from_dlpack(_Capsule(capsule))
+
+
 def array_of(tensor: Any) -> Array:
     """The elements of a framework's tensor, in memory that may be its own: to be read at once, and not changed.
 
@@ -41,8 +61,16 @@ def array_of(tensor: Any) -> Array:
     """
     if maker(tensor) == "pytorch":
         torch = sys.modules["torch"]
+        tensor = tensor.detach()
         if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-            tensor = tensor.detach().float()
+            tensor = tensor.float()
+        is_here = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
+        if is_here and type(tensor) is torch.Tensor and tensor.dtype is not torch.complex32:
+            # Not by `tensor.numpy()`, which forbids the training to resize this storage from then on.
+            to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # numpy 1.24 lacks bools here
+            tensor = tensor.view(torch.uint8) if is_bool else tensor.resolve_conj().resolve_neg()
+            array = elements_of(to_dlpack(tensor))
+            return array.view(np.bool_) if is_bool else array
         return np.asarray(tensor.numpy(force=True))
     if tensor.has_init:
         raise UsageError("the tensor has no data yet, only an initializer; call its init_data() first")

@@ -79,6 +79,27 @@ def test_uninitialised_memory_is_exempt(builder, tmp_path, capsys):
     assert said[-1] == "no difference: 2 pairs judged, 1 unjudged"
 
 
+@pytest.mark.parametrize("name", ["Tensor.uniform_.0.forward", "Aten.copy_.0.forward", "Tensor.zero_.3.forward"])
+def test_what_a_filled_tensor_held_before_is_exempt(name, builder, tmp_path, capsys):
+    """`torch.empty(3).uniform_()`: the other inputs and the outputs of such a call are judged as ever."""
+
+    def compared(memory, source, result):
+        folders = []
+        for side in (0, 1):
+            folder = builder(f"{len(list(tmp_path.iterdir()))}")
+            folders.append(folder.call(name, [memory[side], source[side]], [result[side]]).write())
+        code = main(["compare", *map(str, folders), "-o", str(tmp_path / "out"), "--format", "csv"])
+        return code, capsys.readouterr().out.splitlines()
+
+    code, said = compared((7.0, 3.0), (1.0, 1.0), (2.0, 2.0))
+    assert (code, said[-1]) == (0, "no difference: 2 pairs judged, 1 unjudged")
+    assert "unjudged: 1 of values that nobody uses (exempt)" in said
+    for source, result in (((1.0, 5.0), (2.0, 2.0)), ((1.0, 1.0), (2.0, 5.0))):
+        code, said = compared((7.0, 3.0), source, result)
+        assert code == 1
+        assert any(line.startswith("first wrong call") for line in said)
+
+
 @pytest.mark.parametrize("kind", ["npy", "kernels"])
 @pytest.mark.parametrize("side", [0, 1])
 def test_a_truncated_file_is_no_difference_and_no_proof(kind, side, tmp_path, capsys):

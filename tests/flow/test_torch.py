@@ -95,7 +95,6 @@ def test_a_flow_with_pytorch_leaves_the_same_trees_and_every_bit_of_the_training
     assert not [name for name in names("actor_compute_log_prob") if "grad" in name or "backward" in name]
 
 
-@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # torch's own, of its hooks
 @pytest.mark.parametrize("gradients", ["own", "hooks"])
 def test_a_backward_behind_another_stage_is_recorded_in_its_own(gradients, tmp_path):
     config = tmp_path / "config.json"

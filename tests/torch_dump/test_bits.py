@@ -306,7 +306,6 @@ def test_training_is_bit_identical_with_the_debugger(net, level, task, collectin
     assert lost == expected
 
 
-@pytest.mark.filterwarnings("ignore:Full backward hook is firing:UserWarning")  # the framework's, of the first layer
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
 def test_a_modules_backward_is_told_by_the_frameworks_own_hooks(level, collecting, dumped):
     """`gradients: "hooks"`: values are the framework's, and here, without residual connections, the same."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch._dynamo
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +90,26 @@ def test_code_is_scripted_and_traced_as_without_the_debugger(collecting, dumped)
     debugger.stop()
     debugger.step()
     assert scripted.code == torch.jit.script(double).code
+
+
+@pytest.mark.parametrize("level", ["L0", "L1", "mix"])
+def test_a_traced_graph_has_no_operation_of_ours(level, collecting, dumped):
+    """Whoever traces the operations before they are dispatched: our looks at leaves would be part of the program."""
+    net, x = nn.Sequential(nn.Linear(3, 2), nn.ReLU()), torch.linspace(-1, 1, 6).view(2, 3)
+
+    def traced():
+        program = torch.export.export(net, (x,))
+        graph = make_fx(lambda x: net(x).sum(), pre_dispatch=True)(x)
+        return program.graph_module.code, graph.code
+
+    bare = traced()
+    debugger = collecting(level=level)
+    debugger.start(net)
+    assert traced() == bare
+    net(x).sum().backward()
+    debugger.stop()
+    debugger.step()
+    dump = dumped(debugger)
+    assert not dump.missing
+    expected = {"L0": "Module.0.Linear.forward.0", "L1": "Functional.linear.0.forward"}
+    assert expected.get(level, "Module.0.Linear.forward.0") in dump.names, "what was not traced is recorded as ever"

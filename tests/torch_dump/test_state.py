@@ -156,6 +156,24 @@ def test_settings_of_the_user_change_neither_the_dump_nor_by_it(name, collecting
     assert all(part in text for part in parts)
 
 
+def test_hooks_of_ours_bring_no_warning_of_the_framework(collecting, dumped, net):
+    """It warns where a hooked module's inputs need no gradient; a warning that is an error would end the backward."""
+    debugger = collecting({"task": "statistics", "gradients": "hooks"})
+    filters = list(warnings.filters)
+    with warnings_are_errors():
+        step(net, X)
+        step(net, X, debugger)
+        assert "Module.first.Linear.backward.0" in dumped(debugger).names
+        own = net.first.register_full_backward_hook(lambda *_: None)
+        for hooked in (None, debugger):  # for hooks of the user the warning stays
+            with pytest.raises(UserWarning, match="no inputs require gradients"):
+                step(net, X, hooked)
+        own.remove()
+        debugger.stop()
+    assert warnings.filters == filters
+    assert torch.utils.hooks.warnings is warnings
+
+
 def test_numpy_that_raises_changes_no_record(collecting, dumped, net):
     both = [collecting(), collecting()]
     for debugger, manner in zip(both, ("warn", "raise"), strict=True):

@@ -231,3 +231,26 @@ def test_the_gradient_of_a_tensor_that_is_given_back_twice_counts_once(collectin
     backward = dumped(debugger).data["Module.twice.Twice.backward.0"]
     assert [record["Max"] for record in backward["input"]] == [3.0, 3.0]
     assert backward["output"][0]["Max"] == 3.0
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_storage_that_was_read_can_be_resized_as_before(task, collecting, dumped):
+    """Sharded trainings set the storage of a parameter free between its uses; numpy's way in would forbid that."""
+    kinds = [torch.arange(12.0).view(3, 4).t(), torch.ones(3, dtype=torch.bool), torch.empty(0, 3)]
+    kinds += [torch.ones(2, dtype=torch.complex64).conj(), torch.ones(2, dtype=torch.float64)]
+    debugger = collecting({"task": task, task: {}}, level="mix")
+    net = nn.Sequential(nn.Linear(4, 2), nn.Identity())
+    debugger.start(net)
+    net(torch.ones(1, 4)).sum().backward()
+    for tensor in kinds:
+        net[1](tensor)
+    debugger.save(kinds[0], "by_hand")
+    debugger.stop()
+    debugger.step()
+    data = dumped(debugger).data
+    assert [data[f"Module.1.Identity.forward.{i}"]["output"][0]["Max"] for i in (1, 2)] == [11.0, True]
+    for tensor in (*kinds, *net.parameters(), *(p.grad for p in net.parameters())):
+        storage = tensor.untyped_storage()
+        size = storage.nbytes()
+        storage.resize_(size + 16)  # RuntimeError: Trying to resize storage that is not resizable
+        assert storage.nbytes() == size + 16
