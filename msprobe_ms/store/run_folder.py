@@ -113,7 +113,7 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
         key = root, place, rank
         entry = _taken.get(key)
         if entry is None or not entry.stands():
-            entry = _taken[key] = _find(root, _this(place, rank, entry.own.run if entry else ""), strict)
+            entry = _taken[key] = _find(root, _this(place, rank, entry.own.run if entry else ""), strict, entry)
         return entry.own
 
 
@@ -154,12 +154,13 @@ def _began_writing(file: Path) -> float:
     return 0.0
 
 
-def _find(root: Path, me: Process, strict: bool) -> _Entry:
+def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entry:
     first: Process | None = None
     number = _reached.get(root, 1) if (root / layout.RUN).exists() else 1
     while True:
         folder = root if number == 1 else root / layout.run_folder(number)
-        found = _enter(folder, me, strict)
+        is_back = before is not None and before.own.folder == folder
+        found = _enter(folder, me, strict, is_back)
         if isinstance(found, _Entry):
             break
         first = first or found
@@ -171,12 +172,13 @@ def _find(root: Path, me: Process, strict: bool) -> _Entry:
     return found
 
 
-def _enter(folder: Path, me: Process, strict: bool) -> _Entry | Process | None:
+def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | Process | None:
     """This process's line in a folder, which is its run's; else the first process of another run, if one is known."""
     file = folder / layout.RUN
     if layout.run_number(folder.name) is not None and folder.exists() and not folder.is_dir():
         return None
-    if not file.exists() and holds_dumps(folder):  # of a version without such files, or of another tool
+    # of a version without such files, or of another tool; but what was there when the file was removed may be ours
+    if not is_back and not file.exists() and holds_dumps(folder):
         return None
     make_folder(folder)
     with _held(file) as number:

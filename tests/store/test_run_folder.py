@@ -221,6 +221,8 @@ def test_a_process_whose_folder_is_removed_enters_it_again(process, tmp_path):
     shutil.rmtree(tmp_path / "dump")
     assert one.ask() == ["dump", run], "nobody else is there"
     assert json.loads((tmp_path / "dump" / "run.jsonl").read_text())["run"] == run.strip()
+    (tmp_path / "dump" / "run.jsonl").unlink()
+    assert one.ask() == ["dump", run], "what is left there is its own"
     assert process().ask()[0] == "dump/run2"
     shutil.rmtree(tmp_path / "dump")
     other = process()
