@@ -153,7 +153,7 @@ def _silence(stream: TextIO | None) -> None:
 
 
 def _expand(asked: argparse.Namespace) -> None:
-    """Paths with `~`, which no shell has seen behind the `=` of an option; nothing else that is asked for begins like that."""
+    """Paths with `~`, which no shell has seen behind the `=` of an option; nothing else begins like that."""
     for name, value in vars(asked).items():
         if isinstance(value, str):
             setattr(asked, name, os.path.expanduser(value))
