@@ -5,6 +5,7 @@ raised here, at construction or at `start`; after the first step nothing of ours
 """
 
 import atexit
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -64,6 +65,9 @@ class Debugger:
         settings = load(config_path, task=task, dump_path=dump_path, level=level, step=step)
         known = cls._known.get(settings)
         cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
+        if debugger._is_over:
+            told = f"has collected its last step, {settings.last_step}; set_init_step(0) counts its steps anew"
+            once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {told}", logging.INFO)
         return debugger
 
     @classmethod

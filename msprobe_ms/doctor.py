@@ -70,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
             finding = examine_folder(folder)
             print(visible(f"{folder}: {finding}"))
             wrong = wrong or bool(finding.lost)
+    elif not wrong:
+        print("installation: nothing else is installed as `msprobe`")
     return 1 if wrong else 0
 
 

@@ -7,10 +7,12 @@ as it always does: what it writes, the dump included, it writes.
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -156,12 +158,25 @@ def _observed(folder: Path, manner: str, command: Sequence[str], which: str) -> 
     logger.info("run %s", which)
     file = folder / "trace.jsonl"
     file.unlink(missing_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", CHILD, str(file), manner, *command], stdout=sys.stderr.fileno(), check=False
-    )
+    with _same_input():
+        done = subprocess.run(
+            [sys.executable, "-m", CHILD, str(file), manner, *command], stdout=sys.stderr.fileno(), check=False
+        )
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     failed = lines.pop() if lines and lines[-1]["at"] == "failure" else None
     moments = tuple(Moment(line["at"], line["step"], line["bits"]) for line in lines)
     if failed:
         return Trace(moments, failed["why"], failed["ours"])
     return Trace(moments, f"its process ends with code {done.returncode}" if done.returncode else "")
+
+
+@contextmanager
+def _same_input() -> Iterator[None]:
+    """Standard input, where it is a file, is for the next run what it was for this one."""
+    try:
+        at = os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:  # a pipe or a terminal
+        at = None
+    yield
+    if at is not None:
+        os.lseek(0, at, os.SEEK_SET)

@@ -62,10 +62,12 @@ for step in range(3):
 def verify(tmp_path):
     """Verify the training with a line inside the collection; gives exit code, standard output, standard error."""
 
-    def run(*words, here="pass", old="", new=""):
+    def run(*words, here="pass", old="", new="", given=""):
         (tmp_path / "train.py").write_text(TRAINING.replace("HERE", here).replace(old, new))
         command = [sys.executable, "-m", "msprobe", "verify-collection", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        (tmp_path / "input").write_text(given)
+        with open(tmp_path / "input") as file:
+            done = subprocess.run(command, cwd=tmp_path, stdin=file, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     return run
@@ -78,7 +80,8 @@ def complaint(outcome):
 
 
 def test_a_training_that_stays_as_it_is_is_vouched_for(verify, tmp_path):
-    code, out, err = verify("train.py", "--steps", "9", "--framework", "mine", "x y")
+    answers = "print(input(), file=sys.stderr)"
+    code, out, err = verify("train.py", "--steps", "9", "--framework", "mine", "x y", here=answers, given="7\n8\n9\n")
     assert out == "equal: 2 parameters and the random generators have the same bits, at every step of 3\n"
     assert code == 0
     # the script's own words are the script's, in each of the three runs
@@ -88,6 +91,7 @@ def test_a_training_that_stays_as_it_is_is_vouched_for(verify, tmp_path):
         "msprobe INFO: run 2 of 3, without collecting",
         "msprobe INFO: run 3 of 3, collecting",
     ]
+    assert "".join(line for line in err.splitlines() if line.isdecimal()) == "789" * 3, "each run reads the same input"
     assert sorted(os.listdir(tmp_path / "dump")) == ["run.jsonl", "step0", "step1", "step2"]
 
 

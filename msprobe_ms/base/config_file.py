@@ -24,6 +24,9 @@ OTHER_FILES = (
 """Keys of other tools' files, what such a file is, and who takes it."""
 
 
+_JSON = "JSON has neither comments nor a comma before a closing bracket, and texts and keys stand in double quotes"
+
+
 def read(path: object) -> dict[str, object]:
     """The top-level object of a JSON file; a byte order mark is accepted, a key that stands twice is not."""
     if not isinstance(path, str | os.PathLike):
@@ -64,7 +67,7 @@ def _top(text: str, where: object) -> dict[str, object]:
     try:
         top = json.loads(text, object_pairs_hook=pairs)
     except json.JSONDecodeError as err:
-        broken(f", line {err.lineno}, column {err.colno}", err.msg)
+        broken(f", line {err.lineno}, column {err.colno}", f"{err.msg}; {_JSON}")
     except RecursionError:
         broken("", "too many brackets inside each other")
     except ValueError:  # the one other thing that Python cannot read

@@ -142,7 +142,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     with part_of(path) as part:
         with open(part.number, "wb", closefd=False) as file:
             yield file
-        os.replace(part.path, path)
+        try:
+            os.replace(part.path, path)
+        except OSError as err:  # in words that are the same each time, for they are said once
+            raise OSError(err.errno, err.strerror, os.fspath(path)) from err
 
 
 @contextmanager

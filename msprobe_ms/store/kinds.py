@@ -1,6 +1,7 @@
 """What a path holds: a dump, a run of many, or files that something else left; found by looking at names alone."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from .folders import Folder, is_file, look, walk
 from .kernel_folders import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
 from .kernel_statistics import STATISTIC
 from .kernel_value import from_file, is_kernel_file
+from .run_folder import newest
 from .runs import DUMP_FILES, further_runs, of_rank, of_run, of_step, ranks_in, steps_in, trees_in
 from .single_trees import single_dumps
 
@@ -24,6 +26,7 @@ _GIVE = (
     "root of an RL flow, or a folder of npy files"
 )
 _NAMED = 8  # so many names stand in a message
+_RUN_ABOVE = 5  # folders: {stage}/graph/step0/rank/dump.json in that of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Kind:
 def kind_of(path: str | Path) -> Kind:
     """What `path` holds; DumpError, with what is there and what to give instead, where it is nothing that is read.
 
-    Links to folders below `path` are not followed, which is said. No file is opened.
+    Links to folders below `path` are not followed, which is said. No file of it is opened; where it is of a run that
+    others followed in the same folder, that is said.
     """
     root = Path(path)
     try:
@@ -60,12 +64,12 @@ def kind_of(path: str | Path) -> Kind:
         raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
     if not is_there:
         raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
+    _say_further_runs(root)
     if not is_folder:
         return _of_file(root)
     top = look(root)
     if not DUMP_FILES.isdisjoint(top.files):
         return Kind("dump", root, "a dump of one step and rank")
-    _say_further_runs(top)
     return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
 
 
@@ -86,12 +90,22 @@ def is_checkpoint(path: Path) -> bool:
     return False
 
 
-def _say_further_runs(top: Folder) -> None:
-    """A later run that was sent elsewhere may be the one that is meant."""
-    later = [name for name in further_runs(top.folders) if is_file(top.path / name / layout.RUN)]
-    if layout.RUN in top.files and later:
-        told = f"{top.path}: holds the first run that was collected there; later ones are in {', '.join(later)} inside"
-        once(f"runs in {top.path}", f"{told}; give {top.path / later[-1]} for the last one", logging.WARNING)
+def _say_further_runs(given: Path) -> None:
+    """A later run, which was sent into a folder of its own, may be the one that is meant."""
+    below = given.absolute()
+    root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
+    if root is None:
+        return
+    with suppress(DumpError, OSError):
+        further = [name for name in further_runs(look(root).folders) if is_file(root / name / layout.RUN)]
+        last, later = newest(root, further)
+        if not later:
+            return
+        same = last / below.relative_to(root)
+        runs = ", ".join(later) if len(later) <= _NAMED else f"{later[0]} to {later[-1]}"
+        there = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
+        told = f"{given}: is of an earlier run; later ones are in {runs} inside {root}; {there}"
+        once(f"runs in {root}", told, logging.WARNING)
 
 
 def _of_file(file: Path) -> Kind:

@@ -2,7 +2,7 @@
 
 `run.jsonl` in the folder has a line for each process of the run (`docs/format.md`, page 1). Nothing of another run is
 ever removed, replaced or mixed with; which processes are of one run is told by what their launchers told them, and by
-when they began.
+when they began. A folder is free again where its user has removed what was in it.
 """
 
 import json
@@ -11,18 +11,19 @@ import platform
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import make_folder
+from msprobe.base.files import make_folder, open_text
 from msprobe.base.log import logger
 
 from . import layout
 from .claim import claim
+from .configurations import NAME as CONFIGURATIONS
 
 NAMED = "MSPROBE_RUN"
 """The variable of the environment by which a user says himself which processes are of one run."""
@@ -30,14 +31,14 @@ NAMED = "MSPROBE_RUN"
 # What is the same for all processes of a launch, and differs between launches that go on at the same time.
 _LAUNCH = (
     *("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT", "WORLD_SIZE"),
-    *("MS_SCHED_PORT", "MS_WORKER_NUM", "RANK_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_ID"),
+    *("MS_SCHED_PORT", "MS_WORKER_NUM", "RANK_SIZE", "PMIX_NAMESPACE", "SLURM_JOB_ID", "SLURM_RESTART_COUNT"),
 )
 _RAY = "RAY_JOB_ID"  # its workers begin at any time, and each group of them has a port of its own
 _PATIENCE = 5.0  # seconds for another process to write its line
 _SKEW = 60.0  # seconds between the clocks of two machines
 
 _lock = threading.RLock()
-_taken: "dict[tuple[Path, str, int | None], tuple[Path, str]]" = {}
+_taken: "dict[tuple[Path, str, int | None], _Entry]" = {}
 _reached: dict[Path, int] = {}
 _pid = 0
 
@@ -56,6 +57,8 @@ class Process:
     time: float
     named: str = ""
     launch: str = ""
+    machine: str = ""
+    """The boot and the space of process numbers in which `pid` means this process; empty where that is not told."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.time))
@@ -68,6 +71,31 @@ class RunFolder:
 
     folder: Path
     run: str
+
+
+@dataclass
+class _Entry:
+    """The line by which this process has a place in a folder, and the state of the file when it was seen there."""
+
+    own: RunFolder
+    line: str
+    seen: tuple[int, ...] = ()
+
+    def stands(self) -> bool:
+        """Whether the line is still there: a user may remove a folder at any time, and another run may take it then."""
+        file = self.own.folder / layout.RUN
+        try:
+            found = os.stat(file)
+            state = found.st_ino, found.st_size, found.st_mtime_ns
+            if state != self.seen:
+                if self.line not in _lines(file):
+                    return False
+                self.seen = state
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # a file system that has a bad moment
+            pass
+        return True
 
 
 def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = False) -> RunFolder:
@@ -83,10 +111,10 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
             _pid = os.getpid()
             _taken.clear()
         key = root, place, rank
-        if key not in _taken:
-            _taken[key] = _find(root, place, rank, strict)
-        folder, run = _taken[key]
-    return RunFolder(folder, run)
+        entry = _taken.get(key)
+        if entry is None or not entry.stands():
+            entry = _taken[key] = _find(root, _this(place, rank, entry.own.run if entry else ""), strict, entry)
+        return entry.own
 
 
 def stage_folder(path: Path, root: Path, rank: int | None) -> RunFolder:
@@ -109,13 +137,31 @@ def leave(path: Path, root: Path) -> None:
             del _taken[key]
 
 
-def _find(root: Path, place: str, rank: int | None, strict: bool) -> tuple[Path, str]:
+def newest(root: Path, further: Iterable[str]) -> tuple[Path, list[str]]:
+    """The folder of the run that began last, of those in `root` and in its folders `further`; those later than root's.
+
+    Numbers do not say it: a folder that was removed is taken by the next run.
+    """
+    began = {name: _began_writing(root / name / layout.RUN) for name in ("", *further)}
+    later = [name for name in began if name and began[name] >= began[""]]
+    return root / max(later, key=lambda name: began[name], default=""), later
+
+
+def _began_writing(file: Path) -> float:
+    """When the first process of a run wrote its line; 0 where no line can be read."""
+    with suppress(OSError):
+        return min((each.time for each in _processes(file)), default=0.0)
+    return 0.0
+
+
+def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entry:
     first: Process | None = None
-    number = _reached.get(root, 1)
+    number = _reached.get(root, 1) if (root / layout.RUN).exists() else 1
     while True:
         folder = root if number == 1 else root / layout.run_folder(number)
-        found = _enter(folder, _this(place, rank), strict)
-        if isinstance(found, str):
+        is_back = before is not None and before.own.folder == folder
+        found = _enter(folder, me, strict, is_back)
+        if isinstance(found, _Entry):
             break
         first = first or found
         number += 1
@@ -123,17 +169,23 @@ def _find(root: Path, place: str, rank: int | None, strict: bool) -> tuple[Path,
         whose = f"holds what another run wrote ({first})" if first else "holds dumps of another run"
         logger.warning("%s %s; nothing of it is touched, this run goes to %s", root, whose, folder)
     _reached[root] = number
-    return folder, found
+    return found
 
 
-def _enter(folder: Path, me: Process, strict: bool) -> str | Process | None:
-    """The run whose folder this is, with this process in it; else the first process of another run, if one is known."""
+def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | Process | None:
+    """This process's line in a folder, which is its run's; else the first process of another run, if one is known."""
     file = folder / layout.RUN
-    if not file.exists() and holds_dumps(folder):  # of a version without such files, or of another tool
+    if layout.run_number(folder.name) is not None and folder.exists() and not folder.is_dir():
+        return None
+    # of a version without such files, or of another tool; but what was there when the file was removed may be ours
+    if not is_back and not file.exists() and holds_dumps(folder):
         return None
     make_folder(folder)
     with _held(file) as number:
         others = _processes(file)
+        if others and all(map(_is_dead, others)) and not _is_any_left(folder, others):
+            os.ftruncate(number, 0)  # what they wrote was removed, or they died before they wrote anything
+            others = []
         if others:
             clash = next((other for other in others if (other.place, other.rank) == (me.place, me.rank)), None)
             if clash is not None and strict and me.rank is None and _is_launched_with(clash, me):
@@ -144,10 +196,17 @@ def _enter(folder: Path, me: Process, strict: bool) -> str | Process | None:
                 )
             if clash is not None or not _is_of_one_run(others, me):
                 return others[0]
-        run = others[0].run if others else secrets.token_hex(6)
+        run = others[0].run if others else me.run or secrets.token_hex(6)
         line = json.dumps({**asdict(me), "run": run}, separators=(",", ":"))
         os.write(number, f"{line}\n".encode("ascii"))
-        return run
+        return _Entry(RunFolder(folder, run), line)
+
+
+def _is_any_left(folder: Path, processes: list[Process]) -> bool:
+    """Whether anything is left of what these wrote."""
+    if (folder / CONFIGURATIONS).exists():
+        return True
+    return any(holds_dumps(folder / place) for place in {"", *(each.place for each in processes)})
 
 
 def _is_of_one_run(others: list[Process], me: Process) -> bool:
@@ -174,12 +233,34 @@ def _began_before(me: Process, other: Process) -> bool:
     return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
 
 
-def _this(place: str, rank: int | None) -> Process:
+def _this(place: str, rank: int | None, run: str) -> Process:
     named, ray = os.environ.get(NAMED, ""), os.environ.get(_RAY)
     told = [] if ray is not None else [f"{name}={os.environ[name]}" for name in _LAUNCH if name in os.environ]
     launch = f"{_RAY}={ray}" if ray is not None else " ".join(told)
     pid = os.getpid()
-    return Process("", place, rank, platform.node(), pid, _ticks(pid), time.time(), named, launch)
+    return Process(run, place, rank, platform.node(), pid, _ticks(pid), time.time(), named, launch, _machine())
+
+
+@lru_cache(1)
+def _machine() -> str:
+    """Where a process number means one process; empty where that cannot be known."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii", "replace").strip()
+        return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
+    return ""
+
+
+def _is_dead(other: Process) -> bool:
+    """Whether a process has certainly ended; of another machine or container nobody can tell."""
+    if not other.ticks or not other.machine or other.machine != _machine():
+        return False
+    try:
+        os.kill(other.pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, TypeError, OverflowError):  # of another user, who may be hidden from us; no number
+        pass
+    return _ticks(other.pid) not in (0, other.ticks)
 
 
 def _ticks(pid: int) -> int:
@@ -221,18 +302,31 @@ def _held(file: Path) -> Iterator[int]:
 
 
 def _processes(file: Path) -> list[Process]:
+    """The processes of a file's lines, without what was cut off or is not ours; of later versions what is known."""
     found = []
-    for line in file.read_text("ascii", "replace").splitlines():
-        with suppress(ValueError, TypeError):  # a line that was cut off
-            found.append(Process(**json.loads(line)))
+    for line in _lines(file):
+        with suppress(ValueError, TypeError, AttributeError, OverflowError, OSError):
+            keys = json.loads(line).items()
+            each = Process(**{key: value for key, value in keys if key in Process.__dataclass_fields__})
+            texts = each.run, each.place, each.host, each.named, each.launch, each.machine
+            numbers = each.pid, each.ticks, each.time
+            if all(type(text) is str for text in texts) and all(type(number) in (int, float) for number in numbers):
+                str(each)  # the time is one
+                found.append(each)
     return found
+
+
+def _lines(file: Path) -> list[str]:
+    with open_text(file) as text:
+        return text.read().splitlines()
 
 
 def holds_dumps(folder: Path) -> bool:
     """Whether steps of dumps or saves lie in a folder, in its stages, or among its key data."""
     for steps in ("step*", "*/step*", "data/*/step*"):
         for step in folder.glob(steps):
-            if layout.step_number(step.name) is None or layout.run_number(step.parent.name) is not None:
+            is_of_another_run = layout.run_number(step.relative_to(folder).parts[0]) is not None
+            if layout.step_number(step.name) is None or is_of_another_run:
                 continue
             with suppress(OSError):
                 if any(layout.rank_number(name) is not None for name in os.listdir(step)):

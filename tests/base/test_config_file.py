@@ -46,10 +46,12 @@ def test_a_byte_order_mark_is_read_over(tmp_path):
         ('{\n "task": "tensor"\n', ", line 3, column 1", "this is not JSON"),
         ("", ", line 1, column 1", "Expecting value"),
         ("{\"task\": 'tensor'}", ", line 1, column 10", "Expecting value"),
+        ('{"task": "tensor" // not yet\n}', ", line 1, column 19", "JSON has neither comments"),
+        ('{"task": "tensor",\n}', ", line 2, column 1", "nor a comma before a closing bracket"),
         ("[" * 100_000, "", "too many brackets inside each other"),
         ('{"step": [' + "9" * 5000 + "]}", "", "a number of thousands of digits"),
     ],
-    ids=["value", "end", "empty", "quotes", "depth", "digits"],
+    ids=["value", "end", "empty", "quotes", "comment", "comma", "depth", "digits"],
 )
 def test_broken_json_is_told_with_its_place(tmp_path, text, where, what):
     path = written(tmp_path, text)

@@ -22,6 +22,7 @@ OPENS = {
     "msprobe.store.kernel_npy": {"np.fromfile": 1},  # of an open file
     "msprobe.compare.report.csv_shares": {"open": 1},  # what its own workers wrote
     "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
+    "msprobe.store.run_folder": {"os.open": 1, "read_text": 2},  # a file that was claimed before; what /proc says
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own
 }
 

@@ -244,7 +244,7 @@ def test_without_a_folder_only_the_installation_is_checked(ask, monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(doctor, "version", absent)
-    assert ask(None) == (0, "", "")
+    assert ask(None) == (0, "installation: nothing else is installed as `msprobe`\n", "")
 
 
 def test_the_verb_takes_one_folder_or_none():

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,9 @@ for line in sys.stdin:  # a rank, `-` for none, and a place
     rank, _, place = line.strip().partition(" ")
     try:
         home = run_folder(Path("dump"), None if rank == "-" else int(rank), place, strict=True)
+        if not sys.argv[1:]:  # else it dies before it writes
+            folder = home.folder / place / "step0" / f"rank{rank.strip('-')}"
+            folder.mkdir(parents=True, exist_ok=True)
         print(home.folder.relative_to(Path.cwd()), home.run, flush=True)
     except Exception as cause:
         print(type(cause).__name__, str(cause), flush=True)
@@ -34,9 +39,9 @@ QUIET = {"MSPROBE_LOG_LEVEL": "2"}
 class Process:
     """A process that asks for its folder as often as it is told to."""
 
-    def __init__(self, folder, **environment):
+    def __init__(self, folder, *arguments, **environment):
         self.child = subprocess.Popen(
-            [sys.executable, "-c", PROCESS],
+            [sys.executable, "-c", PROCESS, *arguments],
             cwd=folder,
             env={**os.environ, **QUIET, **environment},
             stdin=subprocess.PIPE,
@@ -62,8 +67,8 @@ def process(tmp_path):
     """Starts processes in one working directory; all are ended with the test."""
     made = []
 
-    def start(**environment):
-        made.append(Process(tmp_path, **environment))
+    def start(*arguments, **environment):
+        made.append(Process(tmp_path, *arguments, **environment))
         return made[-1]
 
     yield start
@@ -169,6 +174,94 @@ def test_a_child_of_a_process_that_collects_is_of_its_run(tmp_path):
     assert done.stdout == "dump\n"
 
 
+def test_a_folder_is_free_again_when_its_user_removed_what_was_in_it(process, tmp_path):
+    for _ in range(3):
+        one = process()
+        assert one.ask()[0] == "dump"
+        assert process().ask()[0] == "dump/run2", "it is not dead yet"
+        shutil.rmtree(tmp_path / "dump" / "run2")
+        shutil.rmtree(tmp_path / "dump" / "step0")
+        assert process().ask()[0] == "dump/run2", "it is not dead yet, and may write again"
+        shutil.rmtree(tmp_path / "dump" / "run2")
+        assert one.end() == ""
+    assert len((tmp_path / "dump" / "run.jsonl").read_text().splitlines()) == 1
+    (tmp_path / "dump" / "configurations.json").write_text("{}")
+    assert process().ask()[0] == "dump/run2", "configurations are of the run too"
+
+
+def test_a_run_that_wrote_nothing_does_not_keep_its_folder(process):
+    for rank in (0, 1):
+        dead = process("dies", **TORCHRUN)
+        dead.ask(rank)
+        dead.end()
+    ranks = [process(**TORCHRUN) for _ in range(2)]
+    time.sleep(0.05)
+    assert {ranks[rank].ask(rank)[0] for rank in (1, 0)} == {"dump"}
+
+
+def test_deeper_stages_keep_a_folder(process, tmp_path):
+    process().ask(0, "step_3/actor")
+    (made_with,) = Path(tmp_path / "dump/run.jsonl").read_text().splitlines()
+    assert json.loads(made_with)["place"] == "step_3/actor"
+    assert process().ask(0, "step_3/actor")[0] == "dump/run2"
+
+
+@pytest.mark.parametrize("key", ["machine", "ticks"])
+def test_of_another_machine_nobody_can_tell_who_is_dead(process, tmp_path, key):
+    process("dies").ask()
+    line = json.loads((tmp_path / "dump" / "run.jsonl").read_text())
+    line["pid"], line[key] = 1 << 22, {"machine": "another", "ticks": 0}[key]
+    (tmp_path / "dump" / "run.jsonl").write_text(json.dumps(line))
+    assert process().ask()[0] == "dump/run2"
+
+
+def test_a_process_whose_folder_is_removed_enters_it_again(process, tmp_path):
+    one = process()
+    _, run = one.ask()
+    shutil.rmtree(tmp_path / "dump")
+    assert one.ask() == ["dump", run], "nobody else is there"
+    assert json.loads((tmp_path / "dump" / "run.jsonl").read_text())["run"] == run.strip()
+    (tmp_path / "dump" / "run.jsonl").unlink()
+    assert one.ask() == ["dump", run], "what is left there is its own"
+    assert process().ask()[0] == "dump/run2"
+    shutil.rmtree(tmp_path / "dump")
+    other = process()
+    assert other.ask()[0] == "dump"
+    assert one.ask() == ["dump/run2", run], "another run has it now; the two do not mix"
+
+
+def test_a_process_of_run2_starts_at_the_front_where_all_was_removed(process, tmp_path):
+    process().ask()
+    one = process()
+    assert one.ask()[0] == "dump/run2"
+    shutil.rmtree(tmp_path / "dump")
+    assert one.ask()[0] == "dump"
+
+
+def test_what_is_called_like_a_run_and_is_none_is_passed_over(process, tmp_path):
+    process().ask()
+    (tmp_path / "dump" / "run2").write_text("mine")
+    assert process().ask()[0] == "dump/run3"
+    assert (tmp_path / "dump" / "run2").read_text() == "mine"
+
+
+ODD_LINES = ('{"run":"x","place":"","rank":null,"host":"h","pid":1,"ticks":1,"time":%s}', "[]", "1", "null", '"text"')
+
+
+@pytest.mark.parametrize("line", [*(ODD_LINES[0] % time for time in ('"now"', "1e300", "NaN", "null")), *ODD_LINES[1:]])
+def test_lines_of_nobody_do_no_harm(tmp_path, line):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "run.jsonl").write_text(f"{line}\n")
+    assert run_folder(tmp_path / "d", None).folder == tmp_path / "d"
+
+
+def test_a_line_of_a_later_version_counts(tmp_path):
+    (tmp_path / "d").mkdir()
+    line = {"run": "x", "place": "", "rank": None, "host": "h", "pid": 1, "ticks": 1, "time": 1.0, "more": 1}
+    (tmp_path / "d" / "run.jsonl").write_text(f"{json.dumps(line)}\n")
+    assert run_folder(tmp_path / "d", None).folder == tmp_path / "d" / "run2"
+
+
 def test_dumps_of_before_there_was_such_a_file_are_left_alone(process, tmp_path):
     old = tmp_path / "dump" / "step3" / "rank0"
     old.mkdir(parents=True)
@@ -190,8 +283,9 @@ def test_dumps_of_before_there_was_such_a_file_are_left_alone(process, tmp_path)
     ],
 )
 def test_what_counts_as_dumps(path, holds, tmp_path):
-    (tmp_path / path).mkdir(parents=True)
-    assert holds_dumps(tmp_path) is holds
+    for root in (tmp_path / "dump", tmp_path / "run2"):
+        (root / path).mkdir(parents=True)
+        assert holds_dumps(root) is holds
 
 
 def test_who_numbers_anew_begins_another_run(tmp_path):
@@ -234,13 +328,45 @@ def test_a_comparison_says_what_runs_it_meets(tmp_path, capsys):
     carry_out(Request(tmp_path / "mixed", tmp_path / "golden", tmp_path / "out"))
     said = capsys.readouterr().err
     assert "target: dumps of 2 runs lie in one folder (of one, step 0, 1; of one, step 2)" in said
+
+
+def ran(folder, at, *steps):
+    for step in steps:
+        dump(folder, "d", step)
+    line = {"run": "d", "place": "", "rank": None, "host": "h", "pid": 1, "ticks": 1, "time": at}
+    (folder / "run.jsonl").write_text(f"{json.dumps(line)}\n")
+
+
+@pytest.mark.parametrize("given", ["", "step0", "step0/rank", "step0/rank/dump.json"])
+def test_who_compares_an_earlier_run_is_told_of_the_last(tmp_path, capsys, given):
+    root = tmp_path / given.replace("/", "-") / "dump"
+    ran(root, 1.0, 0)
+    assert kind_of(root / given).path == root / given
+    assert capsys.readouterr().err == ""
     for number in (2, 10):
-        dump(tmp_path / "golden" / f"run{number}", "d", 0)
-        (tmp_path / "golden" / f"run{number}" / "run.jsonl").touch()
-    (tmp_path / "golden" / "run.jsonl").touch()
-    assert kind_of(tmp_path / "golden").word == "run"
+        ran(root / f"run{number}", float(number), 0)
+    kind_of(root / given)
     said = capsys.readouterr().err
-    assert f"later ones are in run2, run10 inside; give {tmp_path}/golden/run10 for the last one" in said
+    assert "of an earlier run; later ones are in run2, run10 inside" in said
+    assert f"give {root / 'run10' / given} for the last one" in said
+    kind_of(root / "run2" / given)
+    assert capsys.readouterr().err == "", "it was asked for by its number"
+
+
+def test_the_last_run_is_told_by_its_time(tmp_path, capsys):
+    ran(tmp_path / "a", 1.0, 0)
+    ran(tmp_path / "a" / "run2", 3.0, 0, 1)  # in place of one that was removed
+    ran(tmp_path / "a" / "run3", 2.0, 1)
+    kind_of(tmp_path / "a" / "step0")
+    assert f"give {tmp_path}/a/run2/step0 for the last one" in capsys.readouterr().err
+    ran(tmp_path / "b", 4.0, 0)
+    ran(tmp_path / "b" / "run2", 2.0, 0)
+    kind_of(tmp_path / "b")
+    assert capsys.readouterr().err == "", "the folder itself was taken last"
+    ran(tmp_path / "c", 1.0, 0)
+    ran(tmp_path / "c" / "run2", 2.0, 1)
+    kind_of(tmp_path / "c" / "step0")
+    assert f"the last one, {tmp_path}/c/run2, has nothing of that name" in capsys.readouterr().err
 
 
 SAVERS = """

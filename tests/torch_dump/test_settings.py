@@ -1,5 +1,6 @@
 """What is recorded as settings ask for it, and what they cannot ask for."""
 
+import shutil
 import zlib
 
 import numpy as np
@@ -151,3 +152,25 @@ def test_at_other_levels_such_a_model_has_its_functions(level, collecting, monke
     model(torch.ones(2, 3))
     debugger.stop()
     assert "the dump will be empty" not in capsys.readouterr().err
+
+
+def test_who_constructs_again_behind_the_last_step_reads_how_to_count_anew(tmp_path, capsys):
+    def collect():
+        debugger = PrecisionDebugger(dump_path=str(tmp_path / "dump"), level="L0", step=[0])
+        step(debugger, Mlp(), torch.ones(2, 4))
+        return debugger
+
+    first = collect()
+    capsys.readouterr()
+    assert collect() is first
+    assert "has collected its last step, 0; set_init_step(0) counts its steps anew" in capsys.readouterr().err
+    assert not (tmp_path / "dump" / "run2").exists()
+    first.set_init_step(0)
+    collect()
+    assert (tmp_path / "dump" / "run2" / "step0" / "rank" / "dump.json").exists()
+    shutil.rmtree(tmp_path / "dump")
+    first.set_init_step(0)
+    collect()
+    files = [*tmp_path.rglob("dump.json"), *tmp_path.rglob("run.jsonl")]
+    found = sorted(str(path.relative_to(tmp_path)) for path in files)
+    assert found == ["dump/run.jsonl", "dump/step0/rank/dump.json"], "who removed the folder begins at its front"
