@@ -194,14 +194,15 @@ def test_what_a_debugger_does_not_have_may_stand_beside_one():
     assert forward("dump", 7) == ["Cell.0.Dense", "Cell.1.Tanh"]
 
 
-def test_two_entries_for_one_folder_are_refused_when_the_list_is_built():
+def test_two_entries_for_one_folder_part_their_folders_when_the_list_is_built():
     text = """
     callbacks:
       - {type: MsprobeStep, level: L0, dump_path: ./dump}
       - {type: MsprobeStep, level: mix, dump_path: ./dump}
     """
-    with pytest.raises(UsageError, match=r"another debugger, with other settings, writes to .*dump; give this one"):
-        built(text)
+    built(text)
+    paths = [debugger._settings.dump_path for debugger in PrecisionDebugger._known.values()]
+    assert sorted(path.name for path in paths) == ["dump", "dump_2"]
 
 
 @pytest.mark.parametrize("second", ["level: L0, dump_path: ./dump", "level: mix, dump_path: ./other, step: [1]"])

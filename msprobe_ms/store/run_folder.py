@@ -178,7 +178,8 @@ def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | P
     if layout.run_number(folder.name) is not None and folder.exists() and not folder.is_dir():
         return None
     # of a version without such files, or of another tool; but what was there when the file was removed may be ours
-    if not is_back and not file.exists() and holds_dumps(folder):
+    # The file comes before any dump, so it is looked for last: another rank of this run may be at work here.
+    if not is_back and holds_dumps(folder) and not file.exists():
         return None
     make_folder(folder)
     with _held(file) as number:

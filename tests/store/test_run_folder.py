@@ -14,6 +14,7 @@ import pytest
 from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.request import Request
 from msprobe.store import layout
+from msprobe.store import run_folder as module
 from msprobe.store.kinds import kind_of
 from msprobe.store.run_folder import holds_dumps, leave, run_folder
 from msprobe.store.write import Writer
@@ -398,3 +399,30 @@ def test_what_is_saved_by_name_follows_the_same_rule(tmp_path):
             assert np.load(file).tolist() == [value, value]
     for run, value in (("", "1"), ("run2", "2")):
         assert json.loads((tmp_path / "single" / run / "configurations.json").read_text()) == {"lr": value}
+
+
+def test_a_rank_that_comes_while_another_makes_the_folder_is_of_its_run(tmp_path, process, monkeypatch):
+    """Between two looks of this process at the folder the other one writes its line and begins its step."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MSPROBE_RUN", "one")
+    other, seen, asked = process(MSPROBE_RUN="one"), [], []
+
+    def look(folder):
+        if not seen:
+            seen.append(other.ask(rank=0))
+        return holds_dumps(folder)
+
+    exists = Path.exists
+
+    def is_there(path):
+        found = exists(path)
+        if path.name == layout.RUN:
+            asked.append(path)
+            if len(asked) == 2:  # the first look is at where to begin
+                look(path.parent)
+        return found
+
+    monkeypatch.setattr(module, "holds_dumps", look)
+    monkeypatch.setattr(Path, "exists", is_there)
+    assert run_folder(Path("dump"), 1).folder == tmp_path / "dump"
+    assert seen[0][0] == "dump"

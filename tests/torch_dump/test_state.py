@@ -160,7 +160,7 @@ def test_hooks_of_ours_bring_no_warning_of_the_framework(collecting, dumped, net
     """It warns where a hooked module's inputs need no gradient; a warning that is an error would end the backward."""
     debugger = collecting({"task": "statistics", "gradients": "hooks"})
     filters = list(warnings.filters)
-    with warnings_are_errors():
+    with PYTHON_SETTINGS["warnings are errors"]():
         step(net, X)
         step(net, X, debugger)
         assert "Module.first.Linear.backward.0" in dumped(debugger).names

@@ -55,7 +55,7 @@ def forward(root, step):
 
 
 def steps(root):
-    return sorted(int(folder.name.removeprefix("step")) for folder in Path(root).iterdir())
+    return sorted(int(folder.name.removeprefix("step")) for folder in Path(root).glob("step*"))
 
 
 def forget_debuggers():
