@@ -22,10 +22,10 @@ class Values(describer.Describer):
         """A module's own parameters as they are when its call begins."""
         return own_parameters(module) if module._parameters else None
 
-    def _rare(self, value: Any, call: str, part: str) -> str:
-        if isinstance(value, collective.GROUPS):
+    def _rare(self, value: Any, kind: type, call: str, part: str) -> str:
+        if issubclass(kind, collective.GROUPS):
             return json.dumps(collective.group_record(value))
-        return super()._rare(value, call, part)
+        return super()._rare(value, kind, call, part)
 
 
 class Describer(Values, tensor.Describer):
