@@ -271,9 +271,10 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
     if not any(key in node for key in _STATISTICS):
         return None
     told_as = top, bottom, mean, norm, node.get("true_count")
-    numbers = tuple(_number(value) for value in told_as)
+    numbers = [_number(value) for value in told_as]
     is_damaged = any(number is None and value is not None for number, value in zip(numbers, told_as, strict=True))
-    return Statistics(*numbers, counts, is_damaged)
+    top, bottom, mean, norm, true_count = numbers
+    return Statistics(top, bottom, mean, norm, true_count, counts, is_damaged)
 
 
 def _counts(node: dict[str, Any]) -> tuple[int, int, int] | None:
