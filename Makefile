@@ -1,8 +1,8 @@
 # Needs Python 3.10 to 3.12 and make; everything else is installed into folders beside this file.
 #
 #   make demo     train a small network twice, once with a fault, and find the fault
-#   make test     every test once: the suite on the newest MindSpore, a smoke on the oldest, what runs without any framework,
-#                 and PyTorch's API on MindSpore
+#   make test     every test: what runs without any framework, a smoke on the oldest MindSpore, PyTorch's API on MindSpore,
+#                 and the rest on the newest; each once, but for statistics and measures, which depend on numpy
 #
 # Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
 # make test PYTHON=python3.12
