@@ -24,6 +24,7 @@ def compare(
     effort: Effort | None = None,
     given: Given = NOTHING,
     is_shown: bool = False,
+    is_noise_judged: bool = True,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
@@ -87,10 +88,16 @@ def compare(
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 
-        return weigh(comparison, is_shown=is_shown)
-    from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+        comparison = weigh(comparison, is_shown=is_shown)
+    else:
+        from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
-    return without_unneeded(comparison)
+        comparison = without_unneeded(comparison)
+    if mode != "tensor" or not is_noise_judged:
+        return comparison
+    from .noise.judge import judge_under_noise  # here: it needs the replay of calls
+
+    return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

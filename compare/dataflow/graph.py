@@ -4,10 +4,10 @@
 |---|---|---|---|
 | forward | an output | an input of a later call | the dump's `from`, else content (`source.py`) |
 | alias | an output of a cell | the output of the call inside it that is the same tensor | content |
-| backward | an input gradient of a user of a tensor | the incoming gradient of the call that made the tensor | forward edges |
+| backward | an input gradient of each user of a tensor | the incoming gradient of the call that made it | forward edges |
 
-A cell inside which calls are recorded makes nothing itself: what uses its output uses the output of the call inside, and
-its own use of an input is that of the calls inside. So edges lead between the innermost calls.
+A cell inside which calls are recorded makes nothing itself: what uses its output uses the output of the call inside,
+and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
 """
 
 from bisect import bisect_right
@@ -17,10 +17,9 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.compare.locate.source import Sources
 from msprobe.store.columns import PARTS, TENSOR, Calls
 from msprobe.store.record import Dump
-
-from msprobe.compare.locate.source import Sources
 
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
@@ -136,7 +135,7 @@ class Graph:
         return {}
 
     def alias(self, row: int) -> int:
-        """The innermost record of the tensor that an output of a forward cell is; the row itself for any other."""
+        """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
         seen = {row}
         while (inner := self._inner(row)) >= 0 and inner not in seen:
             seen.add(inner)
@@ -144,18 +143,34 @@ class Graph:
         return row
 
     def _inner(self, row: int) -> int:
+        """The output of a call inside a cell that an output of the cell is, by content."""
         call = self.call_of(row)
-        if call not in self.inside or self.names[call].direction != "forward":
+        if self.names[call].kind == "api" or (mark := self._sources.mark(row)) is None:
             return -1
-        mark = self._sources.mark(row)
-        if mark is None:
-            return -1
-        for at in reversed(self.inside[call]):
-            if self.names[at].direction == "forward":
+        direction = self.names[call].direction
+        for at in reversed(list(self.below(call))):
+            if self.names[at].direction == direction:
                 for made in self.outputs(at):
                     if self._sources.mark(made) == mark:
                         return made
         return -1
+
+    def below(self, call: int) -> Iterator[int]:
+        """The calls directly inside a cell's call; for the gradients of its parameters those of all its backward calls."""
+        if self.names[call].kind != "parameters_grad":
+            yield from self.inside.get(call, ())
+            return
+        for cell in self._backward.get(self.names[call].stem, ()):
+            yield from self.inside.get(cell, ())
+
+    @cached_property
+    def _backward(self) -> dict[str, list[int]]:
+        """By stem of a cell: its backward calls."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for at, name in enumerate(self.names):
+            if name.kind == "cell" and name.direction == "backward":
+                found[name.stem].append(at)
+        return found
 
     @cached_property
     def users(self) -> dict[int, list[int]]:
@@ -177,7 +192,12 @@ class Graph:
 
     def _returns_itself(self, row: int, found: Mapping[int, list[int]]) -> bool:
         mark, outputs = self._sources.mark(row), list(self.outputs(self.call_of(row)))
-        return mark is not None and len(outputs) == 1 and outputs[0] not in found and self._sources.mark(outputs[0]) == mark
+        return (
+            mark is not None
+            and len(outputs) == 1
+            and outputs[0] not in found
+            and self._sources.mark(outputs[0]) == mark
+        )
 
     def gradient(self, row: int) -> int:
         """The gradient with respect to an input of a forward call, as its backward call returned it; -1 without one.
@@ -195,6 +215,21 @@ class Graph:
                 tops.setdefault(columns.paths[columns.path[at]][0], len(tops))
         path = columns.paths[columns.path[row]]
         return self._row(columns.names[back], "output", (str(tops[path[0]]), *path[1:]))
+
+    def argument(self, row: int) -> int:
+        """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
+        call = self.call_of(row)
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"), call)
+        if forward == call:
+            return -1
+        return next((at for at in self.inputs(forward) if self.gradient(at) == row), -1)
+
+    def values(self, call: int) -> Iterator[object]:
+        """The arguments of a call, or of the forward of a backward call, that are no tensors."""
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"), call)
+        for row in range(self.columns.starts[forward], self.columns.starts[forward + 1]):
+            if self.columns.part[row] == _INPUT and row in self.columns.values:
+                yield self.columns.values[row]
 
     def contributions(self, row: int) -> tuple[list[int], bool]:
         """What an incoming gradient of a backward call is the sum of: the rows of its users' input gradients.
