@@ -51,7 +51,8 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
     ]
     found = np.zeros(len(both), bool)
     found[both] = ((kinds[0] == NULL) & (kinds[1] == TENSOR)) | ((kinds[0] == TENSOR) & (kinds[1] == NULL))
-    return found & (comparison.grades == GRADES.index("error"))
+    found &= comparison.grades == GRADES.index("error")
+    return found
 
 
 def _unneeded(comparison: Comparison) -> dict[int, str]:

@@ -125,9 +125,9 @@ def test_what_one_side_could_not_read_is_no_difference_and_no_proof(lacking, oth
 
     code, lines, rows, _ = found(fill)
     assert code == 1
-    assert (
-        lines[-1] == "no difference in what could be judged: 3 pairs judged, 1 not: 1 not collected on one side"
-    ), lines
+    assert lines[-1] == "no difference in what could be judged: 3 pairs judged, 1 not: 1 not collected on one side", (
+        lines
+    )
     side = ("target", "golden")[lacking]
     reason = f"Could not be collected on the {side} side: `missing` in its dump.json has the cause."
     assert rows[f"{EXP}.output.0"] == ("unjudged", reason)

@@ -10,10 +10,10 @@ import sys
 import tempfile
 import threading
 
+import named
 import numpy as np
 import pytest
-from odd import ODD
-from trainings import accepted
+from odd import LARGE, ODD
 
 from msprobe.store.read import read
 
@@ -22,15 +22,6 @@ NULL = (
     *("cycle", "mapped cycle", "deep", "deeper than Python"),
     *("unset field", "field without end", "hostile array", "huge number"),
 )
-LARGE = ("doubled", "many", "many keys", "endless items")  # thousands of members; once is enough
-
-
-@pytest.fixture(scope="session")
-def taken(training):
-    """The odd values that the framework lets a layer have."""
-    found = accepted(training, ODD)
-    assert len(found) > len(ODD) - 5, set(ODD) - set(found)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -56,16 +47,9 @@ def test_the_training_goes_on_and_the_dump_names_what_it_lacks(level, task, trai
     if task == "structure":
         assert len(dump.construct) >= len(values)
         return
-    names = {call.name for call in dump.calls}
-    for i, (word, odd) in enumerate(values.items()):
-        calls = [f"{training.name}.inner.Inner.forward.{i}"] if level != "L1" else []
-        calls += [f"Custom.passing.{i}.forward"] if level != "L0" else []
-        for call in calls:
-            assert call in names, (word, call)
-            said = [line for line in dump.missing if line.startswith(f"{call} ")]
-            for part in ("input.1", "kwargs.named", "output.1"):
-                of_part = [line for line in said if line.startswith(f"{call} {part}")]
-                assert any(odd.named in line for line in of_part) if odd.named else not of_part, (word, part, said)
+    calls = [training.name + ".inner.Inner.forward.{}"] if level != "L1" else []
+    calls += ["Custom.passing.{}.forward"] if level != "L0" else []
+    named.check(dump, values, *calls)
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
