@@ -18,8 +18,8 @@ _RUN = ("apply", "apply_boxed")
 
 
 def plan(current: Current, guards: Patches) -> None:
-    """Plan patches by which the session knows whose backward runs."""
-    for name in _RUN:
+    """Plan patches by which the session knows whose backward runs; none where nodes do not tell their numbers."""
+    for name in _RUN if hasattr(BackwardCFunction, "_sequence_nr") else ():
         if name in vars(BackwardCFunction):
             guards.add(BackwardCFunction, name, partial(_placed, current))
 

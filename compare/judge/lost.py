@@ -26,7 +26,10 @@ def lost_rows(dump: Dump) -> frozenset[int]:
 def _places(columns: Columns, row: int) -> Iterator[str]:
     """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
     part, path = columns.part[row], columns.paths[columns.path[row]]
-    # The rows of keyword arguments are inputs; gradients of parameters and what was saved are named after their path.
-    stems = (("input",), ("kwargs",)) if part == _INPUT else ((PARTS[part],),)
-    for stem in ((),) if part in (_PARAMETERS_GRAD, _DEBUG) else stems:
+    stems: tuple[tuple[str, ...], ...] = ((PARTS[part],),)
+    if part == _INPUT:
+        stems = ("input",), ("kwargs",)
+    elif part in (_PARAMETERS_GRAD, _DEBUG):  # they are named after their path alone
+        stems = ((),)
+    for stem in stems:
         yield from (".".join((*stem, *path[:length])) for length in range(len(path) + 1))

@@ -93,6 +93,14 @@ def test_what_a_backward_calls_stands_in_the_backward_of_the_call_that_applied_i
         assert dump.construct["Torch.tanh.0.forward"] == "Module.outer.helper.Tanh.forward.0"
 
 
+def test_by_the_frameworks_own_hooks_too(collecting, dumped):
+    debugger = collecting({"gradients": "hooks"}, level="mix")
+    step(debugger, Block(), torch.full((2, 3), 0.5, requires_grad=True))
+    construct = dumped(debugger).construct
+    assert [construct[f"Torch.square.{i}.forward"] for i in (0, 1)] == [f"{CUBES}.1", f"{CUBES}.0"]
+    assert construct["Module.outer.helper.Tanh.forward.0"] == "Module.outer.Twice.backward.0"
+
+
 def test_without_a_module_around_it_there_is_no_parent(collecting, dumped):
     class Net(nn.Module):
         def __init__(self):
