@@ -14,7 +14,7 @@ from msprobe.base.patches import Patches
 from msprobe.cell_dump.recorded import Current
 
 _RUN = ("apply", "apply_boxed")
-"""By which the engine runs such a node; the second is there from PyTorch 2.13 on."""
+"""By which the engine runs such a node; newer versions have the second too."""
 
 
 def plan(current: Current, guards: Patches) -> None:
