@@ -15,8 +15,8 @@ class Forward:
     """A forward call between its begin and its end."""
 
     __slots__ = (
-        *("arguments", "backward", "cell", "describer", "floor", "kept", "lost", "mode", "name", "parent", "parts"),
-        *("stack", "stem", "tail", "tensors", "wanted"),
+        *("arguments", "backward", "cell", "describer", "first_node", "floor", "kept", "lost", "mode", "name"),
+        *("parent", "parts", "stack", "stem", "tail", "tensors", "wanted"),
     )
 
     def __init__(
@@ -38,6 +38,8 @@ class Forward:
         """What was left out of inputs and outputs, each with its part: `input.0.mask`."""
         self.wanted: Any = None
         self.floor = -1
+        self.first_node = 0
+        """The number of the first node of the graph that it may have made, where the framework has such."""
         self.backward: Backward | None = None
 
     @property

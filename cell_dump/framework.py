@@ -76,6 +76,10 @@ class Framework(Protocol):
     own_backward: str
     """The method of a module by which a user writes its backward himself; "" where there is none."""
 
+    next_node: Callable[[], int] | None
+    """The number that the graph's next node will have, in this thread; None where a user writes no backward of a node
+    that is no module's."""
+
     # ---- values ----------------------------------------------------------------------------------------------------
 
     def settle(self, tensors: Sequence[Leaf]) -> None:

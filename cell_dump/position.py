@@ -1,22 +1,38 @@
 """Where in a step a call stands: inside which calls, in which run of which model, in a first or a second run."""
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from threading import get_ident
+from typing import Any, NamedTuple
 
 from msprobe.store.describe import place_of_run
 
+from .backward import Backward
 from .forward import Forward
 
 _SECOND = ',"is_recompute":true'
 
 
+class _Made(NamedTuple):
+    """The nodes of the graph that a cell's call made, by their numbers, and what stands for its backward."""
+
+    first: int
+    end: int
+    backward: Backward
+    place: Forward
+
+
 class Position:
     """The open calls of cells, and what the entries of calls made now say of their place in the step."""
 
-    def __init__(self, own_backward: str) -> None:
-        """`own_backward` is the method by which a user writes a cell's backward; "" where there is none."""
+    def __init__(self, own_backward: str, next_node: Callable[[], int] | None) -> None:
+        """`own_backward` is the method by which a user writes a cell's backward, "" where there is none; `next_node`
+        the number of the graph's next node, None where a user writes no backward of a node.
+        """
         self._own_backward = own_backward
+        self._next_node = next_node
+        self._made: dict[int, list[_Made]] = {}  # by thread, for each numbers its own nodes
         self._open: list[Forward] = []
         self._tail = ""
         self._runs: dict[int, int] = {}
@@ -37,6 +53,8 @@ class Position:
     def enter(self, call: Forward) -> None:
         """A cell's call runs now."""
         self._open.append(call)
+        if self._next_node is not None:
+            call.first_node = self._next_node()
 
     def leave(self, call: Forward) -> None:
         """It has ended, and with it whatever an exception left open inside."""
@@ -44,6 +62,9 @@ class Position:
             pass
         if self._own_backward and call.backward is not None and hasattr(call.cell, self._own_backward):
             self._backwards.setdefault(id(call.cell), []).append(call)
+        if self._next_node is not None and call.backward is not None and (end := self._next_node()) > call.first_node:
+            made = _Made(call.first_node, end, call.backward, call.run_back())
+            self._made.setdefault(get_ident(), []).append(made)
 
     @contextmanager
     def backward_of(self, cell: Any) -> Iterator[None]:
@@ -64,6 +85,24 @@ class Position:
             yield
         finally:
             self._open, self._tail = before
+
+    @contextmanager
+    def backward_of_node(self, number: int) -> Iterator[None]:
+        """Calls made meanwhile are what the user's own backward of a node calls, and stand inside the backward of the
+        call that made it, or of the nearest around that one to which a gradient has come.
+        """
+        made = self._made.get(get_ident(), [])
+        ended = range(bisect_right(made, number, key=lambda each: each.end), len(made))
+        around = (made[at] for at in ended if made[at].first <= number and made[at].backward.begun)
+        if (found := next(around, None)) is None:
+            yield
+            return
+        before = self._open, self._tail, self._recomputed
+        self._open, self._tail, self._recomputed = [found.place], found.place.tail, 0
+        try:
+            yield
+        finally:
+            self._open, self._tail, self._recomputed = before
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:

@@ -49,7 +49,7 @@ class Session:
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
-        self.position = Position(framework.own_backward)
+        self.position = Position(framework.own_backward, framework.next_node)
         self._api: Forward | None = None
         self._tokens: Tokens | None = None
         self._backwards: list[Backward] = []

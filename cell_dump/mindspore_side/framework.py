@@ -46,6 +46,7 @@ class MindSpore:
     kind = CELLS
     module = nn.Cell
     own_backward = "bprop"
+    next_node = None
 
     modes = bool, bool  # it has none, and these say False
     settle = staticmethod(settle)

@@ -42,6 +42,7 @@ class MindTorch(MindSpore):
     kind = MODULES
     module = torch.nn.Module
     own_backward = ""
+    next_node = None
 
     own_parameters = staticmethod(own_parameters)
     handles = staticmethod(collective.handles)

@@ -15,9 +15,9 @@ from msprobe.cell_dump.module_hooks import ModuleHooks
 from msprobe.cell_dump.recorded import Current
 from msprobe.store.write import Writer
 
-from . import collective, compiled, recompute
+from . import collective, compiled, node_backward, recompute
 from .dispatch import MODES, Dispatch, apart
-from .gradient import graph_of, hook_of, when_backward_ends
+from .gradient import graph_of, hook_of, next_number, when_backward_ends
 from .sources import Sources
 from .tensor import Describer, own_parameters
 
@@ -28,6 +28,7 @@ class PyTorch:
     kind = MODULES
     module = torch.nn.Module
     own_backward = ""
+    next_node = staticmethod(next_number)
 
     modes = MODES
     apart = staticmethod(apart)
@@ -71,6 +72,7 @@ class PyTorch:
     def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
         compiled.plan(current, guards, patches)
         recompute.plan(current, guards)
+        node_backward.plan(current, guards)
 
     def finest(self, current: Current, settings: Settings) -> Dispatch:
         return Dispatch(current)

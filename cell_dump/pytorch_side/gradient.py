@@ -10,8 +10,10 @@ from msprobe.base.nested import Leaf
 from msprobe.cell_dump.framework import Names
 from msprobe.cell_dump.gradient import Graph
 
+next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The sequence number that the next node of this thread will have."""
+
 _view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch.Tensor` while functions are recorded
-_next_sequence_number = torch._C._autograd._get_sequence_nr
 _Leaf = torch._C._functions.AccumulateGrad
 
 
@@ -46,7 +48,7 @@ def graph_of(names: Names) -> Graph:
 
 
 def _probe(tensors: list[Leaf]) -> int:
-    return int(_next_sequence_number()) - 1
+    return next_number() - 1
 
 
 def when_backward_ends(told: Callable[[], None]) -> bool:

@@ -11,6 +11,7 @@ from msprobe.compare.measure.columns import excesses
 from msprobe.store.columns import GRADIENTS, KINDS, Columns
 
 from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN
+from .lost import lost_rows
 from .op_family import has_any, unjudged_reason
 from .standard import Standard, standard_of
 from .verdict import CAUSES, GRADES, Verdict, same_dtype
@@ -63,7 +64,12 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
     own = (_codes(target.gradient)[t] == _OWN) & (_codes(golden.gradient)[g] == _OWN)
     kind_t, kind_g = _codes(target.kind)[t], _codes(golden.kind)[g]
     _settle_values(sheet, both, t, g, own & (kind_t == _VALUE) & (kind_g == _VALUE), target, golden)
-    _pass(sheet, both[own & (kind_t == _NULL) & (kind_g == _NULL)])
+    nulls = own & (kind_t == _NULL) & (kind_g == _NULL)
+    # None equals None; what could not be collected needs words.
+    for lost, columns, rows in ((lost_rows(pairs.target), target, t), (lost_rows(pairs.golden), golden, g)):
+        if lost:
+            nulls &= ~_marked(lost, len(columns.part))[rows]
+    _pass(sheet, both[nulls])
     tensors = own & (kind_t == _TENSOR) & (kind_g == _TENSOR) & _judgeable(pairs, both)
     looks = _Looks(target, golden, t, g, tensors, across)
     alike = looks.alike

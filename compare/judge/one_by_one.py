@@ -16,6 +16,7 @@ from msprobe.store.record import Dump, Record, Statistics
 from .across import errors_by_statistics, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN, Mode
 from .layout import keeps_elements, looked_at
+from .lost import lost_rows
 from .op_family import has_any, unjudged_reason
 from .standard import standard_of
 from .verdict import (
@@ -69,6 +70,8 @@ class OneByOne:
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
+            if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
+                return lost, UNKNOWN
             verdict = self._by_value(target, golden, row)
             return verdict, EQUAL if verdict else DIFFERENT
         view = self._notes.views.get(row)
@@ -93,6 +96,24 @@ class OneByOne:
         if not is_whole:
             return unjudged(_PART, Cause.PART), UNKNOWN
         return self._by_statistics(target, golden)
+
+    def _not_collected(self, row: int) -> Verdict | None:
+        """The verdict of a row that is null because a value could not be collected; None where it is None."""
+        if self._pairs is None or not any(self._lost):
+            return None
+        rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
+        sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
+        if len(sides) == 2:
+            reason = "Could not be collected on either side: `missing` in each dump.json has the cause."
+            return unjudged(reason, Cause.LOST_ON_BOTH_SIDES)
+        if sides:
+            reason = f"Could not be collected on the {sides[0]} side: `missing` in its dump.json has the cause."
+            return unjudged(reason, Cause.NOT_COLLECTED)
+        return None
+
+    @cached_property
+    def _lost(self) -> tuple[frozenset[int], frozenset[int]]:
+        return lost_rows(self._target), lost_rows(self._golden)
 
     def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
         if not self.are_two_frameworks:

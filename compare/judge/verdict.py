@@ -26,6 +26,7 @@ class Cause(Enum):
 
     UNMATCHED = "without a partner"
     NOT_COLLECTED = "not collected on one side"
+    LOST_ON_BOTH_SIDES = "that could not be collected on either side"
     UNREADABLE = "in files that are missing or cannot be read"
     NOT_SAVED = "without statistics, whose tensors one side did not save"
     NO_STATISTICS = "without statistics on one side"

@@ -39,7 +39,10 @@ def without_unneeded(comparison: Comparison) -> Comparison:
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
-    """Which pairs of records are a tensor on one side and None on the other."""
+    """Which pairs of records are a tensor on one side and None on the other, which is an error so far.
+
+    Where a value could not be collected it is null too; such a pair is unjudged, and stays so.
+    """
     pairs = comparison.pairs
     both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
     kinds = [
@@ -48,6 +51,7 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
     ]
     found = np.zeros(len(both), bool)
     found[both] = ((kinds[0] == NULL) & (kinds[1] == TENSOR)) | ((kinds[0] == TENSOR) & (kinds[1] == NULL))
+    found &= comparison.grades == GRADES.index("error")
     return found
 
 

@@ -117,10 +117,10 @@ def file_stem(file: str) -> str:
 class Calls(Sequence[Call]):
     """The calls of a dump, made from its columns at the moment of asking, and not kept.
 
-    `parents` and `stacks` are by name, `missing` and `recomputed` by place.
+    `parents` and `stacks` are by name, `missing`, `lost` and `recomputed` by place.
     """
 
-    __slots__ = ("_missing", "_parents", "_recomputed", "_stacks", "columns")
+    __slots__ = ("_missing", "_parents", "_recomputed", "_stacks", "columns", "lost")
 
     def __init__(
         self,
@@ -129,8 +129,9 @@ class Calls(Sequence[Call]):
         stacks: Mapping[str, tuple[str, ...]],
         missing: Mapping[int, tuple[str, ...]],
         recomputed: frozenset[int],
+        lost: Mapping[int, tuple[str, ...]],
     ) -> None:
-        self.columns = columns
+        self.columns, self.lost = columns, lost
         self._parents, self._stacks, self._missing, self._recomputed = parents, stacks, missing, recomputed
 
     def __len__(self) -> int:
@@ -186,6 +187,7 @@ class Calls(Sequence[Call]):
             self.stack(at),
             self.missing(at),
             self.is_recompute(at),
+            self.lost.get(at, ()),
         )
 
 

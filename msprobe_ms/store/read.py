@@ -203,12 +203,14 @@ def _calls(
     gaps: dict[str, list[str]],
 ) -> Calls:
     columns, missing = leaves.columns(), leaves.missing
+    lost: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(columns.names) if gaps else ():
         if name in gaps:
             own = missing.get(place, [])
             missing[place] = own + [part for part in gaps[name] if part not in own]
+            lost[place] = tuple(gaps[name])
     told = {place: tuple(parts) for place, parts in missing.items() if parts}
-    return Calls(columns, construct, frames, told, frozenset(leaves.recomputed))
+    return Calls(columns, construct, frames, told, frozenset(leaves.recomputed), lost)
 
 
 def _with_texts_of(

@@ -78,7 +78,8 @@ class Call:
 
     `records` are in row order: inputs (arguments, then keyword arguments), parameters, outputs, parameter gradients.
     `parent` is the enclosing cell's call, None at the root. `stack` is innermost frame first; a backward call has none.
-    `missing` names the parts that could not be collected.
+    `missing` names the parts that could not be collected, `lost` those of them whose cause the dump says: there was a
+    value. A kernel's slot that the framework did not write is missing, and not lost.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Call:
     stack: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     is_recompute: bool = False
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -243,3 +243,6 @@ ODD = {
     "nothing": Odd(lambda x: [x, [], {}, (), None, float("nan"), float("inf"), -0.0, True, ""]),
 }
 """By a word for each."""
+
+LARGE = ("doubled", "many", "many keys", "endless items")
+"""Those of thousands of members; once is enough."""

@@ -67,6 +67,8 @@ def torch_training():
 def mindspore_training():
     import mindspore as ms
     from mindspore import Tensor, nn, ops
+    from mindspore.dataset import NumpySlicesDataset
+    from mindspore.train import Model
 
     from msprobe.mindspore import PrecisionDebugger
 
@@ -119,8 +121,19 @@ def mindspore_training():
                 debugger.step()
         return [p.asnumpy().tobytes() for p in net.get_parameters()]
 
-    tensor = Tensor(np.ones((2, 3), np.float32))
-    return SimpleNamespace(Custom=Custom, run=run, debugger_class=PrecisionDebugger, tensor=tensor, name="Cell")
+    def run_by_model(makes, callbacks=()):
+        """The same by `Model.train`, in as many steps as its data has batches of two."""
+        net = Net()
+        net.makes = makes
+        model = Model(net, loss_fn=None, optimizer=nn.SGD(net.trainable_params(), learning_rate=0.01))
+        rows = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4)
+        batches = NumpySlicesDataset({"x": rows}, shuffle=False).batch(2)
+        model.train(1, batches, callbacks=list(callbacks), dataset_sink_mode=False)
+        return [p.asnumpy().tobytes() for p in net.get_parameters()]
+
+    training = SimpleNamespace(Custom=Custom, run=run, run_by_model=run_by_model, debugger_class=PrecisionDebugger)
+    training.tensor, training.name = Tensor(np.ones((2, 3), np.float32)), "Cell"
+    return training
 
 
 MAKERS = {"torch": torch_training, "mindspore": mindspore_training}

@@ -10,6 +10,10 @@ import torch.nn.functional as F
 from small_model import Mlp, step  # beside this file, which is no package
 from torch import nn
 
+from msprobe.compare.judge.verdict import GRADES, Cause
+from msprobe.compare.run import compare
+from msprobe.store.read import read
+
 
 def test_records_hold_what_numpy_makes_of_the_tensors(collecting, dumped):
     debugger, net = collecting(level="mix"), Mlp()
@@ -254,3 +258,34 @@ def test_a_storage_that_was_read_can_be_resized_as_before(task, collecting, dump
         size = storage.nbytes()
         storage.resize_(size + 16)  # RuntimeError: Trying to resize storage that is not resizable
         assert storage.nbytes() == size + 16
+
+
+class Unreadable(nn.Module):
+    """Sparse gradients, and tensors as functorch wraps them, which numpy does not take."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.fc = nn.Embedding(4, 3, sparse=True), nn.Linear(3, 2)
+
+    def forward(self, x):
+        y = self.fc(self.table(x))
+        return y.sum() + torch.vmap(lambda row: self.fc(row))(torch.ones(2, 3)).sum()
+
+
+def test_what_cannot_be_read_on_either_side_is_not_equal(collecting, dumped):
+    """Each null that the dump names is unjudged, every other pair passes, and the comparison is not clean."""
+    sides = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        debugger = collecting(level="mix")
+        step(debugger, Unreadable(), torch.tensor([1, 2]))
+        sides.append(dumped(debugger))
+    lost = {(item["name"], item["part"]) for item in sides[0].missing}
+    assert ("Module.table.Embedding.parameters_grad", "weight") in lost
+    assert any(".forward" in name for name, _ in lost), "what functorch wraps"
+    found = compare(*(read(side.folder) for side in sides))
+    unjudged = [found.judged(row) for row in range(len(found.grades)) if GRADES[found.grades[row]] != "pass"]
+    assert {judged.verdict.cause for judged in unjudged} == {Cause.LOST_ON_BOTH_SIDES}
+    # A record of a parameter's gradient is named after its path alone, every other one with its part too.
+    assert {judged.pair.record.name for judged in unjudged} == {f"{name}.{part}" for name, part in lost}
+    assert not found.is_clean
