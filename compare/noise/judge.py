@@ -200,7 +200,8 @@ class _Judging:
             if same[key] > len(places):
                 found.update(rows)
         if len(self._origins) and len({int(self._pairs.call_of[r]) for r in self._origins}) == 1 and not found:
-            found.update(r for r in self._origins if self._is_tiny_fault(r, reproducible))
+            measured = [r for r in self._origins if r in self._outputs_of]
+            found.update(r for r in measured or self._origins if self._is_tiny_fault(r, reproducible))
         return found
 
     def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
@@ -271,12 +272,11 @@ class _Judging:
             own = [row for row in event.rows if self._states[row] == State.DIVERGENT]
             if not own:
                 continue
-            tensors = [row for row in own if self._pairs.are_tensors(row)]
             wrong = [row for row in own if not self._is_given[row]] or [
                 row for row in self._outputs(event) if int(self._states[row]) in differing
             ]
             rows = [int(self._rows[0][row]) for row in wrong]
-            is_live = len(tensors) < len(own) or any(at < 0 or reach.is_live(at) for at in rows)
+            is_live = any(at < 0 or reach.is_live(at) for at in rows)
             (live if is_live else dead).extend(at for at in rows if at >= 0)
             if not is_live:
                 self._states[own] = State.HARMLESS
@@ -293,9 +293,13 @@ class _Judging:
                 self._states[pair] = State.HARMLESS
         for event in self._events:
             for row in event.rows if event.is_matched else ():
-                if self._states[row] == State.PROPAGATED and (made := self._made_of.get(row)):
-                    if not any(int(self._states[at]) in (State.PROPAGATED, State.DIVERGENT) for at in made):
-                        self._states[row] = State.HARMLESS
+                if self._states[row] != State.PROPAGATED:
+                    continue
+                made = self._made_of.get(row)
+                inside = None if made or self._is_given[row] else self._inside(event)
+                is_live = any(int(self._states[at]) in (State.PROPAGATED, State.DIVERGENT) for at in made or ())
+                if (made and not is_live) or (inside is not None and not inside[0]):
+                    self._states[row] = State.HARMLESS
 
     def _visit(self, event: Event) -> None:
         given = [r for r in event.rows if self._is_given[r]]
@@ -358,7 +362,8 @@ class _Judging:
                 return self._wired(row, [made[0]])
             return self._through(row, [(0, t), (1, g)], is_rewired=min(made) >= 0)
         if "call" in (mine, theirs):
-            return self._through(row, [(0, t)] if mine == "call" else [(1, g)])
+            side, at = (0, t) if mine == "call" else (1, g)
+            return self._through(row, [(side, at)], is_rewired=int(self._pair_of[side][at]) >= 0)
         if "parameter" in (mine, theirs):
             return self._parameter_state(row)
         if "leaf" in (mine, theirs):
@@ -378,6 +383,9 @@ class _Judging:
         """The state of an input that reaches the nearest pairs through calls that only one side makes."""
         known = {pair for side, at in made for pair in self._ancestors(side, at)}
         self._made_of[row] = tuple(known)
+        if is_rewired:  # the two calls that made it are no pair: one tensor only where they are alike
+            is_beyond = is_amplified(self._distance(row), max(self._greatest.values()), self._floor(row))
+            return State.DIVERGENT if is_beyond else State.NOISE
         if any(self._is_tainted(side, at) for side, at in made):
             return State.PROPAGATED
         came = max((self._distance(at) for at in known), default=0.0)
