@@ -6,7 +6,7 @@ All that is told stands in one value, for the console and for the file.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 
 from . import words
 from .collect import Collect, Value, Way
@@ -14,7 +14,7 @@ from .item import Item
 from .parts import FLOW, TOKEN_STAGE, UNKNOWN, Part
 from .stages import Stage, called
 from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
-from .why import AN_UPDATE, Known, since, why_of_stage
+from .why import Known, since, why_of_stage
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,9 @@ def _of_stage(seen: Seen, known: Known) -> First:
 def _update_to_collect(seen: Seen, known: Known) -> Collect | None:
     """What collects the update before a stage whose weights differ, where neither side's dump of it was judged."""
     item = seen.item
-    if item.finding is None or item.finding.kind != "parameters differ":
+    if item.finding is None or item.finding.kind is not FindingKind.PARAMETERS:
         return None
-    if not since(item, known.walked)[0].endswith(AN_UPDATE):
+    if not since(item, known.walked)[0].may_be_an_update:
         return None
     update = UPDATES.get(FLOW[item.part].model) if item.part != UNKNOWN else None
     before = [s.item for s in known.walked if (s.item.kind, s.item.step) == ("stage", item.step - 1)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msprobe.base.visible import visible
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
+from msprobe.compare.locate.words import kind
 from msprobe.compare.report.console import BLIND, no_difference, unjudged_said
 from msprobe.store.folders import printable
 
@@ -149,7 +150,7 @@ def _item_said(item: Item) -> str:
     """In few words: where, and the key or the call."""
     if item.kind == "key":
         return f"{place_said(item)}, {key_said(item)}"
-    call = f", call {item.finding.name} in {item.finding.cell}: {item.finding.kind}" if item.finding else ""
+    call = f", call {item.finding.name} in {item.finding.cell}: {kind(item.finding)}" if item.finding else ""
     return f"{place_said(item)}, {called(item.name)}{call}"
 
 

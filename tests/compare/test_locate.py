@@ -5,6 +5,7 @@ import pytest
 
 from msprobe.compare.locate import words
 from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.words import kind
 from msprobe.compare.run import compare
 
 USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"
@@ -153,7 +154,7 @@ def test_code_between_two_calls_is_said_with_both_names(net, tensor):
     for source in ("code", "call Cell.fc2.Dense.forward.0.output.0"):
         found = findings(run("t" + source[:4], 9.0, source), run("g" + source[:4], 7.0, source))
         assert [f.name for f in found] == ["Mint.exp.0.forward"]
-        assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
+        assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
 
 
 def test_swapped_arguments_are_recognised(net, tensor):
@@ -165,14 +166,14 @@ def test_swapped_arguments_are_recognised(net, tensor):
     h = tensor(3.0, "call Cell.fc1.Dense.forward.0.output.0")
     y = tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0")
     found = findings(run("t", y, h), run("g", h, y))
-    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
+    assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
     assert "the arguments input.0 and input.1 are swapped" in found[0].reason
 
 
 def test_an_incoming_gradient_that_differs_first_is_code_between(net):
     found = findings(net("t", gy=22.0, gm=24.0, gr=28.0, gh=30.0), net("g"))
     assert found[0].name == "Mint.matmul.1.backward"
-    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
+    assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
     assert "the incoming gradient input.0 differs" in found[0].reason
     assert len(found) == 1
 
