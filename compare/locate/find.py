@@ -333,7 +333,7 @@ class _Walk:
 def _worst(judged: Sequence[Judged]) -> Difference:
     """The first pair that is an error, else the first of all."""
     found = next((j for j in judged if j.grade == "error"), judged[0])
-    return Difference(path_of(found.pair.record), found.grade, found.verdict.reason)
+    return Difference(path_of(found.pair.record), found.grade, found.verdict.reasons)
 
 
 def _argument(judged: Judged) -> Argument:

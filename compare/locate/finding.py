@@ -5,6 +5,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.reason import Reasons
 
 
 class FindingKind(str, Enum):
@@ -21,11 +22,11 @@ class FindingKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A pair of records that differs: its place within the call (`input.1`), its verdict, and the reason for that."""
+    """A pair of records that differs: its place within the call (`input.1`), its verdict, and the reasons for that."""
 
     place: str
     grade: Grade
-    reason: str = ""
+    reasons: Reasons = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from functools import singledispatch
 
+from msprobe.compare.judge.words import sentences
+from msprobe.compare.reason import Why
+
 from .finding import (
     Argument,
     ArgumentKind,
@@ -154,11 +157,11 @@ def few(names: Sequence[str]) -> str:
 
 
 def _difference(found: Difference) -> str:
-    text = _sentence(found)
-    if not text:
+    if not found.reasons:
         return f"{found.place} differs within tolerance"
-    return text if text.startswith(found.place) else f"{found.place} differs ({text})"
+    text = _sentence(found)  # of two values it begins with their place
+    return text if found.reasons[0].why is Why.VALUES else f"{found.place} differs ({text})"
 
 
 def _sentence(found: Difference) -> str:
-    return found.reason.rstrip(".")
+    return sentences(found.reasons).rstrip(".")

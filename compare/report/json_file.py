@@ -12,6 +12,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.words import kind
+from msprobe.compare.reason import Reason
 
 from .cells import number
 from .columns import Column
@@ -71,7 +72,10 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
 
 
 def _fields(value: object) -> dict[str, object]:
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+    told = {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
+    if isinstance(value, Reason):  # of its fields each kind has a few
+        told = {f.name: told[f.name] for f in fields(value) if told[f.name] != f.default}
+    return {name: _plain(each) for name, each in told.items()}
 
 
 def _plain(value: object) -> object:
