@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.words import full
 
 from . import words
 from .collect import Collect, Value, Way
@@ -124,7 +125,7 @@ def _of_key(seen: Seen, known: Known) -> First:
     then = f"collect it: {collect.says}"
     other = next((s.item for s in walked if s.item.part == item.part and s.item.finding), None)
     if other is not None and other.finding is not None:
-        why += f"; its dump of step {other.step} says: first wrong call: {words.finding_said(other.finding)}"
+        why += f"; its dump of step {other.step} says: first wrong call: {full(other.finding)}"
     elif part.model and part.model != "reference" and item.step > min(s.item.step for s in walked):
         then += f"; its weights may be the cause: {known.way.with_update(FLOW[UPDATES[part.model]], item.step)}"
     why += _elsewhere(item, walked)
@@ -137,7 +138,7 @@ def _elsewhere(item: Item, walked: Sequence[Seen]) -> str:
     for other in here:
         if other.finding is not None and begins_by_itself(other.finding):
             said = f"{called(other.name)} has a dump of this step, and a difference begins there too"
-            return f"; {said}: first wrong call: {words.finding_said(other.finding)}"
+            return f"; {said}: first wrong call: {full(other.finding)}"
     return ""
 
 

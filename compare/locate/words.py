@@ -45,6 +45,17 @@ def kind(finding: Finding) -> str:
     return finding.kind.value
 
 
+def short(finding: Finding) -> str:
+    """`NAME in CELL: KIND`."""
+    return f"{finding.name} in {finding.cell}: {kind(finding)}"
+
+
+def full(finding: Finding) -> str:
+    """`NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
+    place = f" ({finding.file}:{finding.line})" if finding.file else ""
+    return f"{short(finding)}: {reason(finding)}{place}"
+
+
 def reason(finding: Finding) -> str:
     """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
     text = said(finding.evidence)

@@ -7,7 +7,7 @@ from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, Cause, count
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
-from msprobe.compare.locate.words import kind
+from msprobe.compare.locate.words import full
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
@@ -88,9 +88,7 @@ def _no_difference(
 
 
 def _said(finding: Finding) -> str:
-    place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    text = f"{finding.name} in {finding.cell}: {kind(finding)}: {finding.reason}{place}"
-    return visible(" ".join(text.split()))
+    return visible(" ".join(full(finding).split()))
 
 
 def _receivers(finding: Finding) -> str:
