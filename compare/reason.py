@@ -5,7 +5,7 @@ A reason of a pair that passes by its columns is never made; one of a statistic 
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .judge.standard import Standard
@@ -31,7 +31,7 @@ class Why(Enum):
     COUNTS = auto()  # of elements that are NaN, inf, -inf
     STATISTIC = auto()  # name: which; excess, allowed
     STATISTIC_NON_FINITE = auto()  # name: which
-    # Elements: `count` of `size` are wrong, at the index `at`.
+    # Elements: `number` of `size` are wrong, at the index `at`.
     NON_FINITE = auto()
     NON_FINITE_SOMEWHERE = auto()  # no index
     INTEGERS = auto()  # amount: the largest difference
@@ -110,8 +110,7 @@ class TensorLook:
     shape: tuple[int, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):  # across frameworks most rows have one, and a frozen dataclass takes twice as long to make
     """One reason. Which fields it has is said beside its kind; the others are empty.
 
     `excess`: how many times the allowance a difference is. `allowed`: the standard, or a share of the scale.
@@ -123,7 +122,7 @@ class Reason:
     names: tuple[str, ...] = ()
     target: object = None
     golden: object = None
-    count: int = 0
+    number: int = 0
     size: int = 0
     at: tuple[int, ...] | None = None
     excess: float = 0.0

@@ -105,7 +105,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
     difference = found.euclid / root
     greatest = _greatest(found, golden.statistics)
     rms = min(_rms(golden.statistics, found.size, greatest), greatest)
-    lost = Reason(Why.NON_FINITE_SOMEWHERE, count=found.mismatched, size=found.size) if found.mismatched else None
+    lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
     # Where values are greater than a scale may be, every element must be near by its own size.
     is_near = found.excess * standard_of(golden.dtype).relative <= rounding.tolerance
     whole, peak = (rms, greatest) if is_near else (0.0, 0.0)

@@ -157,15 +157,15 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
         return PASS
     at = unravel(found.worst, shape) if shape else None
     if found.mismatched:
-        return wrong(Reason(Why.NON_FINITE, count=found.mismatched, size=found.size, at=at))
+        return wrong(Reason(Why.NON_FINITE, number=found.mismatched, size=found.size, at=at))
     if found.excess <= 1:
         return PASS
     if standard == EXACT:
         at = unravel(found.max_absolute_at, shape) if shape and found.max_absolute_at >= 0 else None
-        return wrong(Reason(Why.INTEGERS, count=found.beyond, size=found.size, at=at, amount=found.max_absolute))
+        return wrong(Reason(Why.INTEGERS, number=found.beyond, size=found.size, at=at, amount=found.max_absolute))
     reason = Reason(
         Why.ELEMENTS,
-        count=found.beyond,
+        number=found.beyond,
         size=found.size,
         at=at,
         excess=found.excess,

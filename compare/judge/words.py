@@ -70,16 +70,16 @@ def _where(r: Reason) -> str:
 
 
 def _integers(r: Reason) -> str:
-    place = f", at {list(r.at)}" if r.at else ""
+    place, verb = f", at {list(r.at)}" if r.at else "", "differs" if r.number == 1 else "differ"
     return (
-        f"Integers and booleans must be equal: {r.count} of {r.size} elements {'differs' if r.count == 1 else 'differ'}"
-        f", the largest difference is {r.amount:.15g}{place}"
+        f"Integers and booleans must be equal: {r.number} of {r.size} elements {verb}, the largest difference is "
+        f"{r.amount:.15g}{place}"
     )
 
 
 def _elements(r: Reason) -> str:
     return (
-        f"{r.count} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
+        f"{r.number} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
         f"greatest absolute difference {r.amount:.3g}"
     )
 
@@ -112,8 +112,8 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.COUNTS: lambda r: _counts(r.target, r.golden),
     Why.STATISTIC: _statistic,
     Why.STATISTIC_NON_FINITE: "NaN or infinity differs: the {r.name} is {r.target}, golden {r.golden}",
-    Why.NON_FINITE: lambda r: f"NaN or infinity differs in {r.count} of {r.size} elements, first {_where(r)}",
-    Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.count} of {r.size} elements",
+    Why.NON_FINITE: lambda r: f"NaN or infinity differs in {r.number} of {r.size} elements, first {_where(r)}",
+    Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
     Why.INTEGERS: _integers,
     Why.ELEMENTS: _elements,
     Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",

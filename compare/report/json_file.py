@@ -72,16 +72,18 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
 
 
 def _fields(value: object) -> dict[str, object]:
-    told = {field.name: getattr(value, field.name) for field in fields(value)}  # type: ignore[arg-type]
-    if isinstance(value, Reason):  # of its fields each kind has a few
-        told = {f.name: told[f.name] for f in fields(value) if told[f.name] != f.default}
-    return {name: _plain(each) for name, each in told.items()}
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
 
 
 def _plain(value: object) -> object:
     """Evidence as JSON has it: a dataclass by its fields, an enum by its value, what is no number in words."""
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, Reason):  # of its fields each kind has a few
+        default = Reason(value.why)
+        return {
+            n: _plain(v) for n, v, unset in zip(value._fields, value, default, strict=True) if n == "why" or v != unset
+        }
     if is_dataclass(value):
         return _fields(value)
     if isinstance(value, list | tuple):
