@@ -13,6 +13,7 @@ from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
+from .reason import Reasons
 from .workers.progress import MANY, shown
 
 
@@ -47,7 +48,7 @@ def compare(
     )
     for row in (*pairs.notes.views, *pairs.notes.meant):
         sheet.settled[row], sheet.which[row] = False, -1
-    reasons: dict[int, str] = {}
+    reasons: dict[int, Reasons] = {}
     elements = Elements(pairs, judge_one.across, two_frameworks)
     rows = (~sheet.settled).nonzero()[0].tolist()
     for row in shown(rows, "judging records") if is_shown else rows:
@@ -57,8 +58,8 @@ def compare(
             continue
         verdict, sheet.equal[row] = found
         sheet.enter(row, verdict)
-        if verdict.reason and (two_frameworks or verdict.grade == "pass"):
-            reasons[row] = verdict.reason
+        if verdict.reasons and (two_frameworks or verdict.grade == "pass"):
+            reasons[row] = verdict.reasons
     measures: dict[int, Measures] = {}
     described: dict[int, tuple[Statistics, Statistics]] = {}
     for row, verdict, equal, outcome in elements.judged(effort or Effort()):
@@ -68,8 +69,8 @@ def compare(
             measures[row] = outcome.measures
         if outcome.statistics is not None:
             described[row] = outcome.statistics
-        if verdict.reason or not verdict:
-            reasons[row] = verdict.reason
+        if verdict.reasons or not verdict:
+            reasons[row] = verdict.reasons
     comparison = Comparison(
         pairs,
         mode,

@@ -12,7 +12,8 @@ from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
-from msprobe.compare.locate.find import Finding, locate
+from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.match.given import Named, given_by
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.story import RankStory

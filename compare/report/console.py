@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from msprobe.base.visible import visible
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, Cause, count
-from msprobe.compare.locate.find import Finding, Located
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.words import full
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
@@ -86,9 +88,7 @@ def _no_difference(
 
 
 def _said(finding: Finding) -> str:
-    place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    text = f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
-    return visible(" ".join(text.split()))
+    return visible(" ".join(full(finding).split()))
 
 
 def _receivers(finding: Finding) -> str:
