@@ -45,6 +45,9 @@ class Why(Enum):
     ONE_SIDE_FILE = auto()  # name: the file
     KIND_NOT_COLLECTED = auto()
     GRADIENT_LOST = auto()
+    LOST = auto()
+    """`side`: a value could not be collected there."""
+    LOST_ON_BOTH_SIDES = auto()
     OTHER_GRADIENT = auto()  # target, golden
     UNREADABLE = auto()  # name: the failure
     FAILED = auto()  # name: the failure; names: the files
@@ -65,6 +68,12 @@ class Why(Enum):
     ONE_VALUE_EQUAL = auto()  # the same
     NULL = auto()
     INNER_NODE = auto()
+    DRIFT_SETTINGS = auto()
+    """A parameter differs by drift; the five kinds say by what its update was judged."""
+    DRIFT_GRADIENTS = auto()
+    DRIFT_UPDATES = auto()
+    DRIFT_STATISTICS = auto()
+    DRIFT_ALONE = auto()
     NO_RESULT = auto()
     NO_RESULT_OF_CALL = auto()
     BUFFER = auto()

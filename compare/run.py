@@ -1,5 +1,7 @@
 """The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
 
+from collections.abc import Callable
+
 from msprobe.base.log import logger
 from msprobe.store.record import Dump, Statistics
 
@@ -25,12 +27,14 @@ def compare(
     effort: Effort | None = None,
     given: Given = NOTHING,
     is_shown: bool = False,
+    settle: Callable[[Comparison], Comparison] | None = None,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
     is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
-    it is, is shown on standard error, where it is much.
+    it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
+    them (parameters that have only drifted, say), before what was computed from them is weighed.
     """
     refuse_misfits(target, given.rows)
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
@@ -85,6 +89,8 @@ def compare(
         described,
         judge_one.by_statistics,
     )
+    if settle is not None:
+        comparison = settle(comparison)
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 

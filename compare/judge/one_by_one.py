@@ -102,11 +102,9 @@ class OneByOne:
         rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
         sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
         if len(sides) == 2:
-            reason = "Could not be collected on either side: `missing` in each dump.json has the cause."
-            return unjudged(reason, Cause.LOST_ON_BOTH_SIDES)
+            return unjudged(Cause.LOST_ON_BOTH_SIDES, Reason(Why.LOST_ON_BOTH_SIDES))
         if sides:
-            reason = f"Could not be collected on the {sides[0]} side: `missing` in its dump.json has the cause."
-            return unjudged(reason, Cause.NOT_COLLECTED)
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.LOST, sides[0]))
         return None
 
     @cached_property

@@ -148,6 +148,13 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.ONE_VALUE: "{r.target!r} on one side is {r.golden!r} on the other",
     Why.ONE_VALUE_EQUAL: "{r.target!r} on one side is {r.golden!r} on the other, which means the same",
     Why.NULL: "{r.side} says None here, and {there} nothing",
+    Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
+    Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
+    Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
+    Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart",
+    Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart",
+    Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
+    Why.DRIFT_ALONE: "The weights are no further apart than two runs drift",
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"

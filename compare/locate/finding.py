@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.reason import Reasons
+from msprobe.compare.updates.verdicts import UpdateJudgement
 
 
 class FindingKind(str, Enum):
@@ -105,6 +106,14 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True)
+class Updated:
+    """Parameters differ by their update after the step before; `is_drift`: only as far as two noisy runs drift."""
+
+    judgement: UpdateJudgement
+    is_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OtherCall:
     """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`; or
     it ends, behind `before`. `is_frozen`: these are gradients of parameters, which the other side does not have."""
@@ -139,7 +148,7 @@ class Unclear:
     difference: Difference | None = None
 
 
-Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | OtherCall | Unclear
+Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
 
 
 @dataclass(frozen=True, slots=True)

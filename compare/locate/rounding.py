@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from msprobe.base import names
 from msprobe.compare.judge.across import (
     Errors,
@@ -33,6 +35,7 @@ from msprobe.compare.match.pairs import Alone
 from msprobe.compare.match.shared import groups
 from msprobe.compare.reason import Reason, Why
 from msprobe.compare.workers.progress import shown
+from msprobe.store.columns import PARTS
 
 from .ends import ends_elsewhere, gradients_elsewhere, shells
 from .events import Event, events
@@ -121,12 +124,20 @@ class _Weighing:
         self._known: dict[int, Errors | None] = {}
         self._handed = Handed(comparison)
         self._inside: dict[str, float] = {}  # a cell -> the greatest error of what ran in it so far
-        self._so_far = 0.0
+        self._so_far = self._drift()
         self._has_begun = False
         self._tells_inner_nodes = any(map(tells_inner_nodes, (comparison.target, comparison.golden)))
         for event in shown(self.events, "weighing calls") if is_shown else self.events:
             if event.is_matched:
                 self._weigh(event)
+
+    def _drift(self) -> float:
+        """The greatest error of a parameter that passes: of all that is there before the first call."""
+        target = self._comparison.pairs.target
+        rows = self._comparison.pairs.target_rows
+        parts = np.frombuffer(target.columns.part, np.uint8)[rows]
+        chosen = np.flatnonzero((rows >= 0) & (parts == PARTS.index("parameters")) & (self.grades == _PASS))
+        return max((self._single(row) for row in chosen.tolist()), default=0.0)
 
     # One result against its givens.
 

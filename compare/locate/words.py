@@ -5,6 +5,7 @@ from functools import singledispatch
 
 from msprobe.compare.judge.words import sentences
 from msprobe.compare.reason import Why
+from msprobe.compare.updates.wording import drifted, sentence
 
 from .finding import (
     Argument,
@@ -20,6 +21,7 @@ from .finding import (
     Parameters,
     RunInput,
     Unclear,
+    Updated,
 )
 
 RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
@@ -134,6 +136,13 @@ def _(found: Parameters) -> str:
         f"{text}; an earlier update already differed (look at the optimizer, the learning rate and earlier gradients), "
         "or weights were not handed over to this model"
     )
+
+
+@said.register
+def _(found: Updated) -> str:
+    if found.is_drift:
+        return drifted(found.judgement)
+    return f"{sentence(found.judgement)}; by the update after step {found.judgement.step - 1}"
 
 
 @said.register
