@@ -1,0 +1,128 @@
+"""Collects the dumps of the cases into a folder: `REGIME/TASK/CASE/{target,golden}/step0/rank`, `truth.json` beside.
+
+Golden runs that several cases share stand once under `shared/`, and so do targets of the same run; `target` and
+`golden` are then links. What is there already is not collected again.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from cases import DEFAULT, Case, Side
+from fault import KINDS, Fault
+from truth import Records, names_of
+
+HERE = Path(__file__).parent
+THREADS = {DEFAULT: "1", "threads": "4"}
+_PYTHON = [name for name in os.environ if name.startswith("PYTHON")]
+
+
+def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], processes: int = 1) -> list[str]:
+    """Collect what is missing of these cases; gives what failed, a line each.
+
+    `pythons`: the interpreter of each environment that is not this one's.
+    """
+    cases, folder = list(cases), folder.absolute()
+    wanted: dict[Path, tuple[Side, dict]] = {}
+    for case in cases:
+        for side, out in zip((case.target, case.golden), places(case, folder), strict=True):
+            is_faulty = out.name == "target" and case.fault is not None
+            if not (out / f"step{case.steps - 1}").exists():
+                wanted[out] = side, case.job(side, str(out), case.fault.planted if is_faulty else None)
+    jobs = defaultdict(list)
+    for out, (side, job) in wanted.items():
+        shutil.rmtree(out, ignore_errors=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        jobs[side.framework, side.environment].append(job)
+    failed = []
+    for (framework, environment), share in jobs.items():
+        parts = [share[at::processes] for at in range(processes)]
+        print(f"collecting {len(share)} runs: {framework}, {environment}", file=sys.stderr, flush=True)
+        failed += _run_all([part for part in parts if part], environment, pythons, folder)
+    for case in cases:
+        try:
+            write_truth(case, folder)
+        except (OSError, ValueError) as why:
+            failed.append(f"{case.folder}: {why}")
+    return failed
+
+
+def places(case: Case, folder: Path) -> tuple[Path, Path]:
+    """Where the runs of the target and of the golden are, which several cases may share."""
+    run = f"{case.net}-{case.size}-s{case.seed}-{case.level}-{case.steps}"
+    golden = folder / "shared" / case.golden.name / case.task / run
+    if case.fault is not None:
+        regime = "bit-equal" if case.target == Side() else case.regime  # the same run serves several regimes
+        return folder / regime / case.task / case.name / "target", golden
+    return folder / "shared" / f"again-{case.target.name}" / case.task / run, golden
+
+
+def write_truth(case: Case, folder: Path) -> None:
+    """Link the case's two runs and write its truth; ValueError where the records do not hold what it names."""
+    here = folder / case.folder
+    here.mkdir(parents=True, exist_ok=True)
+    target, golden = places(case, folder)
+    for name, run in (("target", target), ("golden", golden)):
+        link = here / name
+        if link != run and not link.is_symlink():
+            link.symlink_to(os.path.relpath(run, here), target_is_directory=True)
+    same = {"case": case.name, "regime": case.regime, "task": case.task, "level": case.level, "net": case.net}
+    told = {**same, "variant": case.variant, "seed": case.seed, "size": case.size, "steps": case.steps}
+    told |= {"target": asdict(case.target), "golden": asdict(case.golden)}
+    fault = case.fault
+    told["clean"] = fault is None or fault.harmless
+    if fault is not None:
+        step = f"step{fault.shown[0]}"
+        names = _names(case, fault, folder)
+        told |= {"fault": fault.name, "class": fault.subject, "small": fault.small, "harmless": fault.harmless}
+        told |= {
+            "names": names,
+            "kinds": list(KINDS) if case.level == "L0" else fault.kinds_of(case.task),
+            "steps_shown": list(fault.shown),
+        }
+        told |= {"unseen": fault.unseen.get(case.task, ""), "planted": fault.planted}
+        records = Records(target / step)
+        told["cells"] = {name: records.path(name) for name in names if name in records.names}
+    (here / "truth.json").write_text(json.dumps(told, indent=1))
+
+
+def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
+    """The names of the truth; at L0 and L1 those that the dump at level mix has are brought to what is recorded."""
+    mixed = replace(case, level="mix", name=fault.name)
+    target, golden = (run / f"step{fault.shown[0]}" for run in places(mixed, folder))
+    names = names_of(fault, case.task, target, golden, case.golden.framework == "pytorch")
+    if case.level == "L0":
+        sides = Records(target), Records(golden)
+        return sorted({cell for side in sides for n in names if n in side.names for cell in side.cells_that_show(n)})
+    return names
+
+
+def _run_all(parts: list[list[dict]], environment: str, pythons: dict[str, str], folder: Path) -> list[str]:
+    started = []
+    for at, part in enumerate(parts):
+        jobs = folder / f".jobs-{os.getpid()}-{at}.json"
+        jobs.write_text(json.dumps(part))
+        command = [pythons.get(environment, sys.executable), str(HERE / "train.py"), str(jobs)]
+        kept = {name: value for name, value in os.environ.items() if name not in _PYTHON}
+        threads = THREADS.get(environment, "1")
+        told = {"OMP_NUM_THREADS": threads, "BUGS_RUNTIME_THREADS": threads, "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
+        log = jobs.with_suffix(".log").open("w")
+        pipes = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
+        started.append((subprocess.Popen(command, env=kept | told, cwd=folder, **pipes), jobs, len(part)))
+    failed = []
+    for process, jobs, count in started:
+        answers = [json.loads(line) for line in process.stdout if line.startswith("{")]
+        code = process.wait()
+        failed += [f"{answer['out']}: {answer['failed']}" for answer in answers if "failed" in answer]
+        log = jobs.with_suffix(".log")
+        if code or len(answers) < count:
+            failed.append(f"a process ended with {code} after {len(answers)} of {count}: {log.read_text()[-2000:]}")
+        jobs.unlink()
+        log.unlink()
+    return failed
