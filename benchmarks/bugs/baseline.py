@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 LIMITS = (1e-6, 1e-5, 1e-3, 1e-2)
-"""Tolerances for float32, as a share of the golden tensor's greatest element; other dtypes are coarser by these factors."""
+"""Tolerances for float32, as a share of the golden tensor's greatest element."""
 
 COARSER = {"float16": 2**13, "bfloat16": 2**16, "float64": 2**-29}
+"""By how much the tolerances of other dtypes are coarser."""
+
 _STATISTICS = ("max", "min", "mean", "l2norm")
 
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from cases import DEFAULT, Case, Side
 from fault import KINDS, Fault
@@ -31,10 +32,11 @@ def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], proces
     cases, folder = list(cases), folder.absolute()
     wanted: dict[Path, tuple[Side, dict]] = {}
     for case in cases:
-        for side, out in zip((case.target, case.golden), places(case, folder), strict=True):
+        full = replace(case, task="tensor")
+        for side, out in zip((case.target, case.golden), places(full, folder), strict=True):
             is_faulty = out.name == "target" and case.fault is not None
-            if not (out / f"step{case.steps - 1}").exists():
-                wanted[out] = side, case.job(side, str(out), case.fault.planted if is_faulty else None)
+            if not _is_there(out, case.steps):
+                wanted[out] = side, full.job(side, str(out), case.fault.planted if is_faulty else None)
     jobs = defaultdict(list)
     for out, (side, job) in wanted.items():
         shutil.rmtree(out, ignore_errors=True)
@@ -47,10 +49,46 @@ def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], proces
         failed += _run_all([part for part in parts if part], environment, pythons, folder)
     for case in cases:
         try:
+            if case.task == "statistics":
+                for out, full in zip(places(case, folder), places(replace(case, task="tensor"), folder), strict=True):
+                    _statistics_of(full, out, case.steps)
             write_truth(case, folder)
         except (OSError, ValueError) as why:
             failed.append(f"{case.folder}: {why}")
     return failed
+
+
+def _is_there(out: Path, steps: int) -> bool:
+    return all(any((out / f"step{step}").glob("rank*/dump.json")) for step in range(steps))
+
+
+def _statistics_of(full: Path, out: Path, steps: int) -> None:
+    """The dump that task statistics makes of the run whose tensors are in `full`: the same records without files.
+
+    Both tasks write the same statistics, names, stacks and nesting, which a test of the bench shows; so a run that is
+    collected once serves both.
+    """
+    if _is_there(out, steps):
+        return
+    for file in sorted(full.glob("step*/rank*/*.json")):
+        to = out / file.relative_to(full)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if file.name != "dump.json":
+            shutil.copyfile(file, to)
+            continue
+        dump = json.loads(file.read_text())
+        settings = dump["run"]["settings"]
+        section = settings.pop("tensor") | {"tensor_list": []}
+        settings |= {"task": "statistics", "dump_path": str(out), "statistics": section}
+        dump |= {"task": "statistics", "dump_data_dir": None, "data": without_files(dump["data"])}
+        to.write_text(json.dumps(dump))
+
+
+def without_files(value: Any) -> Any:
+    """The records as they are where no tensor is saved."""
+    if isinstance(value, dict):
+        return {key: without_files(inner) for key, inner in value.items() if key != "data_name"}
+    return [without_files(inner) for inner in value] if isinstance(value, list) else value
 
 
 def places(case: Case, folder: Path) -> tuple[Path, Path]:
@@ -78,17 +116,11 @@ def write_truth(case: Case, folder: Path) -> None:
     fault = case.fault
     told["clean"] = fault is None or fault.harmless
     if fault is not None:
-        step = f"step{fault.shown[0]}"
-        names = _names(case, fault, folder)
         told |= {"fault": fault.name, "class": fault.subject, "small": fault.small, "harmless": fault.harmless}
-        told |= {
-            "names": names,
-            "kinds": list(KINDS) if case.level == "L0" else fault.kinds_of(case.task),
-            "steps_shown": list(fault.shown),
-        }
-        told |= {"unseen": fault.unseen.get(case.task, ""), "planted": fault.planted}
-        records = Records(target / step)
-        told["cells"] = {name: records.path(name) for name in names if name in records.names}
+        told |= {"planted": fault.planted, "unseen": fault.unseen.get(case.task, "")}
+    if fault is not None and not fault.harmless:
+        kinds = list(KINDS) if case.level == "L0" else fault.kinds_of(case.task)
+        told |= {"names": _names(case, fault, folder), "kinds": kinds, "steps_shown": list(fault.shown)}
     (here / "truth.json").write_text(json.dumps(told, indent=1))
 
 

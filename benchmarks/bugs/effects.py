@@ -7,8 +7,8 @@ def changed(array, effect):
     """A copy of the array with an effect; an empty effect changes nothing.
 
     `at`: the index of what changes, a number or null (all) for each axis; without it everything. One of `scale`
-    (times), `shift` (plus), `set`, `keep_bits` (mantissa bits kept of float32), `roll` (places along the last axis), `transpose`
-    (the last two axes), `reverse` (along the given axis) says what happens to it.
+    (times), `shift` (plus), `set`, `keep_bits` (mantissa bits kept of float32), `roll` (places along the last axis),
+    `transpose` (the last two axes), `reverse` (along the given axis) says what happens to it.
     """
     array = np.array(array)
     if not effect:

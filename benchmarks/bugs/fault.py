@@ -22,13 +22,13 @@ KINDS = (
 _KEYS = {"net", "class", "small", "text", "kernel", "weight", "data", "steps", "shown", "names", "kinds", "harmless"}
 _KEYS |= {"statistics", "tensor", "unseen"}
 
-# A place: `STEM.DIRECTION#NTH @ PATH:RUN`, `* @ PATH`, `Cell.PATH:RUN`, `NAME.3.forward` or `*`, behind an optional side.
+# A place: `STEM.DIRECTION#NTH @ PATH:RUN`, `* @ PATH`, `Cell.PATH:RUN`, `NAME.3.forward` or `*`, behind a side.
 _PLACE = re.compile(r"(?:(?P<side>golden|torch): )?(?P<what>[^@]+?)(?: @ ?(?P<path>[\w.]*)(?::(?P<run>\d+))?)?$")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Which call may be named: `what` inside the cell `path` in its execution `run`, on the target's or golden's side."""
+    """Which call may be named: `what` inside the cell `path` in its execution `run`, on one of the sides."""
 
     side: str
     what: str
@@ -41,10 +41,10 @@ class Fault:
     """A seeded fault.
 
     `planted` is what the training process needs of it: `text` (replacements of the net's source), `kernel` (the nth
-    call of a function gives a wrong value or gradient), `weight` or `data` (an array is changed). `shown` are the steps of which
-    one is the first to show it, `names` the calls that may be named first, `kinds` the kinds of difference. `by_task` holds
-    what is otherwise with one task, `unseen` the tasks whose records cannot show it, with the reason. A `harmless` one changes
-    nothing that is used: right is to name nothing.
+    call of a function gives a wrong value or gradient), `weight` or `data` (an array is changed). `shown` are the steps
+    of which one is the first to show it, `places` say which calls may be named first, `kinds` the kinds of difference.
+    `by_task` holds what is otherwise with one task, `unseen` the tasks whose records cannot show it, with the reason. A
+    `harmless` one changes nothing that is used: right is to name nothing.
     """
 
     name: str

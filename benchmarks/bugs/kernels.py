@@ -71,6 +71,11 @@ def _numpy(tensor):
     return tensor.asnumpy()
 
 
+def _needed(ctx, *gradients):
+    """The gradients as tensors; None where nothing leads to a parameter, as the framework's own kernels do."""
+    return [Tensor(g) if needed else None for g, needed in zip(gradients, ctx.needed, strict=True)]
+
+
 def _swapped(array):
     return np.swapaxes(array, -1, -2)
 
@@ -79,8 +84,9 @@ class MatMul(mindspore._Function):
     """a @ b, either of them transposed; the second may be a matrix beside a batch of the first."""
 
     @staticmethod
-    def forward(ctx, a, b, first, second, inside):
+    def forward(ctx, a, b, first, second, inside, needed=(True, True)):
         ctx.save_for_backward(a, b)
+        ctx.needed = needed
         ctx.how = first, second, inside
         a, b = _numpy(a), _numpy(b)
         return Tensor(inside.product(_swapped(a) if first else a, _swapped(b) if second else b))
@@ -96,15 +102,16 @@ class MatMul(mindspore._Function):
         else:
             of_b = inside.product(_swapped(a), grad)
         of_a, of_b = (_swapped(of_a) if first else of_a), (_swapped(of_b) if second else of_b)
-        return Tensor(of_a), Tensor(of_b), None, None, None
+        return *_needed(ctx, of_a, of_b), *[None] * 4
 
 
 class Conv2D(mindspore._Function):
     """A convolution of NCHW with equal padding on all sides, as a product of unfolded pictures."""
 
     @staticmethod
-    def forward(ctx, x, w, stride, padding, inside):
+    def forward(ctx, x, w, stride, padding, inside, needed=(True, True)):
         ctx.save_for_backward(x, w)
+        ctx.needed = needed
         ctx.how = stride, padding, inside
         x, w = _numpy(x), _numpy(w)
         columns, (height, width) = _unfolded(x, w.shape[2:], stride, padding)
@@ -119,7 +126,7 @@ class Conv2D(mindspore._Function):
         rows = _numpy(grad).transpose(0, 2, 3, 1).reshape(-1, w.shape[0])
         of_w = inside.product(rows.T, columns.reshape(rows.shape[0], -1)).reshape(w.shape)
         spread = inside.product(rows, w.reshape(w.shape[0], -1))
-        return Tensor(_folded(spread, x.shape, w.shape[2:], stride, padding)), Tensor(of_w), None, None, None
+        return *_needed(ctx, _folded(spread, x.shape, w.shape[2:], stride, padding), of_w), *[None] * 4
 
 
 def _windows(shape, kernel, stride, padding):

@@ -7,7 +7,7 @@ import kernels
 import mindspore
 import numpy as np
 from effects import changed
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, ops
 
 
 @contextmanager
@@ -102,7 +102,21 @@ def _swapped(inside):
 
 
 def _product(a, b, inside):
-    return kernels.MatMul.apply(a, b, False, False, inside)
+    return kernels.MatMul.apply(a, b, False, False, inside, _needed(a, b))
+
+
+def _needed(*tensors):
+    """For each tensor, whether it is computed from a parameter; the framework computes no other gradients."""
+    return tuple(isinstance(tensor, Parameter) or _is_trained(tensor._grad_node, set()) for tensor in tensors)
+
+
+def _is_trained(node, seen):
+    if node is None or node._unique_id() in seen:
+        return False
+    seen.add(node._unique_id())
+    if node.is_leaf():
+        return not node.name().startswith("input_")  # the leaf of a parameter has its name
+    return any(_is_trained(before, seen) for before, _ in node.next_functions)
 
 
 def _axes(x, axis):
@@ -130,10 +144,10 @@ def _primitives(inside):
     """Kernels by class of primitive; each is given the primitive's own call, the primitive and the arguments."""
 
     def matmul(_, p, a, b):
-        return kernels.MatMul.apply(a, b, p.transpose_a, p.transpose_b, inside)
+        return kernels.MatMul.apply(a, b, p.transpose_a, p.transpose_b, inside, _needed(a, b))
 
     def convolution(_, p, x, w):
-        return kernels.Conv2D.apply(x, w, p.stride[2], p.padding[0], inside)
+        return kernels.Conv2D.apply(x, w, p.stride[2], p.padding[0], inside, _needed(x, w))
 
     def layer_norm(_, p, x, gamma, beta):
         return kernels.LayerNorm.apply(x, gamma, beta, p.epsilon, inside)

@@ -13,16 +13,15 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
-import other_tool
+import reference
 import table
 from cases import REGIMES, TASKS, cases
 from collect import collect
 from fault import SETS, load
 from older import OLDER, interpreter
 from score import score
+
+HERE = Path(__file__).parent
 
 
 def main(given=None):
@@ -51,6 +50,7 @@ def _arguments(given):
     parser.add_argument(
         "--other", type=Path, metavar="DIR", help="environments of mindstudio-probe; made there if needed"
     )
+    parser.add_argument("--every", type=int, default=8, metavar="N", help="with --other: every Nth case, default 8")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--scores", type=Path, metavar="FILE", help="write every score there, a line of JSON for each")
     parser.add_argument("--results", type=Path, default=None, metavar="FILE", help="default: RESULTS.md of a whole run")
@@ -59,11 +59,10 @@ def _arguments(given):
 
 def _collect_and_score(args, folder):
     pythons = {OLDER: interpreter(args.older)} if args.older else {}
-    chosen = [
-        case for case in cases(args.set, older=bool(pythons)) if _is_wanted(args, case.regime, case.task, case.name)
-    ]
+    every = cases(args.set, older=bool(pythons))
+    chosen = [case for case in every if _is_wanted(args, case.regime, case.task, case.name)]
     mixed = {case.name.removesuffix(f".{case.level}") for case in chosen if case.level != "mix"}
-    chosen += [c for c in cases(args.set) if c.name in mixed and c.regime == "bit-equal" and c not in chosen]
+    chosen += [c for c in every if c.name in mixed and c.regime == "bit-equal" and c not in chosen]
     began = time.perf_counter()
     failed = collect(chosen, folder, pythons, args.processes)
     for line in failed:
@@ -77,13 +76,13 @@ def _score(args, folder):
     wanted = []
     for file in sorted(folder.glob("*/*/*/truth.json")):
         truth = json.loads(file.read_text())
-        is_of_set = truth["clean"] and "fault" not in truth or truth["fault"] in names
+        is_of_set = "fault" not in truth or truth["fault"] in names
         if is_of_set and _is_wanted(args, truth["regime"], truth["task"], truth["case"]):
             wanted.append(file.parent)
     began = time.perf_counter()
     scores = score(folder, wanted, args.processes)
     if args.other:
-        other_tool.add(scores, folder, args.other)
+        reference.add(scores, folder, args.other, args.every)
     print(f"{len(scores)} cases were compared ({time.perf_counter() - began:.0f} s)", file=sys.stderr)
     if args.scores:
         args.scores.write_text("".join(json.dumps(one) + "\n" for one in scores))

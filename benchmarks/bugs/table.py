@@ -15,22 +15,25 @@ def markdown(scores: list[Score]) -> str:
     others = [limit for limit in LIMITS if any("baseline" in one for one in scores)]
     has_other = any("other" in one for one in scores)
     heads = ["regime", "task", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
-    heads += ["small: named first", "clean pairs", "clean alarmed"]
+    heads += ["small: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
     heads += [f"plain {limit:g}: first / clean alarmed" for limit in others]
-    heads += ["mindstudio-probe: first / clean alarmed"] if has_other else []
+    heads += ["mindstudio-probe: first / clean alarmed, of as many"] if has_other else []
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for (regime, task), share in _groups(scores).items():
-        faulty, clean = _faulty(share), [one for one in share if one["clean"]]
+        faulty, clean = _faulty(share), _clean(share)
+        harmless = [one for one in share if one["harmless"]]
         small = [one for one in faulty if one["small"]]
         cells = [regime, task, str(len(faulty))]
         cells += [_count(faulty, lambda one, key=key: one["ours"][key]) for key in ("first", "kind", "three")]
         cells.append(_count(faulty, lambda one: not one["ours"]["alarm"]))
         cells.append(f"{_count(small, lambda one: one['ours']['first'])} of {len(small)}")
         cells += [str(len(clean)), _count(clean, lambda one: one["ours"]["alarm"])]
+        cells.append(f"{_count(harmless, lambda one: one['ours']['alarm'])} of {len(harmless)}")
         for limit in others:
             cells.append(_both(faulty, clean, lambda one, limit=limit: one["baseline"][str(limit)]))
         if has_other:
-            cells.append(_both(faulty, clean, lambda one: one.get("other", {})))
+            asked = [[one for one in part if "other" in one] for part in (faulty, clean)]
+            cells.append(f"{_both(*asked, lambda one: one['other'])}, of {len(asked[0])} / {len(asked[1])}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -45,7 +48,7 @@ def page(scores: list[Score]) -> str:
         parts += [f"### {regime}, {task}: {len(missed)}", "", *map(_missed, missed), ""]
     parts += ["## Clean pairs that are alarmed", ""]
     for (regime, task), share in _groups(scores).items():
-        alarmed = [one for one in share if one["clean"] and one["ours"]["alarm"]]
+        alarmed = [one for one in share if one["clean"] and one["ours"]["alarm"]]  # with the harmless ones
         if alarmed:
             parts += [f"### {regime}, {task}: {len(alarmed)}", "", *_alarmed(alarmed), ""]
     return "\n".join(parts).rstrip() + "\n"
@@ -64,6 +67,10 @@ def _faulty(share: Iterable[Score]) -> list[Score]:
     return [one for one in share if not one["clean"] and not one["unseen"]]
 
 
+def _clean(share: Iterable[Score]) -> list[Score]:
+    return [one for one in share if one["clean"] and not one["harmless"]]
+
+
 def _count(share: list[Score], holds: Callable[[Score], bool]) -> str:
     return str(sum(bool(holds(one)) for one in share))
 
@@ -79,7 +86,7 @@ def _both(faulty: list[Score], clean: list[Score], of: Callable[[Score], dict[st
 
 def _by_class(scores: list[Score]) -> str:
     groups = _groups(scores)
-    classes = sorted({one["class"] for one in scores if one["class"]})
+    classes = sorted({one["class"] for one in _faulty(scores)})
     lines = ["| class | " + " | ".join(f"{regime}, {task}" for regime, task in groups) + " |"]
     lines.append("|" + "---|" * (len(groups) + 1))
     for each in classes:

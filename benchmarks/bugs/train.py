@@ -12,11 +12,10 @@ import time
 import traceback
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
 import inputs
 from effects import changed
+
+HERE = Path(__file__).parent
 
 
 def program(framework, job):
