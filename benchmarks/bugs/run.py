@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import noise
 import reference
 import table
 from cases import REGIMES, TASKS, cases
@@ -65,6 +66,7 @@ def _collect_and_score(args, folder):
     chosen += [c for c in every if c.name in mixed and c.regime == "bit-equal" and c not in chosen]
     began = time.perf_counter()
     failed = collect(chosen, folder, pythons, args.processes)
+    noise.add(folder, [folder / case.folder for case in chosen if (folder / case.folder / "truth.json").exists()])
     for line in failed:
         print(f"NOT COLLECTED {line}", file=sys.stderr)
     print(f"{len(chosen)} cases are in {folder} ({time.perf_counter() - began:.0f} s)", file=sys.stderr)

@@ -36,7 +36,10 @@ def _scored(case: str, tables: bool) -> Score:
     found = [call for report in reports for call in (*report["first_wrong"], *report["next_beginnings"])]
     same = ("case", "regime", "task", "level", "net", "variant", "clean")
     told = {key: truth[key] for key in same}
-    told |= {key: truth.get(key) for key in ("class", "small", "harmless", "unseen", "kinds", "names", "steps_shown")}
+    told |= {
+        key: truth.get(key)
+        for key in ("class", "small", "harmless", "unseen", "effect", "noise", "kinds", "names", "steps_shown")
+    }
     told |= {
         "code": code,
         "last": last,

@@ -14,7 +14,16 @@ def markdown(scores: list[Score]) -> str:
     """The table of regimes and tasks, a row for each."""
     others = [limit for limit in LIMITS if any("baseline" in one for one in scores)]
     has_other = any("other" in one for one in scores)
-    heads = ["regime", "task", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
+    heads = [
+        "regime",
+        "task",
+        "faults",
+        "named first",
+        "kind right too",
+        "in the first three",
+        "not alarmed",
+        "below the noise: named first",
+    ]
     heads += ["small: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
     heads += [f"plain {limit:g}: first / clean alarmed" for limit in others]
     heads += ["mindstudio-probe: first / clean alarmed, of as many"] if has_other else []
@@ -26,6 +35,8 @@ def markdown(scores: list[Score]) -> str:
         cells = [regime, task, str(len(faulty))]
         cells += [_count(faulty, lambda one, key=key: one["ours"][key]) for key in ("first", "kind", "three")]
         cells.append(_count(faulty, lambda one: not one["ours"]["alarm"]))
+        below = [one for one in faulty if one["effect"] is not None and one["effect"] < one["noise"]]
+        cells.append(f"{_count(below, lambda one: one['ours']['first'])} of {len(below)}")
         cells.append(f"{_count(small, lambda one: one['ours']['first'])} of {len(small)}")
         cells += [str(len(clean)), _count(clean, lambda one: one["ours"]["alarm"])]
         cells.append(f"{_count(harmless, lambda one: one['ours']['alarm'])} of {len(harmless)}")
@@ -103,6 +114,8 @@ def _missed(one: Score) -> str:
     named = f"{one['found'][0]['name']}: {_short(one['found'][0]['kind'])}" if one["found"] else "nothing"
     rank = "; right in the first three" if one["ours"]["three"] else ""
     silent = "" if one["ours"]["alarm"] else "; exit code 0"
+    if one["effect"] is not None:
+        silent += f"; the fault is {one['effect']:.1g} of the result there, a clean pair differs by {one['noise']:.1g}"
     return f"- `{one['case']}`{variant}: wanted `{one['names'][0]}`, named {named}{rank}{silent}"
 
 
