@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fault import Fault, load
+from fault import SETS, Fault, load
 
 REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch")
 TASKS = ("tensor", "statistics")
@@ -69,8 +69,9 @@ def cases(chosen: str = "all", older: bool = False) -> list[Case]:
     """All cases with the faults of a set; the pairs with the older MindSpore only if there is one."""
     found: list[Case] = []
     for task in TASKS:
-        for at, fault in enumerate(load(chosen)):
-            found += _of_fault(task, at, fault, older)
+        for each in SETS:
+            for at, fault in enumerate(load(each) if chosen in (each, "all") else ()):
+                found += _of_fault(task, at, fault, older)
         for regime in REGIMES:
             found += _clean(regime, task, older)
     return found
