@@ -18,21 +18,28 @@ _STATISTICS = ("max", "min", "mean", "l2norm")
 
 def answer(truth: dict[str, Any], rows: Iterable[dict[str, Any]], limit: float) -> dict[str, bool]:
     """As `score.judged`: whether the walk alarms, and whether the first call it names is right."""
-    named = first_beyond(rows, limit)
+    named = first_beyond(rows, limit, truth["regime"] == "pytorch")
     if truth["clean"]:
         return {"alarm": named is not None}
     right = named is not None and (named in truth["names"] or truth["names"] == ["*"])
     return {"alarm": named is not None, "first": right}
 
 
-def first_beyond(rows: Iterable[dict[str, Any]], limit: float) -> str | None:
-    """The name of the first call of which an output is beyond the limit, has another shape, or is on one side only."""
+def first_beyond(rows: Iterable[dict[str, Any]], limit: float, is_across: bool = False) -> str | None:
+    """The name of the first call of which an output is beyond the limit, has another shape, or is on one side only.
+
+    Across frameworks much is on one side only, which is then no reason.
+    """
     for row in rows:
         target, golden = row["NPU Name"], row["Bench Name"]
         name = target if target != "N/A" else golden
         if ".output." not in name and not name.endswith(".output"):
             continue
-        if "N/A" in (target, golden) or row["NPU Tensor Shape"] != row["Bench Tensor Shape"] or _is_beyond(row, limit):
+        if "N/A" in (target, golden):
+            if is_across:
+                continue
+            return name.partition(".output")[0]
+        if row["NPU Tensor Shape"] != row["Bench Tensor Shape"] or _is_beyond(row, limit):
             return name.partition(".output")[0]
     return None
 
