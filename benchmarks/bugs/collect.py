@@ -9,8 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ from truth import Records, names_of
 
 HERE = Path(__file__).parent
 THREADS = {DEFAULT: "1", "threads": "4"}
-_PYTHON = [name for name in os.environ if name.startswith("PYTHON")]
 
 
 def collect(cases: Iterable[Case], folder: Path, pythons: dict[str, str], processes: int = 1) -> list[str]:
@@ -147,26 +148,27 @@ def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
     return names
 
 
-def _run_all(parts: list[list[dict]], environment: str, pythons: dict[str, str], folder: Path) -> list[str]:
-    started = []
-    for at, part in enumerate(parts):
-        jobs = folder / f".jobs-{os.getpid()}-{at}.json"
-        jobs.write_text(json.dumps(part))
-        command = [pythons.get(environment, sys.executable), str(HERE / "train.py"), str(jobs)]
-        kept = {name: value for name, value in os.environ.items() if name not in _PYTHON}
-        threads = THREADS.get(environment, "1")
-        told = {"OMP_NUM_THREADS": threads, "BUGS_RUNTIME_THREADS": threads, "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
-        log = jobs.with_suffix(".log").open("w")
-        pipes = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
-        started.append((subprocess.Popen(command, env=kept | told, cwd=folder, **pipes), jobs, len(part)))
-    failed = []
-    for process, jobs, count in started:
-        answers = [json.loads(line) for line in process.stdout if line.startswith("{")]
-        code = process.wait()
-        failed += [f"{answer['out']}: {answer['failed']}" for answer in answers if "failed" in answer]
-        log = jobs.with_suffix(".log")
-        if code or len(answers) < count:
-            failed.append(f"a process ended with {code} after {len(answers)} of {count}: {log.read_text()[-2000:]}")
-        jobs.unlink()
-        log.unlink()
+def _run_all(parts: list[list[dict[str, Any]]], environment: str, pythons: dict[str, str], folder: Path) -> list[str]:
+    """Run each part in a process of the environment, all at once; gives what failed."""
+    threads = THREADS.get(environment, "1")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    told = {"OMP_NUM_THREADS": threads, "BUGS_RUNTIME_THREADS": threads, "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as files:
+        started = []
+        for at, part in enumerate(parts):
+            jobs, answers, log = (Path(scratch) / f"{at}.{kind}" for kind in ("json", "answers", "log"))
+            jobs.write_text(json.dumps(part))
+            command = [pythons.get(environment, sys.executable), str(HERE / "train.py"), str(jobs)]
+            pipes = {"stdout": files.enter_context(answers.open("w")), "stderr": files.enter_context(log.open("w"))}
+            process = subprocess.Popen(command, env=kept | told, cwd=folder, **pipes)
+            started.append((process, answers, log, len(part)))
+        return [line for one in started for line in _failed(*one)]
+
+
+def _failed(process: "subprocess.Popen[bytes]", answers: Path, log: Path, count: int) -> list[str]:
+    code = process.wait()
+    told = [json.loads(line) for line in answers.read_text().splitlines() if line.startswith("{")]
+    failed = [f"{one['out']}: {one['failed']}" for one in told if "failed" in one]
+    if code or len(told) < count:
+        failed.append(f"a process ended with {code} after {len(told)} of {count}: {log.read_text()[-2000:]}")
     return failed
