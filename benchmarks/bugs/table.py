@@ -11,42 +11,47 @@ Score = dict[str, Any]
 
 
 def markdown(scores: list[Score]) -> str:
-    """The table of regimes and tasks, a row for each."""
-    others = [limit for limit in LIMITS if any("baseline" in one for one in scores)]
-    has_other = any("other" in one for one in scores)
-    heads = [
-        "regime",
-        "task",
-        "faults",
-        "named first",
-        "kind right too",
-        "in the first three",
-        "not alarmed",
-        "below the noise: named first",
-    ]
-    heads += ["small: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
-    heads += [f"plain {limit:g}: first / clean alarmed" for limit in others]
-    heads += ["mindstudio-probe: first / clean alarmed, of as many"] if has_other else []
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    """Two tables, a row for each regime and task: our answers, and those of the others."""
+    heads = ["regime", "task", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
+    heads += ["small: named first", "below the noise: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
+    lines = [_line(heads), "|" + "---|" * len(heads)]
     for (regime, task), share in _groups(scores).items():
         faulty, clean = _faulty(share), _clean(share)
-        harmless = [one for one in share if one["harmless"]]
         small = [one for one in faulty if one["small"]]
+        below = [one for one in faulty if one["effect"] is not None and one["effect"] < one["noise"]]
+        harmless = [one for one in share if one["harmless"]]
         cells = [regime, task, str(len(faulty))]
         cells += [_count(faulty, lambda one, key=key: one["ours"][key]) for key in ("first", "kind", "three")]
         cells.append(_count(faulty, lambda one: not one["ours"]["alarm"]))
-        below = [one for one in faulty if one["effect"] is not None and one["effect"] < one["noise"]]
-        cells.append(f"{_count(below, lambda one: one['ours']['first'])} of {len(below)}")
-        cells.append(f"{_count(small, lambda one: one['ours']['first'])} of {len(small)}")
+        cells += [f"{_count(part, lambda one: one['ours']['first'])} of {len(part)}" for part in (small, below)]
         cells += [str(len(clean)), _count(clean, lambda one: one["ours"]["alarm"])]
         cells.append(f"{_count(harmless, lambda one: one['ours']['alarm'])} of {len(harmless)}")
-        for limit in others:
-            cells.append(_both(faulty, clean, lambda one, limit=limit: one["baseline"][str(limit)]))
+        lines.append(_line(cells))
+    return "\n".join([*lines, "", *_others(scores)])
+
+
+def _others(scores: list[Score]) -> list[str]:
+    """Faults named first, and clean pairs alarmed, by plain tolerances and by the reference tool."""
+    heads = ["regime", "task", "faults", "clean pairs", "ours: first / clean alarmed"]
+    heads += [f"plain {limit:g}" for limit in LIMITS]
+    has_other = any("other" in one for one in scores)
+    heads += ["mindstudio-probe", "ours on the same cases"] if has_other else []
+    lines = [_line(heads), "|" + "---|" * len(heads)]
+    for (regime, task), share in _groups(scores).items():
+        faulty, clean = _faulty(share), _clean(share)
+        cells = [regime, task, str(len(faulty)), str(len(clean)), _both(faulty, clean, lambda one: one["ours"])]
+        for limit in LIMITS:
+            cells.append(_both(faulty, clean, lambda one, limit=limit: one.get("baseline", {}).get(str(limit), {})))
         if has_other:
             asked = [[one for one in part if "other" in one] for part in (faulty, clean)]
-            cells.append(f"{_both(*asked, lambda one: one['other'])}, of {len(asked[0])} / {len(asked[1])}")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+            of = f"of {len(asked[0])} / {len(asked[1])}"
+            cells += [f"{_both(*asked, lambda one, key=key: one[key])} {of}" for key in ("other", "ours")]
+        lines.append(_line(cells))
+    return lines
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def page(scores: list[Score]) -> str:
