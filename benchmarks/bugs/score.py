@@ -7,12 +7,16 @@ import os
 import re
 import tempfile
 import time
+import traceback
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import baseline
+
+FAILED = -1
+"""The exit code of a comparison that raised."""
 
 Truth = dict[str, Any]
 Score = dict[str, Any]
@@ -80,8 +84,11 @@ def compare(folder: Path) -> tuple[int, str, list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory() as out:
         said = io.StringIO()
         sides = ["-tp", str(folder / "target"), "-gp", str(folder / "golden")]
-        with contextlib.redirect_stdout(said):
-            code = main(["compare", *sides, "-o", out, "--format", "json", "--workers", "1"])
+        try:
+            with contextlib.redirect_stdout(said):
+                code = main(["compare", *sides, "-o", out, "--format", "json", "--workers", "1"])
+        except Exception:  # a method under development may fail on one case; the others are scored all the same
+            return FAILED, traceback.format_exc(), []
         reports = sorted(Path(out).rglob("compare_result*.json"), key=_step)
         lines = said.getvalue().strip().splitlines()
         return code, lines[-1] if lines else "", [json.loads(file.read_text()) for file in reports]
