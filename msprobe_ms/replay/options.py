@@ -264,6 +264,9 @@ def _each(value: Any, count: int) -> tuple[int, ...]:
     return (value,) * count
 
 
+USUAL_VALUES = (*("epsilon", "batch_norm", "groups", "slope", "windows", "max_windows", "mean_windows", "no_dropout"),)
+"""Options of which the usual values are tried; of the others all that can be meant."""
+
 OPTIONS: Mapping[str, Callable[[RecordedCall, Given], Options]] = {
     function.__name__: function
     for function in (

@@ -13,14 +13,17 @@ from msprobe.base.errors import MappingError
 from msprobe.mapping.api import Correspondence, key_of, load_table
 
 from .operations import Kind, Operation, operation, plain_name
-from .options import MOST, OPTIONS, left_out, shape_of_output, told
+from .options import MOST, OPTIONS, USUAL_VALUES, left_out, shape_of_output, told
 from .own import APIS, CELLS, PARAMETERS, Own
 from .recorded import CannotReplay, Leaf, Named, Path, RecordedCall
 from .result import Cause
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
 _FAMILIES = ("Functional", "Torch", "Tensor", "VF", "NPU", "Aten")
-_ENDS = ("_", "_ext")
+_TWICE = {"norm": ("norm", "linalg.norm")}
+"""Functions of one name in the dump that take their arguments differently."""
+_NO_DERIVATIVE = ("Functional.assign", "Primitive.Assign")
+"""Calls of MindSpore that pass on other gradients than the derivative."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """The operation and at least one candidate."""
+    """The operation and at least one candidate; `is_exhaustive` as in `Replayed`."""
 
     operation: Operation
     candidates: tuple[Candidate, ...]
+    is_exhaustive: bool = True
 
 
 def plan_of(call: RecordedCall) -> Plan:
@@ -82,7 +86,10 @@ def _of_pytorch(
         _without_dropout(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
     if known.name == "transpose" and plain_name(name) != "t" and len(args) != 3 - len(kwargs):
         name, known = "permute", operation("permute") or known
-    return Plan(known, (Candidate(label, family, name, args, kwargs, outputs or {}),))
+    made = Candidate(label, family, name, args, kwargs, outputs or {})
+    if family == "Torch" and name in _TWICE:
+        return Plan(known, tuple(replace(made, label=f"of={each}", name=each) for each in _TWICE[name]))
+    return Plan(known, (made,))
 
 
 def _dropout(call: RecordedCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation:
@@ -104,6 +111,8 @@ def _without_dropout(p: Any) -> None:
 
 def _of_mindspore(call: RecordedCall) -> Plan:
     key = key_of(call.stem)
+    if call.is_backward and key in _NO_DERIVATIVE:
+        raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, key)
     if key in APIS:
         return _of_own(call, APIS[key], _bound(call, APIS[key]))
     table = load_table()
@@ -133,10 +142,13 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
     except MappingError as err:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, pair.ms) from err
     made = _of_pytorch(call, family, name, args, kwargs, pair.output)
-    attributes = [of for of in pair.attributes if of in ("axis", "keep_dims", "dim", "keepdim")]
-    if not attributes:
-        return made
-    return replace(made, candidates=tuple(_attributes(call, pair, made.candidates[0])))
+    constructed = {*pair.attributes, *(of for of in pair.dropped if of not in pair.ms_signature)}
+    if pair.ms.startswith("Primitive."):  # what it is constructed with stands behind the star
+        constructed |= {*pair.ms_signature.keywords}
+    is_told = constructed <= {"axis", "keep_dims", "dim", "keepdim", *call.kwargs}
+    if constructed.isdisjoint(("axis", "keep_dims", "dim", "keepdim")):
+        return replace(made, is_exhaustive=is_told)
+    return replace(made, candidates=tuple(_attributes(call, pair, made.candidates[0])), is_exhaustive=is_told)
 
 
 def _attributes(call: RecordedCall, pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
@@ -216,7 +228,7 @@ def _of_own(call: RecordedCall, row: Own, bound: dict[str, Any]) -> Plan:
     )
     if not found:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
-    return Plan(known, found)
+    return Plan(known, found, row.options not in USUAL_VALUES or found[0].label == "")
 
 
 def _of_cell(call: RecordedCall) -> Plan:

@@ -30,12 +30,15 @@ class Replayed:
     `operation` is one canonical name for both frameworks: calls of one kind share it. `moves_data`: the call only
     copies, arranges or casts its inputs, so that its outputs must be equal to the reference (rounded to their dtype).
     `residuals` are per candidate of what the record does not tell (`eps=1e-05`); the only key is "" where there is
-    nothing to choose.
+    nothing to choose. `is_exhaustive` is False where the candidates are the usual values of an option and the call may
+    have had another one (an epsilon, a stride, any attribute of a primitive): a residual that is large under every
+    candidate then says nothing.
     """
 
     operation: str
     moves_data: bool
     residuals: Mapping[str, tuple[Residual, ...]]
+    is_exhaustive: bool = True
 
 
 class Cause(Enum):

@@ -232,3 +232,15 @@ def test_equal_calls_give_equal_answers_and_torch_stays_as_it_is(writer, random,
     assert before[:3] == after[:3]
     assert torch.equal(before[3], after[3])
     assert not recwarn.list
+
+
+def test_an_attribute_that_no_record_tells_makes_the_candidates_inexhaustive(writer, random):
+    dump = writer("mindspore")
+    x = random(3, 4)
+    dump.forward("Primitive.shrink.HShrink.0.forward", [x], outputs=[x])
+    dump.forward("Primitive.norm.LayerNorm.0.forward", [x, x[0], x[1]], outputs=[x, x[:, :1], x[:, :1]])
+    dump.forward("Primitive.sum.ReduceSum.0.forward", [x, 0], outputs=[x.sum(0)])
+    dump.forward("Functional.hardshrink.0.forward", [x], outputs=[x])
+    names = ("Primitive.shrink.HShrink", "Primitive.norm.LayerNorm", "Primitive.sum.ReduceSum", "Functional.hardshrink")
+    found = [dump.replayed(f"{name}.0.forward").is_exhaustive for name in names]
+    assert found == [False, False, True, True]

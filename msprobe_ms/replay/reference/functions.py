@@ -250,14 +250,59 @@ def one_hot(indices: Tensor, depth: int, on: Any = 1, off: Any = 0, axis: int = 
 
 def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
     """PyTorch's, without the arguments that it deprecates."""
+    told = _loss_options(args, kwargs)
+    smoothing = told.pop("label_smoothing", 0.0)
+    if weight is None or target.is_floating_point():
+        return functional.cross_entropy(x, target, weight, label_smoothing=smoothing, **told)
+    axis = 1 if x.dim() > 1 else 0
+    log_p = torch.log_softmax(x, axis)
+    picked = nll_loss(log_p, target, weight, **told)
+    if not smoothing:
+        return picked
+    shape = [-1 if i == axis else 1 for i in range(x.dim())]
+    ignored = target == told.get("ignore_index", -100)
+    uniform = (-(log_p * weight.reshape(shape)).sum(axis)).masked_fill(ignored, 0.0) / x.shape[axis]
+    weights = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
+    return (1 - smoothing) * picked + smoothing * _reduced(uniform, weights, told.get("reduction", "mean"))
+
+
+def nll_loss(log_p: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
+    """PyTorch's, written out, for there the weight has no derivative; a mean is weighted."""
+    told = _loss_options(args, kwargs)
+    axis = 1 if log_p.dim() > 1 else 0
+    ignored = target == told.get("ignore_index", -100)
+    safe = target.masked_fill(ignored, 0)
+    weights = torch.ones(log_p.shape[axis], dtype=torch.float64) if weight is None else weight
+    of_targets = weights[safe].masked_fill(ignored, 0.0)
+    loss = -log_p.gather(axis, safe.unsqueeze(axis)).squeeze(axis) * of_targets
+    return _reduced(loss, of_targets, told.get("reduction", "mean"))
+
+
+def _loss_options(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     names = ("size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
-    told = dict(zip(names, args, strict=False)) | kwargs
-    told = {key: value for key, value in told.items() if key not in ("size_average", "reduce") and value is not None}
-    return functional.cross_entropy(x, target, weight, **told)
+    told = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {key: value for key, value in told.items() if key not in ("size_average", "reduce") and value is not None}
 
 
-def embedding(indices: Tensor, weight: Tensor, padding_idx: Any = None, *_: Any, **__: Any) -> Tensor:
+def _reduced(loss: Tensor, weights: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    return loss.sum() / weights.sum() if reduction == "mean" else loss.sum()
+
+
+def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, recorded: Recorded) -> Tensor:
+    """Infinities become the greatest numbers of the recorded dtype where nothing else is asked for."""
+    limit = torch.finfo(getattr(torch, recorded.dtype)).max
+    posinf, neginf = limit if posinf is None else posinf, -limit if neginf is None else neginf
+    return torch.nan_to_num(x, nan, posinf, neginf)
+
+
+def embedding(
+    indices: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, *_: Any, **__: Any
+) -> Any:
     """Rows of the weight; that of `padding_idx` gets no gradient."""
+    if max_norm is not None:
+        raise ValueError("rows are scaled in place")
     return functional.embedding(indices, weight, padding_idx)
 
 
@@ -271,8 +316,8 @@ def attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    mask: Tensor = None,
-    dropout: float = 0.0,
+    attn_mask: Tensor = None,
+    dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: Any = None,
     enable_gqa: bool = False,
@@ -286,8 +331,9 @@ def attention(
     if is_causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(future, -math.inf)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+    if attn_mask is not None:
+        hides = attn_mask.dtype == torch.bool
+        scores = scores.masked_fill(~attn_mask, -math.inf) if hides else scores + attn_mask
     return torch.softmax(scores, -1) @ value
 
 
@@ -406,6 +452,8 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "npu_rotary_mul": rotary,
     "npu_apply_rotary_pos_emb": rotary_pair,
     "cross_entropy": cross_entropy,
+    "nll_loss": nll_loss,
+    "nan_to_num": nan_to_num,
     "embedding": embedding,
     "index_select": index_select,
     "scaled_dot_product_attention": attention,
