@@ -145,6 +145,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
     constructed = {*pair.attributes, *(of for of in pair.dropped if of not in pair.ms_signature)}
     if pair.ms.startswith("Primitive."):  # what it is constructed with stands behind the star
         constructed |= {*pair.ms_signature.keywords}
+    constructed -= {of for of, value in pair.dropped.items() if value is None}  # any value means the same
     is_told = constructed <= {"axis", "keep_dims", "dim", "keepdim", *call.kwargs}
     if constructed.isdisjoint(("axis", "keep_dims", "dim", "keepdim")):
         return replace(made, is_exhaustive=is_told)
