@@ -24,6 +24,8 @@ _TWICE = {"norm": ("norm", "linalg.norm")}
 """Functions of one name in the dump that take their arguments differently."""
 _NO_DERIVATIVE = ("Functional.assign", "Primitive.Assign")
 """Calls of MindSpore that pass on other gradients than the derivative."""
+_DEFAULTED = ("skip_mode", "batch_dims")
+"""Attributes of primitives that layers and functions of MindSpore leave at their defaults."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
     if pair.ms.startswith("Primitive."):  # what it is constructed with stands behind the star
         constructed |= {*pair.ms_signature.keywords}
     constructed -= {of for of, value in pair.dropped.items() if value is None}  # any value means the same
-    is_told = constructed <= {"axis", "keep_dims", "dim", "keepdim", *call.kwargs}
+    is_told = constructed <= {"axis", "keep_dims", "dim", "keepdim", *_DEFAULTED, *call.kwargs}
     if constructed.isdisjoint(("axis", "keep_dims", "dim", "keepdim")):
         return replace(made, is_exhaustive=is_told)
     return replace(made, candidates=tuple(_attributes(call, pair, made.candidates[0])), is_exhaustive=is_told)
