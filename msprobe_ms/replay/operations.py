@@ -175,6 +175,7 @@ _ROWS: Mapping[Kind, str] = {
         narrow:
         select:
         slice:
+        gather_nd!:
         getitem!:
         gather!: take_along_dim
         index_select!: embedding

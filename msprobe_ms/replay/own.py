@@ -38,6 +38,41 @@ _FLASH = Own(
     ),
 )
 
+_SCATTER = ("x", "indices", "updates", "use_locking")
+_BY_INDEX = (
+    ("gather_nd", "gather_nd", ("x", "indices"), (("Functional", "gather_nd"), ("Primitive", "GatherNd"))),
+    ("slice", "slice_of", ("x", "begin", "size"), (("Functional", "slice"), ("Primitive", "Slice"))),
+    (
+        "slice",
+        "strided_slice",
+        (
+            *("x", "begin", "end", "strides"),
+            *("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+        ),
+        (("Functional", "strided_slice"), ("Primitive", "StridedSlice")),
+    ),
+    (
+        "scatter_add",
+        "scatter_nd",
+        ("indices", "updates", "shape"),
+        (("Functional", "scatter_nd"), ("Primitive", "ScatterNd")),
+    ),
+    (
+        *("scatter_add", "scatter_nd_add", _SCATTER),
+        (("Functional", "scatter_nd_add"), ("Functional", "tensor_scatter_add"), ("Primitive", "TensorScatterAdd")),
+    ),
+    (
+        *("sub", "scatter_nd_sub", _SCATTER),
+        (("Functional", "scatter_nd_sub"), ("Functional", "tensor_scatter_sub"), ("Primitive", "TensorScatterSub")),
+    ),
+    (
+        *("scatter", "scatter_nd_update", _SCATTER),
+        (("Functional", "scatter_nd_update"), ("Functional", "tensor_scatter_update"))
+        + (("Primitive", "ScatterNdUpdate"), ("Primitive", "TensorScatterUpdate")),
+    ),
+    ("expand", "expand", ("x", "size"), (("Functional", "expand"),)),
+)
+
 APIS: Mapping[str, Own] = {
     "Primitive.MatMul": _MATMUL,
     "Primitive.BatchMatMul": _MATMUL,
@@ -63,6 +98,13 @@ APIS: Mapping[str, Own] = {
     "Primitive.LayerNorm": Own("layer_norm", "layer_norm", ("x", "gamma", "beta"), "epsilon", (0,)),
     "Primitive.RmsNorm": Own("rms_norm", "rms_norm", ("x", "weight", "eps"), "epsilon", (0,)),
     "Functional.rms_norm": Own("rms_norm", "rms_norm", ("x", "weight", "eps"), outputs=(0,)),
+    **{
+        f"{family}.{theirs}": Own(operation, function, parameters)
+        for operation, function, parameters, names in _BY_INDEX
+        for family, theirs in names
+    },
+    "Primitive.Identity": Own("contiguous", "identity", ("x",)),
+    "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", ("x",)),
     "Primitive.Concat": Own("cat", "concatenated", ("tensors", "axis"), "join_axis"),
     "Primitive.Stack": Own("stack", "stacked", ("tensors", "axis"), "stack_axis"),
     "Primitive.Pack": Own("stack", "stacked", ("tensors", "axis"), "stack_axis"),

@@ -15,7 +15,8 @@ from msprobe.replay.plan import Candidate, words
 from msprobe.replay.recorded import CannotReplay, Leaf, Named, Path, RecordedCall, leaves
 from msprobe.replay.result import Cause
 
-from .functions import OF_PYTORCH, OWN, Recorded
+from .functions import OF_PYTORCH, OWN
+from .recording import Recorded
 
 Tensor = Any
 Outputs = dict[Path, Tensor]

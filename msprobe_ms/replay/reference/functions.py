@@ -6,21 +6,15 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn import functional
 
+from . import attention, indexing, losses
+from .recording import Recorded
+
 Tensor = Any
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Shape and dtype (`float32`) of the first output as recorded."""
-
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def cast(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
@@ -52,25 +46,6 @@ def identity(x: Tensor, *_: Any, **__: Any) -> Tensor:
 def to_recorded_shape(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
     """x in the shape that was recorded, which holds for any argument of a reshape."""
     return x.reshape(recorded.shape)
-
-
-def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
-    """x with x[index] = value."""
-    made = x.clone()
-    made[index] = value.to(made.dtype) if isinstance(value, torch.Tensor) else value
-    return made
-
-
-def getitem(x: Tensor, index: Any, *, recorded: Recorded) -> Tensor:
-    """x[index]; a record does not tell the tuple (0, 1) from the list [0, 1], but its shape does."""
-    try:
-        found = x[index]
-        if tuple(found.shape) == recorded.shape or not isinstance(index, tuple):
-            return found
-    except (IndexError, TypeError):
-        if not isinstance(index, tuple):
-            raise
-    return x[list(index)]
 
 
 def batch_norm(
@@ -135,21 +110,6 @@ def swiglu(x: Tensor, dim: int = -1) -> Tensor:
 def fast_gelu(x: Tensor) -> Tensor:
     """x * sigmoid(1.702 x)."""
     return x * torch.sigmoid(1.702 * x)
-
-
-def rotary(x: Tensor, cos: Tensor, sin: Tensor, mode: Any = 0) -> Tensor:
-    """x * cos + rotated(x) * sin: mode 0 (`half`) rotates halves of the last axis, mode 1 (`interleave`) neighbours."""
-    if mode in (1, "interleave"):
-        rotated = torch.stack((-x[..., 1::2], x[..., ::2]), -1).reshape(x.shape)
-    else:
-        a, b = x.chunk(2, -1)
-        rotated = torch.cat((-b, a), -1)
-    return x * cos + rotated * sin
-
-
-def rotary_pair(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, *_: Any, mode: Any = 0) -> tuple[Tensor, Tensor]:
-    """`rotary` of queries and keys."""
-    return rotary(query, cos, sin, mode), rotary(key, cos, sin, mode)
 
 
 def bias_add(x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Tensor:
@@ -240,140 +200,11 @@ def adaptive_avg_pool(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tens
     return function(x, recorded.shape[2:])
 
 
-def one_hot(indices: Tensor, depth: int, on: Any = 1, off: Any = 0, axis: int = -1) -> Tensor:
-    """`on` where the index stands along a new axis, else `off`; rows of an index out of range are `off`."""
-    hot = indices.unsqueeze(axis) == torch.arange(depth).reshape(
-        [depth if i == axis % (indices.dim() + 1) else 1 for i in range(indices.dim() + 1)]
-    )
-    return torch.where(hot, torch.as_tensor(on), torch.as_tensor(off))
-
-
-def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's, without the arguments that it deprecates."""
-    told = _loss_options(args, kwargs)
-    smoothing = told.pop("label_smoothing", 0.0)
-    if weight is None or target.is_floating_point():
-        return functional.cross_entropy(x, target, weight, label_smoothing=smoothing, **told)
-    axis = 1 if x.dim() > 1 else 0
-    log_p = torch.log_softmax(x, axis)
-    picked = nll_loss(log_p, target, weight, **told)
-    if not smoothing:
-        return picked
-    shape = [-1 if i == axis else 1 for i in range(x.dim())]
-    ignored = target == told.get("ignore_index", -100)
-    uniform = (-(log_p * weight.reshape(shape)).sum(axis)).masked_fill(ignored, 0.0) / x.shape[axis]
-    weights = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
-    return (1 - smoothing) * picked + smoothing * _reduced(uniform, weights, told.get("reduction", "mean"))
-
-
-def nll_loss(log_p: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
-    """PyTorch's, written out, for there the weight has no derivative; a mean is weighted."""
-    told = _loss_options(args, kwargs)
-    axis = 1 if log_p.dim() > 1 else 0
-    ignored = target == told.get("ignore_index", -100)
-    safe = target.masked_fill(ignored, 0)
-    weights = torch.ones(log_p.shape[axis], dtype=torch.float64) if weight is None else weight
-    of_targets = weights[safe].masked_fill(ignored, 0.0)
-    loss = -log_p.gather(axis, safe.unsqueeze(axis)).squeeze(axis) * of_targets
-    return _reduced(loss, of_targets, told.get("reduction", "mean"))
-
-
-def _loss_options(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
-    told = dict(zip(names, args, strict=False)) | dict(kwargs)
-    return {key: value for key, value in told.items() if key not in ("size_average", "reduce") and value is not None}
-
-
-def _reduced(loss: Tensor, weights: Tensor, reduction: str) -> Tensor:
-    if reduction == "none":
-        return loss
-    return loss.sum() / weights.sum() if reduction == "mean" else loss.sum()
-
-
 def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, recorded: Recorded) -> Tensor:
     """Infinities become the greatest numbers of the recorded dtype where nothing else is asked for."""
     limit = torch.finfo(getattr(torch, recorded.dtype)).max
     posinf, neginf = limit if posinf is None else posinf, -limit if neginf is None else neginf
     return torch.nan_to_num(x, nan, posinf, neginf)
-
-
-def embedding(
-    indices: Tensor, weight: Tensor, padding_idx: Any = None, max_norm: Any = None, *_: Any, **__: Any
-) -> Any:
-    """Rows of the weight; that of `padding_idx` gets no gradient."""
-    if max_norm is not None:
-        raise ValueError("rows are scaled in place")
-    return functional.embedding(indices, weight, padding_idx)
-
-
-def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """Elements of an axis by an index of any shape, whose axes take its place."""
-    dim = dim % max(x.dim(), 1)
-    return x.index_select(dim, index.reshape(-1)).reshape(*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
-
-
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: Any = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """softmax(q k^T scale + mask) v, written out: in float64, and differentiable twice."""
-    if enable_gqa and key.shape[-3] != query.shape[-3]:
-        times = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.mT * scale
-    if is_causal:
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(future, -math.inf)
-    if attn_mask is not None:
-        hides = attn_mask.dtype == torch.bool
-        scores = scores.masked_fill(~attn_mask, -math.inf) if hides else scores + attn_mask
-    return torch.softmax(scores, -1) @ value
-
-
-def flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    heads: int,
-    real_shift: Tensor = None,
-    mask: Tensor = None,
-    scale: float = 1.0,
-    layout: str = "BNSD",
-    is_causal: bool = False,
-) -> Tensor:
-    """Attention in the layouts BSH, SBH, BNSD and BSND; the mask is true where nothing is attended to."""
-
-    def inner(x: Tensor, count: int) -> Tensor:
-        if layout in ("BSH", "SBH"):
-            x = x.transpose(0, 1) if layout == "SBH" else x
-            return x.reshape(*x.shape[:2], count, -1).transpose(1, 2)
-        return x.transpose(1, 2) if layout == "BSND" else x
-
-    of_keys = heads
-    if layout in ("BSH", "SBH"):
-        of_keys = key.shape[2] // (query.shape[2] // heads)
-    q, k, v = inner(query, heads), inner(key, of_keys), inner(value, of_keys)
-    if k.shape[1] != q.shape[1]:
-        times = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
-    scores = q @ k.mT
-    scores = (scores if real_shift is None else scores + real_shift) * scale
-    if mask is not None:
-        scores = scores.masked_fill(mask.bool(), -math.inf)
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    out = torch.softmax(scores, -1) @ v
-    if layout in ("BSH", "SBH"):
-        out = out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
-        return out.transpose(0, 1) if layout == "SBH" else out
-    return out.transpose(1, 2) if layout == "BSND" else out
 
 
 def lstm_layer(
@@ -425,8 +256,11 @@ def applied(x: Tensor, function: str, **options: Any) -> Tensor:
 
 
 OWN: Mapping[str, Callable[..., Any]] = {
-    name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__
-}
+    name: function
+    for module in (attention, indexing, losses)
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__
+} | {name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__}
 
 OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     **{name: cast for name in ("to", "type", "float", "half", "double", "bfloat16", "long", "int", "short", "byte")},
@@ -440,8 +274,8 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "clone": identity,
     "detach": identity,
     "dropout": identity,
-    "setitem": setitem,
-    "getitem": getitem,
+    "setitem": indexing.setitem,
+    "getitem": indexing.getitem,
     "batch_norm": batch_norm,
     "rms_norm": torch_rms_norm,
     "npu_rms_norm": rms_norm,
@@ -449,14 +283,14 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "npu_add_layer_norm": add_layer_norm,
     "npu_swiglu": swiglu,
     "npu_fast_gelu": fast_gelu,
-    "npu_rotary_mul": rotary,
-    "npu_apply_rotary_pos_emb": rotary_pair,
-    "cross_entropy": cross_entropy,
-    "nll_loss": nll_loss,
+    "npu_rotary_mul": attention.rotary,
+    "npu_apply_rotary_pos_emb": attention.rotary_pair,
+    "cross_entropy": losses.cross_entropy,
+    "nll_loss": losses.nll_loss,
     "nan_to_num": nan_to_num,
-    "embedding": embedding,
-    "index_select": index_select,
-    "scaled_dot_product_attention": attention,
+    "embedding": indexing.embedding,
+    "index_select": indexing.index_select,
+    "scaled_dot_product_attention": attention.attention,
     "einsum": einsum,
     "zeros": created(torch.zeros),
     "ones": created(torch.ones),
