@@ -179,6 +179,11 @@ def no_dropout(call: RecordedCall, given: Given) -> Options:
     yield "p=0", {}
 
 
+def no_masks(call: RecordedCall, given: Given) -> Options:
+    """A slice of which every begin and end counts."""
+    yield "masks=0", {}
+
+
 _LEFT_OUT = object()
 
 
@@ -264,14 +269,16 @@ def _each(value: Any, count: int) -> tuple[int, ...]:
     return (value,) * count
 
 
-USUAL_VALUES = (*("epsilon", "batch_norm", "groups", "slope", "windows", "max_windows", "mean_windows", "no_dropout"),)
+USUAL_VALUES = (
+    *("epsilon", "batch_norm", "groups", "slope", "windows", "max_windows", "mean_windows", "no_dropout", "no_masks"),
+)
 """Options of which the usual values are tried; of the others all that can be meant."""
 
 OPTIONS: Mapping[str, Callable[[RecordedCall, Given], Options]] = {
     function.__name__: function
     for function in (
         *(transposes, data_format, epsilon, batch_norm, groups, approximate, slope, axis, join_axis, stack_axis),
-        *(split_axis, windows, max_windows, mean_windows, pad_mode, no_dropout),
+        *(split_axis, windows, max_windows, mean_windows, pad_mode, no_dropout, no_masks),
     )
 }
 

@@ -49,7 +49,7 @@ _BY_INDEX = (
             *("x", "begin", "end", "strides"),
             *("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
         ),
-        (("Functional", "strided_slice"), ("Primitive", "StridedSlice")),
+        (("Functional", "strided_slice"),),
     ),
     (
         "scatter_add",
@@ -67,8 +67,10 @@ _BY_INDEX = (
     ),
     (
         *("scatter", "scatter_nd_update", _SCATTER),
-        (("Functional", "scatter_nd_update"), ("Functional", "tensor_scatter_update"))
-        + (("Primitive", "ScatterNdUpdate"), ("Primitive", "TensorScatterUpdate")),
+        (
+            *(("Functional", "scatter_nd_update"), ("Functional", "tensor_scatter_update")),
+            *(("Primitive", "ScatterNdUpdate"), ("Primitive", "TensorScatterUpdate")),
+        ),
     ),
     ("expand", "expand", ("x", "size"), (("Functional", "expand"),)),
 )
@@ -103,6 +105,9 @@ APIS: Mapping[str, Own] = {
         for operation, function, parameters, names in _BY_INDEX
         for family, theirs in names
     },
+    "Primitive.StridedSlice": Own("slice", "strided_slice", ("x", "begin", "end", "strides"), "no_masks"),
+    "Primitive.BroadcastTo": Own("expand", "expand_as_recorded", ("x",)),
+    **{f"Primitive.AdaptiveAvgPool{n}D": Own(f"adaptive_avg_pool{n}d", "adaptive_avg_pool", ("x",)) for n in (2, 3)},
     "Primitive.Identity": Own("contiguous", "identity", ("x",)),
     "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", ("x",)),
     "Primitive.Concat": Own("cat", "concatenated", ("tensors", "axis"), "join_axis"),

@@ -74,8 +74,11 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    """x[begin:end:stride] by axis; the bits of a mask say for which positions begin or end do not count, or the position
-    is an ellipsis, a new axis, or an index."""
+    """x[begin:end:stride] by axis.
+
+    The bits of a mask say for which positions begin or end do not count, or the position is an ellipsis, a new axis, or
+    an index.
+    """
     index: list[Any] = []
     for place, (first, last) in enumerate(zip(begin, end, strict=True)):
         step = strides[place] if strides else 1
@@ -115,6 +118,11 @@ def scatter_nd_sub(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any
 def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any = None) -> Tensor:
     """x with the updates in place of what was there."""
     return x.index_put(tuple(indices.unbind(-1)), updates)
+
+
+def expand_as_recorded(x: Tensor, *, recorded: Recorded) -> Tensor:
+    """x in the recorded shape."""
+    return x.expand(recorded.shape)
 
 
 def expand(x: Tensor, size: Any) -> Tensor:

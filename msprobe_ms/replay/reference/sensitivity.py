@@ -79,9 +79,21 @@ def summed_to(square: Tensor, shape: Sequence[int]) -> Tensor:
     return square.sum_to_size(tuple(shape)) if tuple(square.shape) != tuple(shape) else square
 
 
-@lru_cache(maxsize=64)
 def _columns(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
     """For every element a column of the patterns, neighbours along any axis having different ones, and a sign."""
+    return _made(shape, seed) if np.prod(shape) > _SMALL else _kept(shape, seed)
+
+
+_SMALL = 1 << 14
+"""Elements; patterns of smaller tensors are kept, for shapes come again and again."""
+
+
+@lru_cache(maxsize=64)
+def _kept(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
+    return _made(shape, seed)
+
+
+def _made(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
     column: Any = np.full((1,) * len(shape), seed, np.int64)
     for axis, size in enumerate(shape):
         steps = np.arange(size) * (2 * axis + 1)
