@@ -270,7 +270,8 @@ def _each(value: Any, count: int) -> tuple[int, ...]:
 
 
 USUAL_VALUES = (
-    *("epsilon", "batch_norm", "groups", "slope", "windows", "max_windows", "mean_windows", "no_dropout", "no_masks"),
+    *("epsilon", "batch_norm", "groups", "slope", "windows"),
+    *("max_windows", "mean_windows", "no_dropout", "no_masks"),
 )
 """Options of which the usual values are tried; of the others all that can be meant."""
 

@@ -56,15 +56,19 @@ class Leaf:
     @cached_property
     def array(self) -> Array:
         """The elements; CannotReplay where they were not recorded or cannot be read."""
-        if not self.record.file:
-            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
-        try:
-            array = load_tensor(self.dump, self.record)
-        except DumpError as err:
-            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name) from err
+        array = self.loaded()
         if tuple(array.shape) != self.shape:
             raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
         return array
+
+    def loaded(self) -> Array:
+        """What the file of the record holds; CannotReplay where there is none, or it cannot be read."""
+        if not self.record.file:
+            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
+        try:
+            return load_tensor(self.dump, self.record)
+        except DumpError as err:
+            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name) from err
 
 
 @dataclass(frozen=True, slots=True)

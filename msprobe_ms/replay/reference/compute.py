@@ -6,17 +6,16 @@ from typing import Any
 import torch
 
 from msprobe.replay.operations import Kind
-from msprobe.replay.plan import Candidate, Plan
+from msprobe.replay.plan import Candidate, Plan, plan_of
 from msprobe.replay.recorded import CannotReplay, Leaf, Path, RecordedCall
 from msprobe.replay.residual import compared, measured
 from msprobe.replay.result import Cause, NotReplayed, Replayed, Residual
+from msprobe.replay.sample import LARGEST, WHOLE, sample, size_of
 
 from .execute import Backward, Program, Tensor, rounded, tensor_of
+from .large import is_large, sampled
 from .saved import SAVED
 from .sensitivity import of_moved, of_squares, one_by_one, probed, summed_to
-
-LARGEST = 1 << 26
-"""Elements of inputs and outputs together beyond which a call is not replayed whole."""
 
 
 def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
@@ -24,11 +23,16 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
     loaded: dict[Leaf, Tensor] = {}
     found: dict[str, tuple[Residual, ...]] = {}
     refused: CannotReplay | None = None
-    _bounded(call, plan)
+    is_product = is_large(plan.candidates[0])
+    if not is_product and size_of(call) > WHOLE and plan.operation.kind not in _CHEAP:
+        call = sample(call, plan.operation, plan.candidates[0]) if _has_sample(call, plan) else call
+        plan = plan_of(call)
+    if not is_product and size_of(call) > LARGEST:
+        return NotReplayed(Cause.TOO_LARGE, call.name)
     for candidate in plan.candidates:
         try:
             with torch.no_grad():
-                residuals = _residuals(call, plan, candidate, loaded)
+                residuals = sampled(call, candidate) if is_product else _residuals(call, plan, candidate, loaded)
         except CannotReplay as err:
             refused = refused or err
         except Exception as err:
@@ -42,18 +46,16 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
     return Replayed(operation.name, moves, found, plan.is_exhaustive)
 
 
-def _bounded(call: RecordedCall, plan: Plan) -> None:
-    from msprobe.replay.recorded import leaves
+_CHEAP = (Kind.MOVES, Kind.CREATES, Kind.EXACT)
+"""Kinds whose sensitivity costs nothing."""
 
-    every = [*leaves([*plan.candidates[0].args, dict(plan.candidates[0].kwargs)]), *call.outputs.values()]
-    total = 0
-    for leaf in every:
-        size = 1
-        for n in leaf.shape:
-            size *= n
-        total += size
-    if total > LARGEST:
-        raise CannotReplay(Cause.TOO_LARGE, str(total))
+
+def _has_sample(call: RecordedCall, plan: Plan) -> bool:
+    try:
+        found = sample(call, plan.operation, plan.candidates[0])
+    except CannotReplay:
+        return False
+    return not call.is_backward or bool(found.gradients)
 
 
 def _residuals(

@@ -1,11 +1,12 @@
-"""Samples of very large calls: rows of a product, and leading slices of calls that work slice by slice.
+"""Samples of very large products: rows of their outputs. (Other calls are sampled by `sample.py`.)
 
-A product of 4096^3 takes minutes in float64 on one core; 64 rows of its output take a second and tell as much of the
-kernel. `Residual.count` then says how many elements were looked at. The rows are spread evenly, the same in every run.
+A product of 4096^3 takes many seconds in float64 on one core; 64 rows of its output take a fraction of one and tell as
+much of the kernel. `Residual.count` then says how many elements were looked at. The rows are spread evenly, the same in
+every run.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -115,19 +116,3 @@ def _matrix(leaf: Leaf) -> Tensor:
 def _spread(count: int) -> Tensor:
     """As many places as are looked at, from the first to the last."""
     return torch.from_numpy(np.unique(np.linspace(0, count - 1, min(ROWS, count)).astype(np.int64)))
-
-
-def slices(inputs: Sequence[Leaf], outputs: Sequence[Leaf], most: int) -> Tensor | None:
-    """Places along the first axis so that inputs and outputs together keep about `most` elements.
-
-    None where the tensors have no common first axis that is long enough.
-    """
-    sizes = {leaf.shape[0] for leaf in outputs if leaf.shape}
-    if len(sizes) != 1 or any(not leaf.shape for leaf in outputs):
-        return None
-    [size] = sizes
-    total = sum(math.prod(leaf.shape) for leaf in (*inputs, *outputs))
-    keep = max(1, size * most // max(total, 1))
-    if size < 2 or keep >= size:
-        return None
-    return torch.from_numpy(np.unique(np.linspace(0, size - 1, keep).astype(np.int64)))
