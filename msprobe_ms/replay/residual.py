@@ -1,8 +1,8 @@
 """The residual of an output against its reference, in units of the call's sensitivity; numpy only.
 
 With r = output - reference and the sensitivity S, the size of the output change that relative rounding of the inputs
-makes (`reference/sensitivity.py`), z = r / max(S, 0.05 rms S). The root mean square of z is near the unit roundoff of
-the arithmetic inside the kernel, whatever the operation and the scale of its inputs.
+makes (`reference/sensitivity.py`), z = r / max(S, 0.05 rms S), where outliers count for no rms. The root mean square of
+z is near the unit roundoff of the arithmetic inside the kernel, whatever the operation and the scale of its inputs.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +14,11 @@ Array = np.ndarray[Any, Any]
 FLOOR = 0.05
 """S is nowhere taken to be less than this share of its root mean square: where an output of the reference vanishes by
 cancellation, a kernel's intermediate rounding remains."""
+
+
+OUTLIERS = 1000.0
+"""S beyond this many times its lower quartile counts for no root mean square: a mask of -1e9 that was added to half of
+the scores would hide whatever is wrong with the others."""
 
 
 class Range(NamedTuple):
@@ -84,8 +89,7 @@ def _figures(r: Array, ref: Array, sensitivity: Array) -> Figures:
         return EQUAL
     sensitivity = np.where(np.isfinite(sensitivity), sensitivity, 0.0)
     unit = float(sensitivity.max())
-    mean_square = float(np.mean((sensitivity / unit) ** 2)) if unit else 0.0
-    divisor = np.maximum(sensitivity, FLOOR * unit * mean_square**0.5)
+    divisor = np.maximum(sensitivity, FLOOR * _typical(sensitivity)) if unit else sensitivity
     z = np.where(r == 0.0, 0.0, np.abs(r) / divisor)
     top = float(z.max())
     eta = top * float(np.mean((z / top) ** 2)) ** 0.5 if np.isfinite(top) else float("inf")
@@ -101,6 +105,16 @@ def _figures(r: Array, ref: Array, sensitivity: Array) -> Figures:
         min(float(np.sum(small * f)) ** 2 / (of_reference * energy), 1.0) if of_reference else 0.0,
         (scale / largest) * (energy / of_reference) ** 0.5 if of_reference else float("inf"),
     )
+
+
+def _typical(sensitivity: Array) -> float:
+    """The root mean square of S over its elements up to `OUTLIERS` times the lower quartile of those that are not 0."""
+    present = sensitivity[sensitivity > 0]
+    quartile = np.partition(present, present.size // 4)[present.size // 4]
+    present = present[present <= OUTLIERS * float(quartile)]
+    greatest = float(present.max())
+    share = present.size / (np.count_nonzero(sensitivity == 0) + present.size)
+    return greatest * (share * float(np.mean((present / greatest) ** 2))) ** 0.5
 
 
 def _disagree(output: Array, reference: Array, largest: float) -> bool:

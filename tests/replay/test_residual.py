@@ -75,3 +75,9 @@ def test_nothing_to_compare_and_zero_sensitivity():
 def test_integers_are_equal_or_not():
     assert compared(np.array([1, 2]), np.array([1, 2])) == EQUAL
     assert compared(np.array([1, 2]), np.array([1, 3])) == UNEQUAL
+
+
+def test_a_mask_that_was_added_hides_nothing():
+    sensitivity = np.array([1.0, 1.0, 1e9, 1e9])
+    found = figures([1.01, 1.0, -1e9, -1e9], [1.0, 1.0, -1e9, -1e9], sensitivity)
+    assert found.peak == pytest.approx(0.01)

@@ -18,6 +18,14 @@ def _log_softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
     return g - torch.exp(y) * g.sum(dim, keepdim=True)
 
 
+def _logsumexp(y: Tensor, g: Tensor, program: Any) -> Tensor:
+    x, dim = program.inputs[0], program.option("dim", 1, -1)
+    if y.dim() != x.dim():
+        for axis in sorted(each % x.dim() for each in (dim if isinstance(dim, tuple) else (dim,))):
+            y, g = y.unsqueeze(axis), g.unsqueeze(axis)
+    return torch.exp(x - y) * g
+
+
 SAVED: Mapping[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "tanh": lambda y, g, _: g * (1 - y * y),
     "sigmoid": lambda y, g, _: g * y * (1 - y),
@@ -27,4 +35,5 @@ SAVED: Mapping[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "reciprocal": lambda y, g, _: -g * y * y,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
 }
