@@ -267,7 +267,7 @@ _ROWS: Mapping[Kind, str] = {
         prelu:
         swiglu: npu_swiglu
         rotary: npu_rotary_mul npu_apply_rotary_pos_emb
-        attention: scaled_dot_product_attention npu_fusion_attention npu_prompt_flash_attention
+        attention: scaled_dot_product_attention npu_fusion_attention
         cross_entropy:
         nll_loss:
         mse_loss:

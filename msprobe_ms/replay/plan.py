@@ -84,8 +84,11 @@ def _of_pytorch(
         raise CannotReplay(Cause.RANDOM, known.name)
     if known.kind is Kind.UNINITIALISED:
         raise CannotReplay(Cause.UNINITIALISED, known.name)
-    if known.name == "attention":
+    if plain_name(name) == "scaled_dot_product_attention":
         _without_dropout(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
+    if plain_name(name) == "npu_fusion_attention":
+        _without_dropout(1 - kwargs.get("keep_prob", args[9] if len(args) > 9 else 1))
+        outputs = {path: path if path == ("0",) else None for path in call.outputs}
     if known.name == "transpose" and plain_name(name) != "t" and len(args) != 3 - len(kwargs):
         name, known = "permute", operation("permute") or known
     made = Candidate(label, family, name, args, kwargs, outputs or {})

@@ -45,7 +45,34 @@ def attention(
     if attn_mask is not None:
         hides = attn_mask.dtype == torch.bool
         scores = scores.masked_fill(~attn_mask, -math.inf) if hides else scores + attn_mask
-    return torch.softmax(scores, -1) @ value
+    return _weights(scores) @ value
+
+
+def _weights(scores: Tensor) -> Tensor:
+    """The softmax of scores; a row in which everything is masked attends to nothing."""
+    is_empty = (scores == -math.inf).all(-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(is_empty, 0.0), -1).masked_fill(is_empty, 0.0)
+
+
+def npu_fusion_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    head_num: int,
+    input_layout: str,
+    pse: Tensor = None,
+    padding_mask: Tensor = None,
+    atten_mask: Tensor = None,
+    scale: float = 1.0,
+    *_: Any,
+    sparse_mode: int = 0,
+    **__: Any,
+) -> Tensor:
+    """`flash_attention` with the arguments of torch_npu; of the compressed masks those that mean causal."""
+    if sparse_mode not in (0, 1, 2):
+        raise ValueError("a band of the scores")
+    mask = None if sparse_mode == 2 else atten_mask
+    return flash_attention(query, key, value, head_num, pse, mask, scale, input_layout, sparse_mode == 2)
 
 
 def flash_attention(
@@ -80,7 +107,7 @@ def flash_attention(
         scores = scores.masked_fill(mask.bool(), -math.inf)
     if is_causal:
         scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    out = torch.softmax(scores, -1) @ v
+    out = _weights(scores) @ v
     if layout in ("BSH", "SBH"):
         out = out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
         return out.transpose(0, 1) if layout == "SBH" else out

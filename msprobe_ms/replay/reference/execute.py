@@ -21,8 +21,12 @@ from .recording import Recorded
 Tensor = Any
 Outputs = dict[Path, Tensor]
 
-_IGNORED = ("out", "device", "layout", "memory_format", "pin_memory", "requires_grad", "generator", "non_blocking")
-_ignored = (*_IGNORED, "copy", "inplace")
+_IGNORED = (
+    *("out", "device", "layout", "memory_format", "pin_memory", "requires_grad", "generator", "non_blocking"),
+    *("copy", "inplace"),
+)
+"""Keywords that say where a result lies, not what it is."""
+
 _FAMILIES: Mapping[str, tuple[Any, ...]] = {
     "Functional": (torch.nn.functional, torch),
     "Torch": (torch, torch.nn.functional, torch.special, torch.linalg),
@@ -74,7 +78,9 @@ class Program:
         values = {**self._constants, **dict(zip(self.floating, inputs, strict=True))}
         args = tuple(self._filled(value, values) for value in self._candidate.args)
         kwargs = {
-            key: self._filled(value, values) for key, value in self._candidate.kwargs.items() if key not in _ignored
+            key: self._filled(value, values)
+            for key, value in self._candidate.kwargs.items()
+            if self._candidate.family == "own" or key not in _IGNORED
         }
         if self._writes and args and isinstance(args[0], torch.Tensor):
             args = (args[0].clone(), *args[1:])

@@ -291,6 +291,7 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "embedding": indexing.embedding,
     "index_select": indexing.index_select,
     "scaled_dot_product_attention": attention.attention,
+    "npu_fusion_attention": attention.npu_fusion_attention,
     "einsum": einsum,
     "zeros": created(torch.zeros),
     "ones": created(torch.ones),
