@@ -114,7 +114,7 @@ def _typical(sensitivity: Array) -> float:
     present = present[present <= OUTLIERS * float(quartile)]
     greatest = float(present.max())
     share = present.size / (np.count_nonzero(sensitivity == 0) + present.size)
-    return greatest * (share * float(np.mean((present / greatest) ** 2))) ** 0.5
+    return greatest * float(np.sqrt(share * np.mean((present / greatest) ** 2)))
 
 
 def _disagree(output: Array, reference: Array, largest: float) -> bool:
