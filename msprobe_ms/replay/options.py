@@ -179,6 +179,11 @@ def no_dropout(call: RecordedCall, given: Given) -> Options:
     yield "p=0", {}
 
 
+def defaults(call: RecordedCall, given: Given) -> Options:
+    """A layer with the options that it has when nothing is given."""
+    yield "defaults", {}
+
+
 def no_masks(call: RecordedCall, given: Given) -> Options:
     """A slice of which every begin and end counts."""
     yield "masks=0", {}
@@ -271,7 +276,7 @@ def _each(value: Any, count: int) -> tuple[int, ...]:
 
 USUAL_VALUES = (
     *("epsilon", "batch_norm", "groups", "slope", "windows"),
-    *("max_windows", "mean_windows", "no_dropout", "no_masks"),
+    *("max_windows", "mean_windows", "no_dropout", "no_masks", "defaults"),
 )
 """Options of which the usual values are tried; of the others all that can be meant."""
 
@@ -279,7 +284,7 @@ OPTIONS: Mapping[str, Callable[[RecordedCall, Given], Options]] = {
     function.__name__: function
     for function in (
         *(transposes, data_format, epsilon, batch_norm, groups, approximate, slope, axis, join_axis, stack_axis),
-        *(split_axis, windows, max_windows, mean_windows, pad_mode, no_dropout, no_masks),
+        *(split_axis, windows, max_windows, mean_windows, pad_mode, no_dropout, no_masks, defaults),
     )
 }
 

@@ -154,11 +154,17 @@ _PLAIN = {
     **{"ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "SiLU": "silu", "Mish": "mish"},
     **{"HSwish": "hardswish", "Hardswish": "hardswish", "HSigmoid": "hardsigmoid", "Hardsigmoid": "hardsigmoid"},
     **{"SeLU": "selu", "SELU": "selu", "LogSigmoid": "logsigmoid", "Softsign": "softsign", "SoftSign": "softsign"},
-    **{"Tanhshrink": "tanhshrink", "Exp": "exp", "CELU": "celu", "ELU": "elu", "Softplus": "softplus"},
+    **{"Tanhshrink": "tanhshrink", "Exp": "exp"},
 }
+_WITH_OPTIONS = {"CELU": "celu", "ELU": "elu", "Softplus": "softplus"}
 _ACTIVATIONS = {
     **{name: Own(plain, "applied", ("x",), fixed={"function": plain}) for name, plain in _PLAIN.items()},
+    **{
+        name: Own(plain, "applied", ("x",), "defaults", (), {"function": plain})
+        for name, plain in _WITH_OPTIONS.items()
+    },
     "GELU": Own("gelu", "applied", ("x",), "approximate", fixed={"function": "gelu"}),
+    "SoftmaxExt": Own("softmax", "applied", ("x",), "axis", fixed={"function": "softmax"}),
     "LeakyReLU": Own("leaky_relu", "applied", ("x",), "slope", fixed={"function": "leaky_relu"}),
     "Softmax": Own("softmax", "applied", ("x",), "axis", fixed={"function": "softmax"}),
     "LogSoftmax": Own("log_softmax", "applied", ("x",), "axis", fixed={"function": "log_softmax"}),
