@@ -29,13 +29,13 @@ TERSE = | { grep -E '^ *Downloading ' || true; }
 BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/counterparts tests/hostile tests/flow_compare \
     tests/rollout) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
-    tests/mindtorch/test_detection.py
+    tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py
 # Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules.
 BOTH := $(wildcard tests/base/test_digest.py tests/base/test_statistic*.py tests/compare/test_measure*.py) \
     tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
 # Everything else: each test runs once.
-SUITE := $(filter-out $(BARE) tests/gather tests/mindtorch tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \
-    $(wildcard tests/test_*.py tests/gather/test_*.py)) $(BOTH)
+SUITE := $(filter-out $(BARE) tests/gather tests/mindtorch tests/replay tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \
+    $(wildcard tests/test_*.py tests/gather/test_*.py tests/replay/test_*.py)) $(BOTH)
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
 # for the files with the fewest tests, which would come last, take longest.
 PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 \
@@ -90,7 +90,7 @@ verify: install
 lint: $(TOOLS) install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.compare \
+	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare \
 	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping
 
 #   make format   put the sources into the form that lint asks for

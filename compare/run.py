@@ -1,5 +1,7 @@
 """The pipeline: match, measure, judge. Two dumps in, judged pairs out."""
 
+from collections.abc import Callable
+
 from msprobe.base.log import logger
 from msprobe.store.record import Dump, Statistics
 
@@ -13,6 +15,7 @@ from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
+from .reason import Reasons
 from .workers.progress import MANY, shown
 
 
@@ -25,12 +28,14 @@ def compare(
     given: Given = NOTHING,
     is_shown: bool = False,
     is_noise_judged: bool = True,
+    settle: Callable[[Comparison], Comparison] | None = None,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
     is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
-    it is, is shown on standard error, where it is much.
+    it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
+    them (parameters that have only drifted, say), before what was computed from them is weighed.
     """
     refuse_misfits(target, given.rows)
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
@@ -48,7 +53,7 @@ def compare(
     )
     for row in (*pairs.notes.views, *pairs.notes.meant):
         sheet.settled[row], sheet.which[row] = False, -1
-    reasons: dict[int, str] = {}
+    reasons: dict[int, Reasons] = {}
     elements = Elements(pairs, judge_one.across, two_frameworks)
     rows = (~sheet.settled).nonzero()[0].tolist()
     for row in shown(rows, "judging records") if is_shown else rows:
@@ -58,8 +63,8 @@ def compare(
             continue
         verdict, sheet.equal[row] = found
         sheet.enter(row, verdict)
-        if verdict.reason and (two_frameworks or verdict.grade == "pass"):
-            reasons[row] = verdict.reason
+        if verdict.reasons and (two_frameworks or verdict.grade == "pass"):
+            reasons[row] = verdict.reasons
     measures: dict[int, Measures] = {}
     described: dict[int, tuple[Statistics, Statistics]] = {}
     for row, verdict, equal, outcome in elements.judged(effort or Effort()):
@@ -69,8 +74,8 @@ def compare(
             measures[row] = outcome.measures
         if outcome.statistics is not None:
             described[row] = outcome.statistics
-        if verdict.reason or not verdict:
-            reasons[row] = verdict.reason
+        if verdict.reasons or not verdict:
+            reasons[row] = verdict.reasons
     comparison = Comparison(
         pairs,
         mode,
@@ -85,6 +90,8 @@ def compare(
         described,
         judge_one.by_statistics,
     )
+    if settle is not None:
+        comparison = settle(comparison)
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 

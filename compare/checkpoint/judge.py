@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.compare.judge.standard import Standard, family, standard_of
-from msprobe.compare.judge.verdict import Cause, Verdict, judge_measures, unjudged
+from msprobe.compare.judge.verdict import Cause, Verdict, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
+from msprobe.compare.reason import Reason, Why
 from msprobe.mapping.transform import Transform, parse
 
 from .match import ParameterPair
@@ -49,11 +50,11 @@ def judge(pair: ParameterPair) -> JudgedParameter:
     shapes = (target.shape if target else None, golden.shape if golden else None)
     if target is None or golden is None:
         side = "golden" if target is None else "target"
-        return JudgedParameter(pair, unjudged(f"Stands on the {side} side only.", Cause.UNMATCHED), shapes)
+        return JudgedParameter(pair, unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, side)), shapes)
     try:
         t, g = _load(target, pair.of_target), _load(golden, pair.of_golden)
     except (DumpError, MappingError) as err:
-        verdict = unjudged(f"Not readable: {str(err).rstrip('.')}.", Cause.UNREADABLE)
+        verdict = unjudged(Cause.UNREADABLE, Reason(Why.UNREADABLE, name=str(err).rstrip(".")))
         return JudgedParameter(pair, verdict, shapes, is_readable=False)
     shapes = t.shape, g.shape
     if t.shape != g.shape:
@@ -62,7 +63,7 @@ def judge(pair: ParameterPair) -> JudgedParameter:
     found = measure(t, g, standard, golden.dtype)
     verdict = judge_measures(found, standard, t.shape)
     if family(target.dtype) != family(golden.dtype):
-        verdict = Verdict("error", f"Dtypes differ: {target.dtype}, golden {golden.dtype}.")
+        verdict = wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
     is_finite = not found.mismatched
     return JudgedParameter(
         pair,
@@ -85,10 +86,9 @@ def _standard(target: Parameter, golden: Parameter) -> Standard:
 
 
 def _by_shapes(t: Array, g: Array, dtype: str) -> Verdict:
-    said = f"Shapes differ: {list(t.shape)}, golden {list(g.shape)}"
     if t.ndim == 2 and t.shape == g.shape[::-1]:
         standard = standard_of(dtype)
         turned: Array = _TRANSPOSED(t)
         if judge_measures(measure(turned, g, standard, dtype), standard, g.shape):
-            said += f"; within the standard after {_TRANSPOSED}, which a data mapping may declare"
-    return Verdict("error", f"{said}.")
+            return wrong(Reason(Why.SHAPES_TURNED, name=str(_TRANSPOSED), target=t.shape, golden=g.shape))
+    return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))

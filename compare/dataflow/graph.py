@@ -3,8 +3,8 @@
 | edge | from | to | found by |
 |---|---|---|---|
 | forward | an output | an input of a later call | the dump's `from`, else content (`source.py`) |
-| alias | an output of a cell | the output of the call inside it that is the same tensor | content |
-| backward | an input gradient of each user of a tensor | the incoming gradient of the call that made it | forward edges |
+| alias | an output of a cell | the output of the call inside it that wrote it | content |
+| backward | an input gradient of each user of a tensor | the incoming gradient of its maker | forward edges |
 
 A cell inside which calls are recorded makes nothing itself: what uses its output uses the output of the call inside,
 and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
@@ -156,7 +156,7 @@ class Graph:
         return -1
 
     def below(self, call: int) -> Iterator[int]:
-        """The calls directly inside a cell's call; for the gradients of its parameters those of all its backward calls."""
+        """The calls directly inside a cell's call; for gradients of its parameters, of all its backward calls."""
         if self.names[call].kind != "parameters_grad":
             yield from self.inside.get(call, ())
             return

@@ -6,7 +6,8 @@ All that is told stands in one value, for the console and for the file.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.words import full
 
 from . import words
 from .collect import Collect, Value, Way
@@ -14,7 +15,7 @@ from .item import Item
 from .parts import FLOW, TOKEN_STAGE, UNKNOWN, Part
 from .stages import Stage, called
 from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
-from .why import AN_UPDATE, Known, since, why_of_stage
+from .why import Known, since, why_of_stage
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ def _of_stage(seen: Seen, known: Known) -> First:
 def _update_to_collect(seen: Seen, known: Known) -> Collect | None:
     """What collects the update before a stage whose weights differ, where neither side's dump of it was judged."""
     item = seen.item
-    if item.finding is None or item.finding.kind != "parameters differ":
+    if item.finding is None or item.finding.kind is not FindingKind.PARAMETERS:
         return None
-    if not since(item, known.walked)[0].endswith(AN_UPDATE):
+    if not since(item, known.walked)[0].may_be_an_update:
         return None
     update = UPDATES.get(FLOW[item.part].model) if item.part != UNKNOWN else None
     before = [s.item for s in known.walked if (s.item.kind, s.item.step) == ("stage", item.step - 1)]
@@ -124,7 +125,7 @@ def _of_key(seen: Seen, known: Known) -> First:
     then = f"collect it: {collect.says}"
     other = next((s.item for s in walked if s.item.part == item.part and s.item.finding), None)
     if other is not None and other.finding is not None:
-        why += f"; its dump of step {other.step} says: first wrong call: {words.finding_said(other.finding)}"
+        why += f"; its dump of step {other.step} says: first wrong call: {full(other.finding)}"
     elif part.model and part.model != "reference" and item.step > min(s.item.step for s in walked):
         then += f"; its weights may be the cause: {known.way.with_update(FLOW[UPDATES[part.model]], item.step)}"
     why += _elsewhere(item, walked)
@@ -137,7 +138,7 @@ def _elsewhere(item: Item, walked: Sequence[Seen]) -> str:
     for other in here:
         if other.finding is not None and begins_by_itself(other.finding):
             said = f"{called(other.name)} has a dump of this step, and a difference begins there too"
-            return f"; {said}: first wrong call: {words.finding_said(other.finding)}"
+            return f"; {said}: first wrong call: {full(other.finding)}"
     return ""
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding
 
 Order: TypeAlias = tuple[int, int, int, int, str]
 """Within a step: the part of the flow; a stage's dump before the keys that it makes; the place among these; what was

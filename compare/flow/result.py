@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msprobe.base.visible import visible
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
+from msprobe.compare.locate.words import full, short
 from msprobe.compare.report.console import BLIND, no_difference, unjudged_said
 from msprobe.store.folders import printable
 
@@ -17,7 +18,7 @@ from .keys import KeyData
 from .parts import UNKNOWN
 from .stages import Stage, called
 from .walk import Seen, next_beginnings
-from .words import finding_said, key_said, place_said
+from .words import key_said, place_said
 
 _NAMED = 8  # so many names stand in a sentence
 _SAID = 10  # sentences about what has no partner; the file has all of them
@@ -106,7 +107,7 @@ class FlowResult:
         if self.first.why:
             yield f"why: {self.first.why}"
         if self.first.finding:
-            yield f"first wrong call: {finding_said(self.first.finding)}"
+            yield f"first wrong call: {full(self.first.finding)}"
         if self.first.then:
             yield self.first.then
 
@@ -149,7 +150,7 @@ def _item_said(item: Item) -> str:
     """In few words: where, and the key or the call."""
     if item.kind == "key":
         return f"{place_said(item)}, {key_said(item)}"
-    call = f", call {item.finding.name} in {item.finding.cell}: {item.finding.kind}" if item.finding else ""
+    call = f", call {short(item.finding)}" if item.finding else ""
     return f"{place_said(item)}, {called(item.name)}{call}"
 
 

@@ -13,7 +13,7 @@ from msprobe.compare.jobs.carry_out import carry_out
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.sides import side
 from msprobe.compare.judge.verdict import Grade
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
 from msprobe.store.flow_roots import FlowRoot
 from msprobe.store.folders import printable
@@ -187,7 +187,7 @@ def items(stage: Stage) -> Iterator[Item]:
             grade,
             reason,
             finding=first,
-            weights_differ=any(f.kind == "parameters differ" for outcome in outcomes for f in outcome.findings),
+            weights_differ=any(f.kind is FindingKind.PARAMETERS for outcome in outcomes for f in outcome.findings),
             is_placed=stage.is_placed,
             mode=next((outcome.mode for outcome in outcomes if outcome.mode), ""),
         )
@@ -195,7 +195,7 @@ def items(stage: Stage) -> Iterator[Item]:
 
 def _order(stage: Stage, first: Finding | None) -> Order:
     """The place of a dump; where it is not known, one that may have been given what differs comes behind the others."""
-    if stage.is_placed or first is None or first.kind == "parameters differ" or begins_by_itself(first):
+    if stage.is_placed or first is None or first.kind is FindingKind.PARAMETERS or begins_by_itself(first):
         return stage.order
     part, _, among, saved, name = stage.order
     return part, 1, among, saved, name

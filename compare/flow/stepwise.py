@@ -11,6 +11,7 @@ from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.log import logger
 from msprobe.base.visible import visible
 from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.store.folders import look
 
@@ -91,7 +92,7 @@ def carry_out(request: Request, target: dict[int, Path], golden: dict[int, Path]
 def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
     """The same result, which knows of no step before it, in the light of those."""
     first = result.first
-    if first is None or first.finding is None or first.finding.kind != "parameters differ" or not before:
+    if first is None or first.finding is None or first.finding.kind is not FindingKind.PARAMETERS or not before:
         return result
     last = max(before)
     if before[last].first is not None:

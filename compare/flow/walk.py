@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from msprobe.compare.locate.find import Finding
-from msprobe.compare.locate.words import FROM_OUTSIDE
+from msprobe.compare.locate.finding import Finding, FindingKind
 
 from .item import Item
 from .parts import FLOW, UNKNOWN, beside, names, plain
@@ -63,7 +62,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     for unsaved in reads - saved:  # what the same host code made: returns follow advantages
         read += [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in beside(unsaved)]
     bad = [seen.item.name for seen in read if _is_different(seen)]
-    if item.finding is not None and item.finding.kind == "parameters differ" and part.model:
+    if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS and part.model:
         bad += [seen.item.name for seen in here if seen.item.weights_differ and _model(seen.item) == part.model]
     agreeing = [seen.item for seen in read if seen.role == "agrees"]
     good = tuple(other.name for other in agreeing if other.kind == "key" and plain(other.name) in reads)
@@ -74,7 +73,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
         earlier = (d for d in differing if d.step < item.step and (d.part == UNKNOWN or d.part <= last_update))
         if (changed := next(earlier, None)) is not None:
             return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
-    if item.finding is not None and item.finding.kind == "run inputs differ" and differing:
+    if item.finding is not None and item.finding.kind is FindingKind.RUN_INPUTS and differing:
         return Seen(item, "received", (), good)
     # The data of a step are made of nothing that is saved; of a stage the dump itself may have all that it was given.
     begins = agreeing or not reads or (item.finding is not None and begins_by_itself(item.finding))
@@ -87,8 +86,8 @@ def begins_by_itself(finding: Finding) -> bool:
     Code between two calls may have been given what no call of the stage made, such as what a loss is made of; and so
     may a call itself.
     """
-    given = ("run inputs differ", "parameters differ", "cannot tell", "code between")
-    return not finding.kind.startswith(given) and FROM_OUTSIDE not in finding.reason
+    given = (FindingKind.RUN_INPUTS, FindingKind.PARAMETERS, FindingKind.UNKNOWN, FindingKind.CODE)
+    return finding.kind not in given and not finding.is_from_outside
 
 
 def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
@@ -96,7 +95,7 @@ def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> See
     stages = [seen.item for seen in here if seen.item.kind == "stage" and _is_different(seen)]
     alike: list[str] = []
     earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
-    if item.finding is not None and item.finding.kind == "parameters differ":
+    if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS:
         alike = [other.name for other in stages if other.weights_differ]
         differing = earlier
     elif item.finding is not None and begins_by_itself(item.finding):

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
-from msprobe.compare.locate.words import FROM_OUTSIDE
+from msprobe.compare.locate.finding import FindingKind
 
 from . import words
 from .collect import Way
@@ -12,7 +13,36 @@ from .parts import FLOW, UNKNOWN
 from .stages import Stage, called
 from .walk import Seen, begins_by_itself
 
-AN_UPDATE = "since an update before"
+
+class Since(Enum):
+    """Since when the weights of a stage differ, as it is said behind `the weights differ`."""
+
+    LOADED = " as they were loaded or made"
+    LOADED_OR_THIS_STEP = " as they were loaded or made, or since an update earlier in this step"
+    LOADED_OR_UPDATE = " as they were loaded or made, or since an update before"
+    UPDATE = " since an update before"
+    STAGES_AGREE = ", although every stage of step {step} agrees"
+    UPDATE_AGREES = ", although {names} of step {step} agrees"
+    NOT_HANDED_OVER = ", and those of {names} in this step do not: the new weights do not reach this stage"
+
+    @property
+    def may_be_an_update(self) -> bool:
+        """Whether an update of a step before may have changed them."""
+        return self in (Since.LOADED_OR_UPDATE, Since.UPDATE)
+
+
+_MADE = "the checkpoints that are loaded, and the seeds that are set before the models are made"
+_CHANGED = "what changes weights behind {behind}: the optimizer, its learning rate and state, clipping, weight decay"
+_LOOK = {
+    Since.LOADED: _MADE,
+    Since.LOADED_OR_THIS_STEP: f"{_MADE}; or what changes weights before {{stage}}",
+    Since.LOADED_OR_UPDATE: _MADE,
+    Since.UPDATE: "",
+    Since.STAGES_AGREE: _CHANGED.format(behind="the stages"),
+    Since.UPDATE_AGREES: _CHANGED.format(behind="it"),
+    Since.NOT_HANDED_OVER: "how weights are handed to {name} after an update",
+}
+"""What to look at, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -29,28 +59,33 @@ def why_of_stage(seen: Seen, known: Known) -> tuple[str, str]:
 
     And what to look at, where the call does not say it.
     """
-    item, kind = seen.item, seen.item.finding.kind if seen.item.finding else ""
+    item, kind = seen.item, seen.item.finding.kind if seen.item.finding else None
     agree = words.agree("key", seen.agreeing, " that the stage reads")
-    if kind == "run inputs differ":
+    if kind is FindingKind.RUN_INPUTS:
         return _why_other_input(seen, agree, known)
-    if kind == "parameters differ":
+    if kind is FindingKind.PARAMETERS:
         model = FLOW[item.part].model if item.part != UNKNOWN else ""
-        when, look = since(item, known.walked)
+        when, stages = since(item, known.walked)
         whose = f"the weights of the {model}" if model else "its weights"
-        comma = "," * when.startswith(("although", "and"))
-        return f"it begins before this stage: {whose} differ{comma} {when}", f"look at: {look}" if look else ""
-    if kind == "cannot tell":
+        said = when.value.format(names=words.listed(stages), step=item.step - 1)
+        look = _LOOK[when].format(stage=called(item.name), name=item.name)
+        return f"it begins before this stage: {whose} differ{said}", f"look at: {look}" if look else ""
+    if kind is FindingKind.UNKNOWN:
         return "whether it begins here cannot be said", ""
     if seen.agreeing:
         return f"it begins here: {agree}", ""
-    if item.finding is not None and FROM_OUTSIDE in item.finding.reason:
+    if item.finding is not None and item.finding.is_from_outside:
         what = "it begins in what the call was given, from outside the stage or from code of it between two calls"
         return what, "look at: where that comes from, upwards from the line that makes the call"
     if item.finding is not None and not begins_by_itself(item.finding):
         what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
         return what, f"look at: that code, such as the loss; {known.way.operations(item.name)} records its calls"
-    before = {"argument differs": "all else that the call was given", "different call": "everything before that call"}
-    return f"it begins here, as far as the dump says: {before.get(kind, 'all that the call was given')} agrees", ""
+    before = "all that the call was given"
+    if kind is FindingKind.ARGUMENT:
+        before = "all else that the call was given"
+    elif kind is FindingKind.CALL:
+        before = "everything before that call"
+    return f"it begins here, as far as the dump says: {before} agrees", ""
 
 
 def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
@@ -63,9 +98,8 @@ def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
     here = [s for s in known.walked if (s.item.kind, s.item.step, s.item.rank) == place]
     data = f"the data of step {item.step}, and the code that makes of them what {called(item.name)} is given"
     if len(here) > 1 and not all(s.item.is_placed for s in here):
-        also = [
-            s.item.name for s in here if s is not seen and s.item.finding and s.item.finding.kind == "run inputs differ"
-        ]
+        others = [s.item for s in here if s is not seen and s.item.finding]
+        also = [other.name for other in others if other.finding and other.finding.kind is FindingKind.RUN_INPUTS]
         who = f"the stages {words.listed([item.name, *also])} were" if also else "the stage was"
         first = "of them runs first" if also else "stage runs before it"
         look = f"look at: the data of step {item.step}, and the code that makes of them what these stages are given"
@@ -81,36 +115,30 @@ def _why_other_input(seen: Seen, agree: str, known: Known) -> tuple[str, str]:
     return "the stage was given different input, and nothing that it reads was saved", f"look at: {data}"
 
 
-def since(item: Item, walked: Sequence[Seen]) -> tuple[str, str]:
+def since(item: Item, walked: Sequence[Seen]) -> tuple[Since, Sequence[str]]:
     """Since when the weights of a stage differ, by the updates before and by the model's other stages in the step.
 
-    And what to look at, where that is known.
+    And the stages that tell it.
     """
-    made = "the checkpoints that are loaded, and the seeds that are set before the models are made"
-    update = "what changes weights behind it: the optimizer, its learning rate and state, clipping, weight decay"
     model = FLOW[item.part].model if item.part != UNKNOWN else ""
     if model == "reference" or not item.step:
         of_step = [s for s in walked if (s.item.kind, s.item.step, s.item.rank) == ("stage", item.step, item.rank)]
         before = of_step[: [s.item for s in of_step].index(item)]
-        if item.part == UNKNOWN and item.is_placed and any(s.role == "agrees" for s in before):
-            said = "as they were loaded or made, or since an update earlier in this step"
-            return said, f"{made}; or what changes weights before {called(item.name)}"
-        return "as they were loaded or made", made
+        is_behind = item.part == UNKNOWN and item.is_placed and any(s.role == "agrees" for s in before)
+        return Since.LOADED_OR_THIS_STEP if is_behind else Since.LOADED, ()
     if item.step == min(other.item.step for other in walked):
-        return f"as they were loaded or made, or {AN_UPDATE}", made
+        return Since.LOADED_OR_UPDATE, ()
     stages = [s for s in walked if s.item.kind == "stage" and s.item.rank == item.rank]
     earlier = [s for s in stages if s.item.step == item.step - 1]
     if item.part == UNKNOWN:
-        if not earlier or any(s.role != "agrees" for s in earlier):
-            return AN_UPDATE, ""
-        return f"although every stage of step {item.step - 1} agrees", update.replace("behind it", "behind the stages")
+        agree = earlier and all(s.role == "agrees" for s in earlier)
+        return Since.STAGES_AGREE if agree else Since.UPDATE, ()
     stages = [s for s in stages if s.item.part != UNKNOWN]
     here = [s.item for s in stages if s.item.step == item.step and FLOW[s.item.part].model == model]
     equal = [other.name for other in here if not other.weights_differ and other.grade != "unjudged"]
     if equal:
-        said = f"and those of {words.listed(equal)} in this step do not: the new weights do not reach this stage"
-        return said, f"how weights are handed to {item.name} after an update"
+        return Since.NOT_HANDED_OVER, equal
     updates = [s for s in earlier if s.item.part != UNKNOWN and FLOW[s.item.part].updates == model]
     if any(s.role == "agrees" for s in updates):
-        return f"although {updates[0].item.name} of step {item.step - 1} agrees", update
-    return AN_UPDATE, ""
+        return Since.UPDATE_AGREES, [updates[0].item.name]
+    return Since.UPDATE, ()

@@ -2,15 +2,7 @@
 
 from collections.abc import Sequence
 
-from msprobe.compare.locate.find import Finding
-
 from .item import Item
-
-
-def finding_said(finding: Finding) -> str:
-    """As the last line of a comparison of two dumps."""
-    place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    return f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
 
 
 def place_said(item: Item) -> str:

@@ -9,7 +9,7 @@ from msprobe.base.files import make_folder
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.key_data.table import COLUMNS as OF_KEY
 from msprobe.compare.key_data.table import rows as rows_of_key
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.report.cells import Cell, guard
 from msprobe.compare.report.columns import Column
 from msprobe.compare.report.json_file import as_object

@@ -10,7 +10,8 @@ from pathlib import Path
 from msprobe.base.files import replacing
 from msprobe.base.visible import visible
 from msprobe.compare.judge.verdict import GRADES, Cause, count
-from msprobe.compare.locate.find import Finding
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.words import short
 from msprobe.compare.ranks.diff_analyze import as_objects, write_first
 from msprobe.compare.ranks.search import first_over_ranks
 from msprobe.compare.ranks.story import RankStory
@@ -106,7 +107,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def _short(finding: Finding) -> str:
-    return " ".join(f"first wrong call: {finding.name} in {finding.cell}: {finding.kind}".split())
+    return " ".join(f"first wrong call: {short(finding)}".split())
 
 
 def write_summary(path: Path, answer: Answer) -> None:

@@ -20,6 +20,7 @@ from .answer import Answer, write_first_over_ranks, write_summary
 from .many import Plan, plan
 from .outcome import Outcome, Task, compare_alone, compare_job
 from .places import named_after, of_ranks, summary, tables, task
+from .steps import around
 
 
 def carry_out(request: Request, loud: int = logging.INFO, time: str = "") -> Answer:
@@ -62,7 +63,10 @@ def _all(made: Plan, request: Request, paths: Sequence[Path], loud: int) -> Iter
     logger.log(loud, "%s; %d comparisons", made.kinds, len(made.jobs))
     # Where there are more processes than jobs, those that are left over help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
-    tasks = [Task(job, request, path, inside, "", True) for job, path in zip(made.jobs, paths, strict=True)]
+    tasks = [
+        Task(job, request, path, inside, "", True, before, after)
+        for job, path, (before, after) in zip(made.jobs, paths, around(made.jobs), strict=True)
+    ]
     found: dict[int, Outcome] = {}
     for at, result in run(
         compare_job, tasks, workers=request.workers or 0, scheduler=request.scheduler, title="comparing"

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from msprobe.base.collector import without_collector
@@ -12,7 +13,8 @@ from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
-from msprobe.compare.locate.find import Finding, locate
+from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.finding import Finding
 from msprobe.compare.match.given import Named, given_by
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.story import RankStory
@@ -21,9 +23,11 @@ from msprobe.compare.report.console import lines
 from msprobe.compare.report.summary import described
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
+from msprobe.compare.updates.explained import Updates
 
 from .many import Job
 from .read_both import read_both
+from .steps import read_steps
 from .write_down import data_mapping_file, write_data_mapping, write_down
 
 _KEPT = 10  # findings that travel; the table has all of them
@@ -35,7 +39,7 @@ class Task:
     """A job with everything that whoever does it must know; `table` is where the answer goes, with its suffix.
 
     `workers` and `scheduler` are for what can be shared within this job. One of many also tells what the search over
-    ranks needs.
+    ranks needs. `before` and `after` are the jobs of the same place in the steps around it.
     """
 
     job: Job
@@ -44,6 +48,8 @@ class Task:
     workers: int = 1
     scheduler: str = ""
     is_one_of_many: bool = False
+    before: tuple[Job, ...] = ()
+    after: tuple[Job, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +122,11 @@ def compare_alone(task: Task) -> Outcome:
     if len(given.unused) > _SAID:
         logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
-    comparison = compare(target, golden, fuzzy=request.fuzzy, effort=effort, given=given, is_shown=is_shown)
-    located = locate(comparison, is_shown=is_shown)
+    updates = Updates(partial(read_steps, task.before, backwards=True), partial(read_steps, task.after))
+    comparison = compare(
+        target, golden, fuzzy=request.fuzzy, effort=effort, given=given, is_shown=is_shown, settle=updates.settle
+    )
+    located = updates.told(locate(comparison, is_shown=is_shown), comparison)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)

@@ -21,10 +21,11 @@ import numpy as np
 
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.measure.measures import Measures
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.record import NonFinite, Number, Record, Statistics
 
 from .standard import ACROSS, UNMASKED, Rounding, canonical, rounding_of, standard_of
-from .verdict import PASS, Verdict, say_counts
+from .verdict import PASS, Verdict, counts, wrong
 
 HARD = 100.0
 """So many times the tolerance is an error however slowly it came about."""
@@ -35,7 +36,7 @@ class Errors:
     """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
 
     `rms` and `greatest` are the golden's scales, `size` its elements. `averaged`: by statistics, whose norm and mean
-    average the elements' errors out. `lost` says, as a reason, what no number can: NaN, infinities, counts.
+    average the elements' errors out. `lost` is what no number tells: NaN, infinities, counts.
     """
 
     spread: tuple[float, float]
@@ -45,7 +46,7 @@ class Errors:
     greatest: float
     rounding: Rounding
     size: int
-    lost: str = ""
+    lost: Reason | None = None
     averaged: bool = False
 
     def fine(self, scale: float = 0.0) -> float:
@@ -104,7 +105,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
     difference = found.euclid / root
     greatest = _greatest(found, golden.statistics)
     rms = min(_rms(golden.statistics, found.size, greatest), greatest)
-    lost = f"NaN or infinity differs in {found.mismatched} of {found.size} elements." if found.mismatched else ""
+    lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
     # Where values are greater than a scale may be, every element must be near by its own size.
     is_near = found.excess * standard_of(golden.dtype).relative <= rounding.tolerance
     whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
@@ -139,13 +140,13 @@ def errors_by_statistics(
     if rounding is None:
         return None
     size = max(math.prod(golden.shape or ()), 1)
-    lost = say_counts(t.non_finite, g.non_finite) or next(
+    lost = counts(t.non_finite, g.non_finite) or next(
         (
-            f"NaN or infinity differs: the {name} is {getattr(t, name)}, golden {getattr(g, name)}."
+            Reason(Why.STATISTIC_NON_FINITE, name=name, target=ours, golden=theirs)
             for name in ("max", "min", "mean", "norm")
-            if not _is_comparable(getattr(t, name), getattr(g, name))
+            if not _is_comparable(ours := getattr(t, name), theirs := getattr(g, name))
         ),
-        "",
+        None,
     )
     rms, greatest = _size(g.norm) / math.sqrt(size), max(_size(g.max), _size(g.min))
     norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
@@ -179,21 +180,19 @@ def _size(value: Number) -> float:
 def judge_errors(errors: Errors, scale: float = 0.0) -> Verdict:
     """The verdict of two tensors by their errors alone, whatever they were computed from."""
     if errors.lost:
-        return Verdict("error", errors.lost)
+        return wrong(errors.lost)
     found, allowed = errors.worst(scale), errors.rounding.tolerance
     if found <= allowed:
         return PASS
-    return Verdict(
-        "warning" if found <= 10 * allowed else "error",
-        f"Differs by {found:.3g} of its scale, beyond the {allowed:g} that two frameworks may differ.",
-    )
+    reason = Reason(Why.SCALE, amount=found, allowed=allowed)
+    return Verdict("warning" if found <= 10 * allowed else "error", (reason,))
 
 
 def combined(parts: Iterable[Record]) -> Statistics | None:
     """The statistics of the whole that some parts make up; None where a part does not tell all of its own."""
     sizes: list[int] = []
     told: list[tuple[float, float, float, float]] = []
-    counts: list[NonFinite | None] = []
+    lost: list[NonFinite | None] = []
     for record in parts:
         s = record.statistics
         if s is None or not all(type(v) in (int, float) for v in (s.max, s.min, s.mean, s.norm)):
@@ -201,11 +200,11 @@ def combined(parts: Iterable[Record]) -> Statistics | None:
         sizes.append(math.prod(record.shape or ()))
         told.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
         if not _is_finite(s.norm):
-            counts.append(s.non_finite)
+            lost.append(s.non_finite)
     if not sum(sizes):
         return None
-    known = [count for count in counts if count is not None]
-    of_all = NonFinite(*map(sum, zip(*known, strict=True))) if known and len(known) == len(counts) else None
+    known = [count for count in lost if count is not None]
+    of_all = NonFinite(*map(sum, zip(*known, strict=True))) if known and len(known) == len(lost) else None
     highest, lowest, means, norms = zip(*told, strict=True)
     if any(norm != norm for norm in norms):
         return Statistics(math.nan, math.nan, math.nan, math.nan, non_finite=of_all)

@@ -9,6 +9,7 @@ from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
 from msprobe.compare.match.pairs import Pair, Pairs, View
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.read import tensor_path
 from msprobe.store.record import Record
 
@@ -16,7 +17,7 @@ from .across import errors_by_elements, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN
 from .layout import looked_at
 from .standard import standard_of
-from .verdict import Cause, Verdict, judge_measures, judge_structure, unjudged
+from .verdict import Cause, Verdict, judge_measures, judge_structure, unjudged, wrong
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Elements:
     def _unread(self, failure: str) -> Verdict:
         self.unreadable += 1
         self._first_failure = self._first_failure or failure
-        return unjudged(f"Not readable: {failure.rstrip('.')}.", Cause.UNREADABLE)
+        return unjudged(Cause.UNREADABLE, Reason(Why.UNREADABLE, name=failure.rstrip(".")))
 
     def _judge(self, row: int, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
         """The verdict by two files; `look` is what shape and dtype already decided."""
@@ -84,8 +85,8 @@ class Elements:
             return self._unread(outcome.failure), UNKNOWN
         measures = outcome.measures
         if measures is None:
-            target, golden = map(list, outcome.shapes)
-            return Verdict("error", f"Shapes of the files differ: {target}, golden {golden}."), DIFFERENT
+            target, golden = outcome.shapes
+            return wrong(Reason(Why.SHAPES_OF_FILES, target=target, golden=golden)), DIFFERENT
         if look is not None:
             return look, DIFFERENT
         if self.are_two_frameworks:

@@ -13,11 +13,13 @@ from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.measures import Measures
 from msprobe.compare.measure.statistics import NAMES
 from msprobe.compare.noise.report import Noise
+from msprobe.compare.reason import Reason, Reasons
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Statistics
 
 from .standard import standard_of
-from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, say_statistic
+from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
+from .words import say_statistic, sentences
 
 Mode = Literal["tensor", "statistics", "digest"]
 
@@ -55,10 +57,10 @@ class Judged:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict with its reason."""
-        reason = self._comparison.reason(self.row)
+        """The verdict with its reasons."""
+        reasons = self._comparison.because(self.row)
         cause = int(self._comparison.causes[self.row])
-        return Verdict(self.grade, reason, None if cause == NO_CAUSE else CAUSES[cause]) if reason else PASS
+        return Verdict(self.grade, reasons, None if cause == NO_CAUSE else CAUSES[cause]) if reasons else PASS
 
     @property
     def equal(self) -> bool | None:
@@ -108,12 +110,12 @@ class Comparison:
     equal: NDArray[np.int8]
     excess: NDArray[np.float64]
     which: NDArray[np.int8]
-    reasons: Mapping[int, str]
+    reasons: Mapping[int, Reasons]
     explain: Callable[[int], Verdict]
     measures: Mapping[int, Measures]
     described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
     by_statistics: Collection[int] = ()
-    explained: Mapping[int, str] = field(default_factory=dict)
+    explained: Mapping[int, Reason] = field(default_factory=dict)
     noise: Noise | None = None
 
     @property
@@ -170,12 +172,26 @@ class Comparison:
         part[~on_target] = np.frombuffer(pairs.golden.columns.part, np.uint8)[pairs.golden_rows[~on_target]]
         return np.isin(part, _GIVENS)
 
+    def because(self, row: int) -> Reasons:
+        """Why a pair of records has its grade; nothing for a plain pass."""
+        if row in self.reasons:
+            return self.reasons[row]
+        if self.grades[row] == _PASS:
+            return ()
+        if (which := int(self.which[row])) < 0:
+            return self.explain(row).reasons
+        target, golden = self.target.columns, self.golden.columns
+        t, g = int(self.pairs.target_rows[row]), int(self.pairs.golden_rows[row])
+        ours, theirs = ((c.max, c.min, c.mean, c.norm)[which] for c in (target, golden))
+        standard = standard_of(golden.looks[golden.look[g]][1])
+        return (statistic(float(self.excess[row]), NAMES[which], ours[t], theirs[g], standard),)
+
     def reason(self, row: int) -> str:
-        """Why a pair of records has its grade; empty for a plain pass."""
-        return self.reasons_of(row, row + 1)[0]
+        """`because` in sentences."""
+        return sentences(self.because(row))
 
     def reasons_of(self, start: int, stop: int) -> list[str]:
-        """`reason` of the rows from `start` to `stop`."""
+        """`reason` of the rows from `start` to `stop`, without a value for each."""
         target, golden = self.target.columns, self.golden.columns
         ours, theirs = ((c.max, c.min, c.mean, c.norm) for c in (target, golden))
         part = slice(start, stop)
@@ -187,7 +203,7 @@ class Comparison:
         found = []
         for row, (grade, which, excess, t, g) in enumerate(looked, start):
             if row in self.reasons:
-                found.append(self.reasons[row])
+                found.append(sentences(self.reasons[row]))
             elif grade == _PASS:
                 found.append("")
             elif which >= 0:

@@ -10,6 +10,7 @@ from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.pairs import NO_NOTES, Pair, Pairs, View, call_of_row
 from msprobe.compare.match.shared import SUM
 from msprobe.compare.measure.statistics import excess as excess_of
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Record, Statistics
 
@@ -30,6 +31,7 @@ from .verdict import (
     judge_value,
     judge_value_across,
     unjudged,
+    wrong,
 )
 
 Found = tuple[Verdict, int]
@@ -37,9 +39,6 @@ Found = tuple[Verdict, int]
 
 Kind = tuple[str, bool]
 """The part of a call that a record is, and whether it is of a backward call."""
-
-
-_PART = "One is a part of the other, of which statistics alone do not tell."
 
 
 class OneByOne:
@@ -66,7 +65,7 @@ class OneByOne:
             return self._without_partner("target" if target else "golden", kind_of(pair.record), row)
         place = target.path[0] if target.path else ""
         if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part, place)):
-            return unjudged(reason, Cause.UNUSED), UNKNOWN
+            return unjudged(Cause.UNUSED, reason), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
@@ -76,8 +75,7 @@ class OneByOne:
             return verdict, EQUAL if verdict else DIFFERENT
         view = self._notes.views.get(row)
         if view == SUM:
-            reason = "Parameters are fused on one side: there this is the sum of what its parts hand back."
-            return unjudged(reason, Cause.NO_COUNTERPART), UNKNOWN
+            return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self.across)) is not None:
@@ -94,7 +92,7 @@ class OneByOne:
             if verdict or not self.are_two_frameworks:
                 return verdict, EQUAL if verdict else DIFFERENT
         if not is_whole:
-            return unjudged(_PART, Cause.PART), UNKNOWN
+            return unjudged(Cause.PART, Reason(Why.PART)), UNKNOWN
         return self._by_statistics(target, golden)
 
     def _not_collected(self, row: int) -> Verdict | None:
@@ -104,11 +102,9 @@ class OneByOne:
         rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
         sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
         if len(sides) == 2:
-            reason = "Could not be collected on either side: `missing` in each dump.json has the cause."
-            return unjudged(reason, Cause.LOST_ON_BOTH_SIDES)
+            return unjudged(Cause.LOST_ON_BOTH_SIDES, Reason(Why.LOST_ON_BOTH_SIDES))
         if sides:
-            reason = f"Could not be collected on the {sides[0]} side: `missing` in its dump.json has the cause."
-            return unjudged(reason, Cause.NOT_COLLECTED)
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.LOST, sides[0]))
         return None
 
     @cached_property
@@ -153,13 +149,12 @@ class OneByOne:
         """The verdict of a record of this kind that only the side `here` has."""
         if (alone := self._notes.alone.get(row)) is not None:
             if alone.is_wrong:
-                return Verdict("error", alone.reason), DIFFERENT
-            return unjudged(alone.reason, Cause.NO_COUNTERPART), UNKNOWN
+                return wrong(alone.because), DIFFERENT
+            return unjudged(Cause.NO_COUNTERPART, alone.because), UNKNOWN
         there = "golden" if here == "target" else "target"
         if kind not in self._collected[there]:
-            reason = f"Stands on the {here} side only: nothing of this kind was collected on the {there} side."
-            return unjudged(reason, Cause.NOT_COLLECTED), UNKNOWN
-        return unjudged(f"Stands on the {here} side only.", Cause.UNMATCHED), UNKNOWN
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here)), UNKNOWN
+        return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here)), UNKNOWN
 
     def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
         """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
@@ -168,32 +163,30 @@ class OneByOne:
             return None
         if 0 in (target.shape or ()):
             return PASS, EQUAL
-        unsaved = f"No tensor was saved on the {side} side."
+        unsaved = Reason(Why.NOT_SAVED, side)
         if view is not None and not keeps_elements(view):
-            return unjudged(f"{_PART} {unsaved}", Cause.PART), UNKNOWN
+            return unjudged(Cause.PART, Reason(Why.PART), unsaved), UNKNOWN
         verdict, equal = self._by_statistics(target, golden)
         if verdict.grade == "unjudged":
-            return unjudged(unsaved, Cause.NOT_SAVED), UNKNOWN
+            return unjudged(Cause.NOT_SAVED, unsaved), UNKNOWN
         self.by_statistics.add(row)
-        return replace(verdict, reason=f"{verdict.reason or 'By statistics.'} {unsaved}"), equal
+        return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
         t, g = _told(target), _told(golden)
         if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
-            reason = "Digests differ, which says nothing of how far two frameworks are apart."
-            return unjudged(reason, Cause.DIGESTS_OF_TWO_FRAMEWORKS), UNKNOWN
+            return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
         size = math.prod(target.shape or ())
         if t is None or g is None:
             if size == 0 and target.shape is not None:
                 return PASS, EQUAL
             side, record, has_other = ("target", target, g) if t is None else ("golden", golden, t)
             if record.digest and has_other:
-                reason = f"No statistics on the {side} side, which has digests only."
-                return unjudged(reason, Cause.DIGEST_AGAINST_STATISTICS), UNKNOWN
-            return unjudged(f"No statistics on the {side} side.", Cause.NO_STATISTICS), UNKNOWN
+                return unjudged(Cause.DIGEST_AGAINST_STATISTICS, Reason(Why.DIGESTS_ONLY, side)), UNKNOWN
+            return unjudged(Cause.NO_STATISTICS, Reason(Why.NO_STATISTICS, side)), UNKNOWN
         verdict, equal = self._by_numbers(t, g, size, target, golden)
         if verdict and t.is_damaged and g.is_damaged:
-            return unjudged("On both sides a statistic is no number.", Cause.NO_STATISTICS), UNKNOWN
+            return unjudged(Cause.NO_STATISTICS, Reason(Why.DAMAGED)), UNKNOWN
         return verdict, equal
 
     def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record) -> Found:

@@ -10,6 +10,7 @@
 import re
 
 from msprobe.base import names
+from msprobe.compare.reason import Reason, Why
 
 UNINITIALISED = frozenset(
     ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
@@ -37,16 +38,16 @@ def has_any(calls: list[str]) -> bool:
     return _ANY.search("\n".join(calls)) is not None
 
 
-def unjudged_reason(call: str, part: str, place: str) -> str:
-    """Why a record of this call cannot be judged; empty where it can. `place` is the first of its path."""
+def unjudged_reason(call: str, part: str, place: str) -> Reason | None:
+    """Why a record of this call cannot be judged; None where it can. `place` is the first of its path."""
     name = names.parse(call)
     word = name.stem.rsplit(".", 1)[-1]
     if name.kind != "api" or name.direction != "forward":
-        return ""
+        return None
     if part == "output" and word in UNINITIALISED:
-        return f"{word} gives uninitialised memory, which is never the same twice; what fills it is judged."
+        return Reason(Why.UNINITIALISED, name=word)
     if part == "input" and word in PLACEHOLDER:
-        return f"{word} is handed tensors to be filled; what they held before says nothing."
+        return Reason(Why.PLACEHOLDER, name=word)
     if part == "input" and place == "0" and word in FILLING:
-        return f"{word} writes every element of this tensor; what it held before says nothing."
-    return ""
+        return Reason(Why.FILLED, name=word)
+    return None

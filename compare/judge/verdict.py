@@ -8,8 +8,10 @@ from typing import Literal
 
 from msprobe.compare.match.alone import equal_values
 from msprobe.compare.measure.measures import Measures
+from msprobe.compare.reason import Reason, Reasons, TensorLook, Why
 from msprobe.store.record import NonFinite, Record
 
+from . import words
 from .standard import EXACT, STANDARDS, Standard, canonical, family
 
 Grade = Literal["pass", "warning", "error", "unjudged"]
@@ -52,12 +54,17 @@ CAUSES = tuple(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge says of one pair, with a reason for everything but a plain pass, and a cause where there is no
+    """What the judge says of one pair, with reasons for everything but a plain pass, and a cause where there is no
     verdict."""
 
     grade: Grade
-    reason: str = ""
+    reasons: Reasons = ()
     cause: Cause | None = None
+
+    @property
+    def reason(self) -> str:
+        """The reasons in sentences, for whoever prints them."""
+        return words.sentences(self.reasons)
 
     def __bool__(self) -> bool:
         return self.grade == "pass"
@@ -68,9 +75,14 @@ PASS = Verdict("pass")
 _DTYPES = {*STANDARDS, *(f"{sign}int{width}" for sign in ("", "u") for width in (8, 16, 32, 64)), "bool"}
 
 
-def unjudged(reason: str, cause: Cause) -> Verdict:
+def unjudged(cause: Cause, *reasons: Reason) -> Verdict:
     """Not matched, not readable, not comparable, or no data: never a pass."""
-    return Verdict("unjudged", reason, cause)
+    return Verdict("unjudged", reasons, cause)
+
+
+def wrong(reason: Reason) -> Verdict:
+    """An error."""
+    return Verdict("error", (reason,))
 
 
 def judge_value(target: Record, golden: Record) -> Verdict:
@@ -80,7 +92,7 @@ def judge_value(target: Record, golden: Record) -> Verdict:
     """
     if target.kind == golden.kind == "tensor" or (target.kind == golden.kind and same_value(target, golden)):
         return PASS
-    return Verdict("error", f"{path_of(target)} is {say(target)}, golden {say(golden)}.")
+    return wrong(Reason(Why.VALUES, name=path_of(target), target=_value(target), golden=_value(golden)))
 
 
 def same_value(target: Record, golden: Record) -> bool:
@@ -128,9 +140,9 @@ def judge_structure(target: Record, golden: Record, across: bool) -> Verdict | N
     Across frameworks the widths of a dtype differ by custom (indices are int32 here, int64 there), so families count.
     """
     if target.shape != golden.shape:
-        return Verdict("error", f"Shapes differ: {say_shape(target)}, golden {say_shape(golden)}.")
+        return wrong(Reason(Why.SHAPES, target=target.shape, golden=golden.shape))
     if not same_dtype(target.dtype, golden.dtype, across):
-        return Verdict("error", f"Dtypes differ: {target.dtype or 'none'}, golden {golden.dtype or 'none'}.")
+        return wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
     return None
 
 
@@ -145,26 +157,24 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
     """Two tensors by their elements."""
     if found.equal or found.excess == found.beyond == 0:
         return PASS
-    where = f"at {list(unravel(found.worst, shape))}" if shape else "in its one element"
+    at = unravel(found.worst, shape) if shape else None
     if found.mismatched:
-        return Verdict(
-            "error", f"NaN or infinity differs in {found.mismatched} of {found.size} elements, first {where}."
-        )
+        return wrong(Reason(Why.NON_FINITE, number=found.mismatched, size=found.size, at=at))
     if found.excess <= 1:
         return PASS
     if standard == EXACT:
-        place = f", at {list(unravel(found.max_absolute_at, shape))}" if shape and found.max_absolute_at >= 0 else ""
-        verb = "differs" if found.beyond == 1 else "differ"
-        return Verdict(
-            "error",
-            f"Integers and booleans must be equal: {found.beyond} of {found.size} elements {verb}, the largest "
-            f"difference is {found.max_absolute:.15g}{place}.",
-        )
-    return Verdict(
-        _grade(found.excess, standard),
-        f"{found.beyond} of {found.size} elements beyond {standard}, worst {where} by {_times(found.excess)}; "
-        f"greatest absolute difference {found.max_absolute:.3g}.",
+        at = unravel(found.max_absolute_at, shape) if shape and found.max_absolute_at >= 0 else None
+        return wrong(Reason(Why.INTEGERS, number=found.beyond, size=found.size, at=at, amount=found.max_absolute))
+    reason = Reason(
+        Why.ELEMENTS,
+        number=found.beyond,
+        size=found.size,
+        at=at,
+        excess=found.excess,
+        amount=found.max_absolute,
+        allowed=standard,
     )
+    return Verdict(_grade(found.excess, standard), (reason,))
 
 
 def judge_statistics(excess: float, which: str, target: Record, golden: Record, standard: Standard) -> Verdict:
@@ -172,52 +182,37 @@ def judge_statistics(excess: float, which: str, target: Record, golden: Record, 
     if excess <= 1:
         return PASS
     t, g = getattr(target.statistics, which), getattr(golden.statistics, which)
-    return Verdict(_grade(excess, standard), say_statistic(excess, which, t, g, standard))
+    return Verdict(_grade(excess, standard), (statistic(excess, which, t, g, standard),))
 
 
-def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
-    """How one statistic differs beyond its standard."""
-    if isinstance(target, NonFinite) and isinstance(golden, NonFinite):
-        return say_counts(target, golden)
-    if _is_non_finite(target) or _is_non_finite(golden):
-        return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
-    if not (isinstance(target, float) and isinstance(golden, float)):
-        return f"The {which} differs: {target}, golden {golden}."
-    amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
-    return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
+def statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> Reason:
+    """One statistic differs beyond its standard."""
+    return Reason(Why.STATISTIC, name=which, target=target, golden=golden, excess=excess, allowed=standard)
 
 
-def say_counts(target: NonFinite | None, golden: NonFinite | None) -> str:
-    """`3 elements are NaN, golden 2.`, and so on for each count that differs; empty where one side does not count."""
-    if target is None or golden is None:
-        return ""
-    return " ".join(
-        f"{t} {'element is' if t == 1 else 'elements are'} {kind}, golden {g}."
-        for t, g, kind in zip(target, golden, ("NaN", "inf", "-inf"), strict=True)
-        if t != g
-    )
+def counts(target: NonFinite | None, golden: NonFinite | None) -> Reason | None:
+    """The counts of what is not finite differ; None where they do not, or one side does not count."""
+    if target is None or golden is None or target == golden:
+        return None
+    return Reason(Why.COUNTS, target=target, golden=golden)
 
 
 def judge_digests(target: Record, golden: Record) -> Verdict:
     """Two tensors by the digests of their bytes: equal or an error."""
     if target.digest == golden.digest:
         return PASS
-    return Verdict("error", f"Digests differ: {target.digest}, golden {golden.digest}.")
+    return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest))
 
 
 def judge_gradient(target: Record, golden: Record) -> Verdict | None:
     """Whether two gradients mean the same thing; None where they do."""
     if target.gradient == golden.gradient != "unavailable":
         return None
-    sides = {"the target": target.gradient, "the golden": golden.gradient}
-    for side, gradient in sides.items():
+    for side, gradient in (("target", target.gradient), ("golden", golden.gradient)):
         if gradient == "unavailable":
-            return unjudged(f"A gradient flowed here on {side} side but could not be collected.", Cause.NOT_COLLECTED)
-    return unjudged(
-        "The gradient is this call's own on one side and the sum over all users of the tensor on the other "
-        f"(target {target.gradient}, golden {golden.gradient}).",
-        Cause.OTHER_GRADIENT,
-    )
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.GRADIENT_LOST, side))
+    reason = Reason(Why.OTHER_GRADIENT, target=target.gradient, golden=golden.gradient)
+    return unjudged(Cause.OTHER_GRADIENT, reason)
 
 
 def count(verdicts: Mapping[Grade, int]) -> str:
@@ -230,31 +225,13 @@ def path_of(record: Record) -> str:
     return ".".join((record.part, *record.path))
 
 
-def say(record: Record) -> str:
-    """A record's value in a sentence."""
-    if record.kind == "null":
-        return "None"
-    if record.kind == "tensor":
-        return f"a tensor {record.dtype}{say_shape(record)}"
-    text = repr(record.value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def say_shape(record: Record) -> str:
-    """`[2, 16]`, as the sheet prints it."""
-    return "None" if record.shape is None else str(list(record.shape))
+def _value(record: Record) -> object:
+    """A record's value; how it looks, of a tensor."""
+    return TensorLook(record.dtype, record.shape) if record.kind == "tensor" else record.value
 
 
 def _grade(excess: float, standard: Standard) -> Grade:
     return "warning" if excess <= standard.warning else "error"
-
-
-def _times(excess: float) -> str:
-    return "any amount" if math.isinf(excess) else f"{excess:.3g} times"
-
-
-def _is_non_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
 
 
 def unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

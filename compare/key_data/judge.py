@@ -10,6 +10,7 @@ from msprobe.base.errors import DumpError
 from msprobe.compare.judge.standard import family, standard_of
 from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, unjudged
 from msprobe.compare.measure.tensors import measure as measure_for_judging
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.npy import examine, open_npy
 from msprobe.store.read import tensor_file
 from msprobe.store.tensor_file import open_tensor
@@ -37,28 +38,28 @@ def judge_all(pairs: Sequence[Pair]) -> list[Row]:
 
 def judge(pair: Pair) -> Row:
     """The row of one pair, `unjudged` where a side is missing or cannot be read."""
-    problems: list[str] = []
+    problems: list[Reason] = []
     target, golden = (_opened(path, problems) for path in (pair.target, pair.golden))
     shapes = _shape(target), _shape(golden)
     if pair.target is None or pair.golden is None:
-        side = "target (first folder)" if pair.target else "golden (second folder)"
-        problems.insert(0, f"Only on the {side} side: {pair.target or pair.golden}.")
+        side = "target" if pair.target else "golden"
+        problems.insert(0, Reason(Why.ONE_SIDE_FILE, side, str(pair.target or pair.golden)))
     if target is None or golden is None:
         cause = Cause.UNREADABLE if pair.target and pair.golden else Cause.UNMATCHED
-        return Row(pair.key, *shapes, None, unjudged(" ".join(problems), cause))
+        return Row(pair.key, *shapes, None, unjudged(cause, *problems))
     try:
         found, verdict = _compared(target, golden)
     except Exception as err:  # one pair that fails, for whatever reason, is one row; the others go on
         why = str(err) or type(err).__name__
-        reason = f"Not compared: {why}; {pair.target}, {pair.golden}."
-        return Row(pair.key, *shapes, None, unjudged(reason, Cause.FAILED))
+        reason = Reason(Why.FAILED, name=why, names=(str(pair.target), str(pair.golden)))
+        return Row(pair.key, *shapes, None, unjudged(Cause.FAILED, reason))
     return Row(pair.key, *shapes, found, verdict)
 
 
 def lost(pair: Pair, how: str) -> Row:
     """The row of a pair whose worker processes died over it; `how` is a sentence."""
-    reason = f"Not compared: the process died over it; {pair.target}, {pair.golden}. {how}"
-    return Row(pair.key, None, None, None, unjudged(reason, Cause.FAILED))
+    reason = Reason(Why.PROCESS_DIED, name=how.removesuffix("."), names=(str(pair.target), str(pair.golden)))
+    return Row(pair.key, None, None, None, unjudged(Cause.FAILED, reason))
 
 
 def size_of(pair: Pair) -> int:
@@ -72,11 +73,11 @@ def size_of(pair: Pair) -> int:
     return total
 
 
-def _opened(path: Path | None, problems: list[str]) -> Tensor | None:
+def _opened(path: Path | None, problems: list[Reason]) -> Tensor | None:
     try:
         return open_npy(tensor_file(path.parent, path.name, "")) if path else None
     except (DumpError, OSError) as err:
-        problems.append(f"Not readable: {err}.")
+        problems.append(Reason(Why.UNREADABLE, name=str(err)))
         return None
 
 
@@ -85,25 +86,21 @@ def _shape(tensor: Tensor | None) -> tuple[int, ...] | None:
 
 
 def _compared(target: Tensor, golden: Tensor) -> tuple[Found | None, Verdict]:
-    remarks: list[str] = []
+    remarks: list[Reason] = []
     dtypes, shapes = (target.dtype, golden.dtype), (target.shape, golden.shape)
     is_error = shapes[0] != shapes[1]
     if is_error:
         target, golden = _common(_mapped(target), _mapped(golden))
-        how = "" if len(shapes[0]) == len(shapes[1]) else " of the flattened two"
-        remarks.append(
-            f"Shapes differ: {list(shapes[0])}, golden {list(shapes[1])}; compared in {list(target.shape)}{how}."
-        )
+        why = Why.SHAPES_CUT if len(shapes[0]) == len(shapes[1]) else Why.SHAPES_FLATTENED
+        remarks.append(Reason(why, target=shapes[0], golden=shapes[1], at=target.shape))
         if target.size == 0:
-            return None, Verdict("error", f"{remarks[0]} No element is in both.")
+            return None, Verdict("error", (*remarks, Reason(Why.NO_COMMON_ELEMENT)))
     if dtypes[0] != dtypes[1]:
-        remarks.append(f"Dtypes differ: {dtypes[0]}, golden {dtypes[1]}.")
+        remarks.append(Reason(Why.DTYPES, target=str(dtypes[0]), golden=str(dtypes[1])))
         is_error = is_error or family(str(dtypes[0])) != family(str(dtypes[1]))
     found = measure(target, golden)
     verdict = PASS if found.same == found.size else _judged(target, golden)
-    if verdict.reason:
-        remarks.append(verdict.reason)
-    return found, Verdict("error" if is_error else verdict.grade, " ".join(remarks))
+    return found, Verdict("error" if is_error else verdict.grade, (*remarks, *verdict.reasons))
 
 
 def _judged(target: Tensor, golden: Tensor) -> Verdict:

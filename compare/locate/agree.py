@@ -63,7 +63,9 @@ class _Rule:
         self._comparison = comparison
         self._exact = not round_differently(comparison.target, comparison.golden)
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
-        self._writes_out = round_differently(comparison.target, comparison.golden) and not are_of_two_frameworks(comparison.target, comparison.golden)
+        self._writes_out = round_differently(comparison.target, comparison.golden) and not are_of_two_frameworks(
+            comparison.target, comparison.golden
+        )
         self._starts = comparison.pairs.starts.tolist()
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()

@@ -14,10 +14,9 @@ from msprobe.store.columns import PARTS, TENSOR
 
 from .agree import Seen
 from .events import Event, parent_of, upwards
+from .finding import Dataflow
 from .source import UNKNOWN, Source, Sources, fingerprint
 
-UNRECORDED = "operations that were not recorded"
-REWIRED = "it comes from"
 _PARAMETER = "parameter "
 _INPUT, _UNJUDGED = PARTS.index("input"), GRADES.index("unjudged")
 
@@ -28,20 +27,29 @@ Kind = Literal["received", "parameter", "exchanged", "value", "leaf", "code", "u
 class Cause:
     """Why one given differs.
 
-    | kind | meaning | `text` |
+    | kind | meaning | `names` |
     |---|---|---|
     | `received` | what produced it differed; `finding` is where that began | |
-    | `parameter` | it is a parameter | its name |
-    | `exchanged` | it is another parameter, of those that both sides have | both names, in words |
+    | `parameter` | it is a parameter | |
+    | `exchanged` | it is another parameter, of those that both sides have | the target's and the golden's |
     | `value` | it is an argument that is no tensor, or stands on one side only | |
     | `leaf` | no recorded call produced it | |
-    | `code` | what produced it agrees, or was not recorded | the producer, or what is known of it |
+    | `code` | what produced it agrees, or was not recorded, as `dataflow` says | what `dataflow` says |
     | `unclear` | a record that is needed is missing | that record |
     """
 
     kind: Kind
-    text: str = ""
+    names: tuple[str, ...] = ()
+    dataflow: Dataflow = Dataflow.UNKNOWN
     finding: int = -1
+
+
+_UNRECORDED = Cause("code", dataflow=Dataflow.UNRECORDED)
+
+
+def _made_by(call: str) -> Cause:
+    """The cause of what a call gave that agrees, or nothing recorded."""
+    return Cause("code", (call,), Dataflow.PRODUCER) if call else _UNRECORDED
 
 
 class Causes:
@@ -82,19 +90,19 @@ class Causes:
         if target < 0 or golden < 0 or not (is_backward or pairs.are_tensors(judged.row)):
             return Cause("value")
         if latest < 0 and (swapped := self._swapped(judged, event)):
-            return Cause("code", swapped)
+            return Cause("code", swapped, Dataflow.SWAPPED)
         sources = {"target": self._sources["target"].of(target, event.called, event.parents)}
         if latest >= 0 and sources["target"].origin == "unknown":
             return Cause("received", finding=latest)
         said = pairs.target.columns.source[target]
         if latest < 0 or said:
             sources["golden"] = self._golden_source(golden, event)
-        if parameter := next((s for s in sources.values() if s.origin == "parameter"), None):
-            exchanged = self._exchanged(judged, target, golden)
-            return Cause("exchanged", exchanged) if exchanged else Cause("parameter", parameter.text)
+        if any(s.origin == "parameter" for s in sources.values()):
+            exchanged = self._exchanged(target, golden)
+            return Cause("exchanged", exchanged) if exchanged else Cause("parameter")
         is_told = said.startswith("call ") and pairs.golden.columns.source[golden].startswith("call ")
         if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
-            return Cause("code", rewired)
+            return Cause("code", rewired, Dataflow.REWIRED)
         if cause := self._by_producer(sources, latest, is_told):
             return cause
         origins = {s.origin for s in sources.values()}
@@ -103,7 +111,7 @@ class Causes:
         if latest >= 0:
             return Cause("received", finding=latest)
         if "code" in origins and not self.is_first_given(event):
-            return Cause("code", UNRECORDED)
+            return _UNRECORDED
         if is_backward:
             return Cause("code")
         # Nothing says where it came from. Masks, ids and positions are given; a float between two cells is computed.
@@ -112,7 +120,7 @@ class Causes:
             and family(pairs.target.columns.looks[pairs.target.columns.look[target]][1]) == "float"
             and not self.is_first_given(event)
         )
-        return Cause("code", UNRECORDED) if computed else Cause("leaf")
+        return _UNRECORDED if computed else Cause("leaf")
 
     def is_first_given(self, event: Event) -> bool:
         """Whether no call before this one was given a tensor, nor a cell around it tensors that all agree: what it gets
@@ -147,7 +155,7 @@ class Causes:
                 target, golden = int(pairs.target_rows[judged.row]), int(pairs.golden_rows[judged.row])
                 if target < 0 or golden < 0 or not s.event.owns(judged.row):
                     continue
-                if self._exchanged(judged, target, golden):
+                if self._exchanged(target, golden):
                     continue
                 source = self._sources["target"].of(target, s.event.called, s.event.parents)
                 if source.origin == "parameter":
@@ -159,14 +167,13 @@ class Causes:
                 found.setdefault(name, s.event.at)
         return [(at, name) for name, at in found.items()]
 
-    def _exchanged(self, judged: Judged, target: int, golden: int) -> str:
-        """Which two parameters of those that both sides have, in words; a renamed one is known to one side only."""
+    def _exchanged(self, target: int, golden: int) -> tuple[str, ...]:
+        """Which two parameters of those that both sides have; a renamed one is known to one side only."""
         pairs = self._comparison.pairs
         told = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
         if told[0] == told[1] or not all(text.startswith(_PARAMETER) and text in self._common for text in told):
-            return ""
-        mine, theirs = (text.removeprefix(_PARAMETER) for text in told)
-        return f"{path_of(judged.pair.record)} is the parameter {mine}, golden {theirs}"
+            return ()
+        return tuple(text.removeprefix(_PARAMETER) for text in told)
 
     @cached_property
     def _common(self) -> set[str]:
@@ -178,7 +185,7 @@ class Causes:
         finding = self._origin.get(event.forward, latest) if event.forward is not None else latest
         if finding >= 0:
             return Cause("received", finding=finding)
-        return Cause("unclear", judged.pair.record.name)
+        return Cause("unclear", (judged.pair.record.name,))
 
     def _golden_source(self, row: int, event: Event) -> Source:
         golden = self._comparison.golden
@@ -188,15 +195,15 @@ class Causes:
         parents = upwards(parent_of(golden, call), golden.construct)
         return self._sources["golden"].of(row, golden.columns.names[call], parents)
 
-    def _rewired(self, sources: dict[str, Source], event: Event) -> str:
-        """Whether two calls that are no pair made it, or one that runs only later on the other side, in words."""
+    def _rewired(self, sources: dict[str, Source], event: Event) -> tuple[str, ...]:
+        """The target's and the golden's call that made it, where these are no pair, or one of them runs only later on
+        the other side; empty for a call that was not recorded."""
         calls = {side: source.call for side, source in sources.items() if source.origin == "call"}
         found = {side: self._events.get((side, call)) for side, call in calls.items()}
         made = {side: at for side, at in found.items() if at is not None and self._seen[at].event.is_matched}
         if not (len({*made.values()}) > 1 or any(at > event.at for at in made.values())):
-            return ""
-        target, golden = (calls[side] if side in made else "no recorded call" for side in ("target", "golden"))
-        return f"{REWIRED} {target}, golden from {golden}"
+            return ()
+        return tuple(calls[side] if side in made else "" for side in ("target", "golden"))
 
     def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> Cause | None:
         agreeing = ""
@@ -208,17 +215,17 @@ class Causes:
             finding = self._origin.get(at, latest)
             if self._holds(s.result_rows, side, source):
                 # Nothing begins it where only the sum over all users differs: some user was not recorded.
-                return Cause("received", finding=finding) if finding >= 0 else Cause("code", UNRECORDED)
+                return Cause("received", finding=finding) if finding >= 0 else _UNRECORDED
             is_unjudged = not s.event.is_matched or self._is_unjudged(side, source)
             if is_unjudged and self._are_two_frameworks:
                 return self._behind(side, at, latest)
             is_known = s.event.is_matched and self._holds(s.event.rows, side, source)
             if not is_known or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))
-                return Cause("received", finding=finding) if finding >= 0 else Cause("unclear", place)
+                return Cause("received", finding=finding) if finding >= 0 else Cause("unclear", (place,))
             agreeing = agreeing or source.call
         if agreeing and (is_told or latest < 0):
-            return Cause("code", agreeing)
+            return _made_by(agreeing)
         return None
 
     def unseen(self, event: Event, latest: int) -> int:
@@ -235,7 +242,7 @@ class Causes:
         finding, agreeing = (self._origin[at], "") if at in self._origin else self._before(side, at, latest)
         if max(finding, latest) >= 0:
             return Cause("received", finding=finding if finding >= 0 else latest)
-        return Cause("code", agreeing or UNRECORDED)
+        return _made_by(agreeing)
 
     def _before(self, side: str, at: int, latest: int) -> tuple[int, str]:
         """The finding that a call's givens come from, -1 for none, and a call that they come from and that agrees;
@@ -280,17 +287,17 @@ class Causes:
         row = self._row_of(side, source)
         return not event.is_matched or (row in event.rows and self._comparison.grades[row] == _UNJUDGED)
 
-    def _swapped(self, judged: Judged, event: Event) -> str:
-        """Whether two arguments changed places, in words."""
+    def _swapped(self, judged: Judged, event: Event) -> tuple[str, ...]:
+        """The places of two arguments that were swapped; empty where they were not."""
         if judged.pair.target is None or judged.pair.golden is None:
-            return ""
+            return ()
         t, g = fingerprint(judged.pair.target), fingerprint(judged.pair.golden)
         if t is None or g is None or t == g:
-            return ""
+            return ()
         if self._given[0] != event.at:
             self._given = event.at, _fingerprints(event)
         other = self._given[1].get((g, t))
-        return f"the arguments {path_of(judged.pair.target)} and {other} are swapped" if other else ""
+        return (path_of(judged.pair.target), other) if other else ()
 
     def _holds(self, rows: Sequence[int], side: str, source: Source) -> bool:
         """Whether one of some pairs of records, in order, is of a result, as one side has it."""

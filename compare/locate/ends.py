@@ -12,6 +12,7 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.pairs import call_of_row
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.record import Dump
 
@@ -21,7 +22,7 @@ from .source import told
 _PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
 
 
-def ends_elsewhere(comparison: Comparison, events: Sequence[Event]) -> dict[int, str]:
+def ends_elsewhere(comparison: Comparison, events: Sequence[Event]) -> dict[int, Reason]:
     """By row: why a given or a result of a pair of cells is not to be held against the other."""
     ends = _Ends(comparison)
     cells = (e for e in events if e.is_matched and e.kind == "cell" and e.direction == "forward")
@@ -29,10 +30,10 @@ def ends_elsewhere(comparison: Comparison, events: Sequence[Event]) -> dict[int,
     return {row: said for row, place in rows if (said := ends.of(row, place))}
 
 
-def gradients_elsewhere(comparison: Comparison, events: Sequence[Event], rows: Iterable[int]) -> dict[int, str]:
+def gradients_elsewhere(comparison: Comparison, events: Sequence[Event], rows: Iterable[int]) -> dict[int, Reason]:
     """By row: the same of the gradients that belong to cells with such rows."""
     places = {int(comparison.pairs.call_of[row]) for row in rows}
-    said = "Its forward call begins or ends at another step than on the other side."
+    said = Reason(Why.OTHER_STEP)
     return {
         row: said
         for event in events
@@ -45,18 +46,18 @@ def _differing(comparison: Comparison, event: Event) -> list[int]:
     return [row for row in event.rows if comparison.grades[row] not in (_PASS, _UNJUDGED)]
 
 
-def shells(comparison: Comparison, events: Sequence[Event]) -> dict[int, str]:
+def shells(comparison: Comparison, events: Sequence[Event]) -> dict[int, Reason]:
     """By place: why a cell that only one side has is no difference, where a call inside it gave its result and has a
     partner: the activation that was handed to a dense layer is a function on the other side."""
     ends = _Ends(comparison)
-    found: dict[int, str] = {}
+    found: dict[int, Reason] = {}
     for event in events:
         if event.is_matched or event.kind != "cell":
             continue
         if event.direction == "forward" and (gave := ends.paired_inside(event)):
-            found[event.place] = f"{gave} inside it gave its result, and is compared."
+            found[event.place] = Reason(Why.GAVE_RESULT, names=(gave,))
         elif event.direction == "backward" and found.keys() & set(event.forwards):
-            found[event.place] = "What runs inside it is compared."
+            found[event.place] = Reason(Why.SHELL)
     return found
 
 
@@ -78,11 +79,11 @@ class _Ends:
         makers = side.makers(results[0], cell) if len(results) == 1 else ()
         return next((side.dump.columns.names[at] for at in makers if at in self._partner[own]), "")
 
-    def of(self, row: int, place: int) -> str:
-        """Why the two records of a row, of the pair of cells at a place, are two tensors; empty where they should be
+    def of(self, row: int, place: int) -> Reason | None:
+        """Why the two records of a row, of the pair of cells at a place, are two tensors; None where they should be
         one."""
         if not self._pairs.are_tensors(row):
-            return ""
+            return None
         is_result = self._pairs.pair(row).record.part == "output"
         for own, other in ((0, 1), (1, 0)):
             mine, theirs = self._sides[own], self._sides[other]
@@ -92,11 +93,11 @@ class _Ends:
                 gave, known = mine.dump.columns.names[maker], self._partner[own].get(maker)
                 if known is not None and theirs.is_inside(known, partner) != is_result:
                     same = theirs.dump.columns.names[known]
-                    where = f"{'outside' if is_result else 'inside'} the {('target', 'golden')[other]}'s cell"
-                    return f"{gave} gave this, which is {same} {where}; there it is compared."
+                    why = Why.OUTSIDE_CELL if is_result else Why.INSIDE_CELL
+                    return Reason(why, ("target", "golden")[other], names=(gave, same))
                 if known is None and is_result and mine.is_further(maker, cell) and partner not in theirs.holding:
-                    return f"{gave} inside it gave this, and the {('target', 'golden')[other]}'s has no such part."
-        return ""
+                    return Reason(Why.NO_SUCH_PART, ("target", "golden")[other], names=(gave,))
+        return None
 
 
 class _Side:

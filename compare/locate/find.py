@@ -15,16 +15,31 @@ from msprobe.base import names
 from msprobe.base.frames import user_line
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.one_by_one import Kind, collected
-from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.judge.verdict import GRADES, Grade, path_of
 from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.workers.progress import shown
 from msprobe.store.record import Dump
 
-from . import words
 from .agree import Seen, walk
 from .cause import Cause, Causes
 from .events import Event, cell_path, events, parent_of, upwards
+from .finding import (
+    Argument,
+    ArgumentKind,
+    Between,
+    Beyond,
+    Computed,
+    Difference,
+    Evidence,
+    Finding,
+    FindingKind,
+    Missing,
+    OtherCall,
+    Parameters,
+    RunInput,
+    Unclear,
+)
 from .source import fingerprint
 from .trained import trained_alone
 from .written import Layers
@@ -33,21 +48,6 @@ Role = Literal["begins", "received", ""]
 
 _STRETCH = 1000
 """Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One beginning of a difference. `receivers` counts the later calls that only received it."""
-
-    name: str
-    cell: str
-    kind: str
-    reason: str
-    grade: Grade
-    file: str = ""
-    line: int | None = None
-    receivers: int = 0
-    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,10 +105,12 @@ class _Walk:
 
     def located(self) -> Located:
         if not self._findings and (seen := next((s for s in self._seen if s.result_rows or s.given_rows), None)):
-            self._add(seen.event, "cannot tell", words.no_beginning(seen), seen.results or seen.givens)
+            judged = seen.results or seen.givens
+            unclear = Unclear(Missing.IN_BETWEEN, difference=_worst(judged))
+            self._add(seen.event, FindingKind.UNKNOWN, unclear, judged)
         receivers = Counter(self._origin.values())
         return Located(
-            tuple(replace(f, receivers=receivers[n] - 1, reason=self._tail(f)) for n, f in enumerate(self._findings)),
+            tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
             self._roles,
         )
 
@@ -147,14 +149,17 @@ class _Walk:
         inside = self._places.get(event.key)
         if inside is None and (received := self._causes.unseen(event, len(self._findings) - 1)) >= 0:
             inside = received
-        gap = "" if inside is not None else self._uncollected.of(seen)
+        gap = None if inside is not None else self._uncollected.of(seen)
         if inside is not None or (gap and self._findings):
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
             self._mark((j.row for j in evidence), "received")
         elif gap:
-            self._add(event, "cannot tell", words.unclear(evidence, gap), evidence)
+            self._add(event, FindingKind.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
-            self._add(event, "computes differently", words.computes(event, evidence), evidence)
+            is_of_parameters = event.kind == "parameters_grad"
+            has_inputs = bool(event.own or event.forwards)
+            computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.given_rows))
+            self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 
     def _visit_receiving(self, seen: Seen) -> None:
@@ -173,7 +178,7 @@ class _Walk:
         parameters = [j for j, c in causes if c.kind == "parameter"]
         if parameters and self._parameters < 0:
             self._parameters = len(self._findings)
-            self._add(event, "parameters differ", self._parameter_words(), parameters)
+            self._add(event, FindingKind.PARAMETERS, self._differing_parameters(), parameters)
         if event.at not in self._origin:
             known = self._parameters if parameters else len(self._findings) - 1
             self._origin[event.at] = received.finding if received else known if inside is None else inside
@@ -187,24 +192,28 @@ class _Walk:
         return cause if finding is None else Cause("received", finding=finding)
 
     def _add_given(self, event: Event, judged: Judged, cause: Cause) -> None:
+        found = _worst([judged])
         if cause.kind == "unclear":
             if not self._findings:
-                self._add(event, "cannot tell", words.unclear_given(judged, cause.text), [judged])
+                self._add(event, FindingKind.UNKNOWN, Unclear(Missing.PRODUCER, cause.names, "", found), [judged])
         elif cause.kind == "code":
-            kind = words.code_kind(event, self._last_agreeing)
-            self._add(event, kind, words.code(event, judged, cause), [judged])
+            is_gradient = event.direction == "backward"
+            between = Between(found, self._last_agreeing, cause.dataflow, cause.names, is_gradient)
+            self._add(event, FindingKind.CODE, between, [judged])
         elif cause.kind == "exchanged":
-            self._add(event, "argument differs", cause.text, [judged])
+            exchanged = Argument(found, ArgumentKind.EXCHANGED, parameters=cause.names)
+            self._add(event, FindingKind.ARGUMENT, exchanged, [judged])
         elif cause.kind == "leaf" and self._causes.is_first_given(event):
-            self._add(event, "run inputs differ", words.run_inputs(judged), [judged])
+            is_made_unrecorded = judged.pair.target is not None and judged.pair.target.source == "code"
+            self._add(event, FindingKind.RUN_INPUTS, RunInput(found, is_made_unrecorded), [judged])
         else:
-            self._add(event, "argument differs", words.argument(judged), [judged])
+            self._add(event, FindingKind.ARGUMENT, _argument(judged), [judged])
 
     def _visit_one_sided(self, event: Event) -> None:
         if event.place in self._comparison.explained:
             return
         if event.place in self._trained_alone and event.key not in self._places:
-            self._add(event, "different call", words.trained_alone(event), ())
+            self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
             self._mark(event.rows, "begins")
             return
         if self._are_two_frameworks and self._tells_nothing(event):
@@ -220,7 +229,7 @@ class _Walk:
             finding = self._origin.get(event.at - 1)
         if finding is None:
             finding = len(self._findings)
-            self._add(event, "different call", self._different_call_words(event), ())
+            self._add(event, FindingKind.CALL, self._other_call(event), ())
             self._mark(event.rows, "begins")
         else:
             self._mark(event.rows, "received")
@@ -263,7 +272,7 @@ class _Walk:
             return False
         return not any(j.pair.target and j.pair.golden for j in event.own)
 
-    def _different_call_words(self, event: Event) -> str:
+    def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
         goes_on = ""
         following = self._next_matched[event.at]
@@ -276,27 +285,25 @@ class _Walk:
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
-        return words.different_call(event, before, [*others], goes_on)
+        return OtherCall(event.side, tuple(others), goes_on, before)
 
-    def _parameter_words(self) -> str:
+    def _differing_parameters(self) -> Parameters:
         found = self._causes.differing_parameters()
         first = next((s.event.at for s in self._seen if s.result_rows), len(self._seen))
-        before = [name for at, name in found if at <= first]
-        return words.parameters(before or [name for _, name in found], len(found), self._comparison.target.step)
+        before = tuple(name for at, name in found if at <= first)
+        return Parameters(before or tuple(name for _, name in found), len(found), self._comparison.target.step)
 
-    def _add(self, event: Event, kind: str, reason: str, evidence: Iterable[Judged]) -> None:
+    def _add(self, event: Event, kind: FindingKind, evidence: Evidence, judged: Iterable[Judged]) -> None:
         number = len(self._findings)
         self._origin[event.at] = number
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
-        if not number and self._unjudged:
-            reason += f"; {words.before(list(self._unjudged))}"
+        hidden = () if number else tuple(self._unjudged)
         file, line = user_line(self._stack(event)) or ("", None)
-        grades = {j.grade for j in evidence} or {"error"}
+        grades = {j.grade for j in judged} or {"error"}
         grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)
-        self._findings.append(
-            Finding(event.name, cell_path(event.parents), kind, reason, grade, file, line, at=event.at)
-        )
+        cell = cell_path(event.parents)
+        self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
 
     def _stack(self, event: Event) -> tuple[str, ...]:
         """The stack of a call; a backward call has its forward's."""
@@ -304,16 +311,14 @@ class _Walk:
             return event.call.calls.call.stack
         return () if event.forward is None else self._events[event.forward].call.calls.call.stack
 
-    def _tail(self, finding: Finding) -> str:
-        """The reason, and for a difference within tolerance where it grows beyond."""
-        if finding.grade != "pass":
-            return finding.reason
-        grades: tuple[Grade, ...] = ("error", "warning")
+    def _grows(self, finding: Finding) -> Beyond | None:
+        """Where a difference within tolerance grows beyond it."""
+        grades: tuple[Grade, ...] = ("error", "warning") if finding.grade == "pass" else ()
         for grade in grades:
             beyond = self._beyond[grade]
             if (at := bisect_left(beyond, finding.at)) < len(beyond):
-                return f"{finding.reason}; within tolerance here, {grade} at {self._events[beyond[at]].name}"
-        return f"{finding.reason}; within tolerance here, and nothing after it is beyond"
+                return Beyond(grade, self._events[beyond[at]].name)
+        return None
 
     @cached_property
     def _beyond(self) -> dict[Grade, list[int]]:
@@ -333,6 +338,21 @@ class _Walk:
     def _mark(self, rows: Iterable[int], role: Role) -> None:
         for row in rows:
             self._roles.setdefault(row, role)
+
+
+def _worst(judged: Sequence[Judged]) -> Difference:
+    """The first pair that is an error, else the first of all."""
+    found = next((j for j in judged if j.grade == "error"), judged[0])
+    return Difference(path_of(found.pair.record), found.grade, found.verdict.reasons)
+
+
+def _argument(judged: Judged) -> Argument:
+    """What is known of an argument that no recorded call made."""
+    pair = judged.pair
+    if pair.target is None or pair.golden is None:
+        return Argument(_worst([judged]), ArgumentKind.ONE_SIDE, "target" if pair.target else "golden")
+    are_tensors = pair.target.kind == pair.golden.kind == "tensor"
+    return Argument(_worst([judged]), ArgumentKind.TENSOR if are_tensors else ArgumentKind.VALUE)
 
 
 class _Uncollected:
@@ -356,26 +376,24 @@ class _Uncollected:
             for side, dump in self._dumps.items()
         }
 
-    def of(self, seen: Seen) -> str:
-        """What of a matched call's givens is not known, in words; empty where all are."""
+    def of(self, seen: Seen) -> Unclear | None:
+        """What of a matched call's givens is not known; None where all are."""
         event = seen.event
         if seen.unknown_givens:
-            named = words.few([j.pair.record.name for j in seen.unknown_givens])
-            return f"these givens could not be judged: {named}"
+            return Unclear(Missing.UNJUDGED_INPUTS, tuple(j.pair.record.name for j in seen.unknown_givens))
         if event.called.endswith(".debug"):
-            return "it was saved by name, and what it was made of was not"
+            return Unclear(Missing.SAVED_BY_NAME)
         is_backward = event.direction == "backward"
         for side, parts in self._parts.items():
             if ("input", is_backward) not in parts:
-                what = "incoming gradients" if is_backward else "inputs"
-                return f"the {what} of calls were not collected on the {side} side"
+                return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
         if is_backward and event.forward is None:
-            return "its forward call was not collected"
+            return Unclear(Missing.FORWARD)
         for call in (event.call.calls.target, event.call.calls.golden):
-            gaps = [gap for gap in call.missing if gap.startswith("input")] if call else []
+            gaps = tuple(gap for gap in call.missing if gap.startswith("input")) if call else ()
             if gaps:
-                return f"these givens could not be collected: {words.few(gaps)}"
-        return ""
+                return Unclear(Missing.FAILED_INPUTS, gaps)
+        return None
 
     def explains(self, event: Event) -> bool:
         """Whether a one-sided call ran on the other side too, or is of a kind that was not collected there."""

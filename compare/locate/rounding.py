@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from msprobe.base import names
 from msprobe.compare.judge.across import (
     Errors,
@@ -28,10 +30,12 @@ from msprobe.compare.judge.across import (
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, UNKNOWN, Comparison
 from msprobe.compare.judge.layout import looked_at
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
-from msprobe.compare.match.item import INNER_NODES, tells_inner_nodes
-from msprobe.compare.match.pairs import Alone, Guess
+from msprobe.compare.match.item import tells_inner_nodes
+from msprobe.compare.match.pairs import Alone
 from msprobe.compare.match.shared import groups
+from msprobe.compare.reason import Reason, Why
 from msprobe.compare.workers.progress import shown
+from msprobe.store.columns import PARTS
 
 from .ends import ends_elsewhere, gradients_elsewhere, shells
 from .events import Event, events
@@ -73,6 +77,9 @@ _EXPONENTIAL = frozenset(
 """Their results follow the absolute error of what they are given: the share of 50 is 50 times that of 1."""
 
 
+_INNER_NODE = unjudged(Cause.INNER_NODE, Reason(Why.INNER_NODE))
+
+
 def weigh(comparison: Comparison, *, is_shown: bool = False) -> Comparison:
     """The comparison with verdicts that know where errors come from, and with what is merely written differently.
 
@@ -88,16 +95,14 @@ def weigh(comparison: Comparison, *, is_shown: bool = False) -> Comparison:
     guesses = comparison.pairs.notes.guesses
     starts = comparison.pairs.starts
     for event in found.events:
-        if event.is_matched or not (said := alone.get(event.place) or _candidates(guesses.get(event.place))):
+        guess = guesses.get(event.place)
+        reason = alone.get(event.place) or (guess.because if guess else None)
+        if event.is_matched or reason is None:
             continue
         if event.place in alone:
             found.causes[starts[event.place] : starts[event.place + 1]] = CAUSES.index(Cause.NO_COUNTERPART)
-        found.reasons.update(dict.fromkeys(range(starts[event.place], starts[event.place + 1]), said))
+        found.reasons.update(dict.fromkeys(range(starts[event.place], starts[event.place + 1]), (reason,)))
     return replace(weighed, explained=alone)
-
-
-def _candidates(guess: Guess | None) -> str:
-    return "" if guess is None else f"{guess.reason}."
 
 
 class _Weighing:
@@ -113,18 +118,26 @@ class _Weighing:
         self.elsewhere = ends_elsewhere(comparison, self.events)
         gradients = gradients_elsewhere(comparison, self.events, self.elsewhere)
         for row, said in (self.elsewhere | gradients).items():
-            self._enter(row, unjudged(said, Cause.NO_COUNTERPART))
+            self._enter(row, unjudged(Cause.NO_COUNTERPART, said))
         for row, verdict in means_the_same(comparison, self.events).items():
             self._enter(row, verdict)
         self._known: dict[int, Errors | None] = {}
         self._handed = Handed(comparison)
         self._inside: dict[str, float] = {}  # a cell -> the greatest error of what ran in it so far
-        self._so_far = 0.0
+        self._so_far = self._drift()
         self._has_begun = False
         self._tells_inner_nodes = any(map(tells_inner_nodes, (comparison.target, comparison.golden)))
         for event in shown(self.events, "weighing calls") if is_shown else self.events:
             if event.is_matched:
                 self._weigh(event)
+
+    def _drift(self) -> float:
+        """The greatest error of a parameter that passes: of all that is there before the first call."""
+        target = self._comparison.pairs.target
+        rows = self._comparison.pairs.target_rows
+        parts = np.frombuffer(target.columns.part, np.uint8)[rows]
+        chosen = np.flatnonzero((rows >= 0) & (parts == PARTS.index("parameters")) & (self.grades == _PASS))
+        return max((self._single(row) for row in chosen.tolist()), default=0.0)
 
     # One result against its givens.
 
@@ -152,9 +165,9 @@ class _Weighing:
                 scale, rms = self._scales(sources, errors.size)
                 verdict = self._verdict(errors, came * condition, scale, rms, are_good)
                 is_lost = is_inner and not verdict
-                self._enter(row, unjudged(INNER_NODES, Cause.INNER_NODE) if is_lost else verdict)
+                self._enter(row, _INNER_NODE if is_lost else verdict)
             elif is_inner and self.grades[row] in (_WARNING, _ERROR):
-                self._enter(row, unjudged(INNER_NODES, Cause.INNER_NODE))
+                self._enter(row, _INNER_NODE)
         self._has_begun = self._has_begun or any(self.grades[row] in (_WARNING, _ERROR) for row in event.rows)
         reached = max((self._single(row) for row in event.rows), default=0.0)
         self._so_far = max(self._so_far, reached)
@@ -166,7 +179,7 @@ class _Weighing:
         if (errors := self._errors(row)) is None:
             return
         if (result := self._handed.of(row)) >= 0 and self.grades[result] != _UNJUDGED:
-            self._enter(row, Verdict(GRADES[self.grades[result]], self.reasons.get(result, "")))
+            self._enter(row, Verdict(GRADES[self.grades[result]], self.reasons.get(result, ())))
             return
         if self.grades[row] not in (_WARNING, _ERROR):
             return
@@ -182,17 +195,14 @@ class _Weighing:
         if not is_beyond and are_good and verdict.grade != "pass" and errors.worst(scale) <= SLOWLY * tolerance:
             verdict = Verdict("pass")
         elif verdict and is_beyond and are_good:
-            said = f"within {came:.2g}" if came else "alike"
-            verdict = Verdict(
-                "warning", f"Differs by {fine:.3g} of its scale, where all that it was computed from is {said}."
-            )
+            verdict = Verdict("warning", (Reason(Why.AMPLIFIED, amount=fine, allowed=came),))
         return verdict
 
     def _enter(self, row: int, verdict: Verdict) -> None:
         self.grades[row] = GRADES.index(verdict.grade)
         self.causes[row] = NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause)
-        if verdict.reason:
-            self.reasons[row] = verdict.reason
+        if verdict.reasons:
+            self.reasons[row] = verdict.reasons
         else:
             self.reasons.pop(row, None)
 
@@ -268,4 +278,4 @@ class _Weighing:
             for n in numbers:
                 self._enter(n, verdict)
                 self.equal[n] = UNKNOWN
-                self.reasons[n] = verdict.reason or "Judged together with the other parts of the fused record."
+                self.reasons[n] = verdict.reasons or (Reason(Why.ALL_PARTS),)

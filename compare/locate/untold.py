@@ -11,6 +11,7 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import UNKNOWN, Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
 from msprobe.compare.match.pairs import call_of_row
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE, Columns
 from msprobe.store.record import Dump
 
@@ -35,7 +36,8 @@ def without_unneeded(comparison: Comparison) -> Comparison:
     grades[rows] = GRADES.index("unjudged")
     causes[rows] = CAUSES.index(Cause.UNNEEDED_GRADIENT)
     equal[rows] = UNKNOWN
-    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons={**comparison.reasons, **found})
+    reasons = {**comparison.reasons, **{row: (reason,) for row, reason in found.items()}}
+    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
@@ -55,12 +57,12 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
     return found
 
 
-def _unneeded(comparison: Comparison) -> dict[int, str]:
+def _unneeded(comparison: Comparison) -> dict[int, Reason]:
     """By row: why the gradient is of no use that one side of a backward call has and the other has not."""
     pairs, half = comparison.pairs, _half_null(comparison)
     dumps = pairs.target, pairs.golden
     ways: dict[int, _WaysBack] = {}
-    found: dict[int, str] = {}
+    found: dict[int, Reason] = {}
     for event in events(comparison):
         if not event.is_matched or event.direction != "backward" or not half[event.rows.start : event.rows.stop].any():
             continue
@@ -71,7 +73,7 @@ def _unneeded(comparison: Comparison) -> dict[int, str]:
             side = 0 if dumps[0].columns.kind[t] == TENSOR else 1
             columns, at, here = dumps[side].columns, (t, g)[side], ("target", "golden")[side]
             if columns.max[at] == columns.min[at] == 0:
-                found[row] = f"None on one side and zeros on the {here} side: both are no gradient."
+                found[row] = Reason(Why.ZEROS, here)
                 continue
             if comparison.is_given[row]:
                 continue
@@ -80,7 +82,7 @@ def _unneeded(comparison: Comparison) -> dict[int, str]:
             given = _argument(comparison, event, (t, g)[side], is_golden=side == 1, told_by=teller)
             known = ways.setdefault(teller, _WaysBack(dumps[teller], is_strict=True))
             if given and not any(map(known.reach_a_parameter, given)):
-                found[row] = f"Only the {here} side has this gradient: nobody needs it, as no parameter leads there."
+                found[row] = Reason(Why.UNNEEDED, here)
     return found
 
 
@@ -110,15 +112,14 @@ def means_the_same(comparison: Comparison, events: Sequence[Event]) -> dict[int,
                     ((mine, t), theirs.values.get(g)) if kinds[0] == TENSOR else ((theirs, g), mine.values.get(t))
                 )
                 if _holds_only(*tensor, value):
-                    found[row] = Verdict("pass", f"A tensor that holds nothing but {value!r}, and that number.")
+                    found[row] = Verdict("pass", (Reason(Why.CONSTANT, target=value),))
             elif event.direction == "backward" and not comparison.is_given[row] and NULL in kinds and TENSOR in kinds:
                 at, is_golden = (g, True) if kinds[0] == NULL else (t, False)
                 with_one = pairs.golden if is_golden else pairs.target
                 if with_one.framework == "mindspore" and not any(
                     ways.reach_a_parameter(given) for given in _argument(comparison, event, at, is_golden=is_golden)
                 ):
-                    reason = "PyTorch computes no gradient of a tensor that needs none."
-                    found[row] = unjudged(reason, Cause.UNNEEDED_GRADIENT)
+                    found[row] = unjudged(Cause.UNNEEDED_GRADIENT, Reason(Why.UNNEEDED_BY_PYTORCH))
     return found
 
 

@@ -1,93 +1,135 @@
-"""What the findings say, in sentences."""
+"""What the findings say, in sentences. Whoever decides reads their evidence, never these."""
 
 from collections.abc import Sequence
+from functools import singledispatch
 
-from msprobe.compare.judge.judged import Judged
-from msprobe.compare.judge.verdict import path_of
+from msprobe.compare.judge.words import sentences
+from msprobe.compare.reason import Why
+from msprobe.compare.updates.wording import drifted, sentence
 
-from .agree import Seen
-from .cause import REWIRED, UNRECORDED, Cause
-from .events import Event, cell_path
+from .finding import (
+    Argument,
+    ArgumentKind,
+    Between,
+    Computed,
+    Dataflow,
+    Difference,
+    Evidence,
+    Finding,
+    Missing,
+    OtherCall,
+    Parameters,
+    RunInput,
+    Unclear,
+    Updated,
+)
 
 RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_var"])
 """What a normalisation keeps of the batches it has seen, as both frameworks call it; no optimizer touches it."""
 
-FROM_OUTSIDE = "no recorded call produced it"
-"""Of a tensor that a call was given."""
-
 NAMED = 3  # so many names stand in a sentence, the others are counted
 
-
-def computes(event: Event, evidence: Sequence[Judged]) -> str:
-    """All givens agree, a result does not."""
-    if event.kind == "parameters_grad":
-        return f"all givens agree, but the gradients of its parameters do not: {_evidence(evidence)}"
-    givens = "all givens agree" if event.own or event.forwards else "it was given nothing"
-    return f"{givens}, but {_evidence(evidence)}"
-
-
-def unclear(evidence: Sequence[Judged], missing: str) -> str:
-    """A result differs and a given is not known."""
-    return f"{_evidence(evidence)}; whether it began here cannot be said, because {missing}"
+_FROM_OUTSIDE = "no recorded call produced it"
+_MISSING = {
+    Missing.UNJUDGED_INPUTS: "these givens could not be judged: {names}",
+    Missing.INPUTS: "the inputs of calls were not collected on the {side} side",
+    Missing.INCOMING_GRADIENTS: "the incoming gradients of calls were not collected on the {side} side",
+    Missing.FAILED_INPUTS: "these givens could not be collected: {names}",
+    Missing.FORWARD: "its forward call was not collected",
+    Missing.SAVED_BY_NAME: "it was saved by name, and what it was made of was not",
+}
 
 
-def unclear_given(judged: Judged, missing: str) -> str:
-    """A given differs and what produced it is not known."""
-    return f"{_evidence([judged])}; whether it began before cannot be said, because {missing} could not be judged"
+def kind(finding: Finding) -> str:
+    """`computes differently`; of code between two calls which, and in which cell."""
+    if isinstance(finding.evidence, Between):
+        return f"{finding.kind.value} {finding.evidence.after or 'the start'} and {finding.name} in {finding.cell}"
+    return finding.kind.value
 
 
-def no_beginning(seen: Seen) -> str:
-    """Something differs, and nothing recorded begins it."""
-    return f"{_evidence(seen.results or seen.givens)}; no recorded call begins it, records in between are missing"
+def short(finding: Finding) -> str:
+    """`NAME in CELL: KIND`."""
+    return f"{finding.name} in {finding.cell}: {kind(finding)}"
 
 
-def argument(judged: Judged) -> str:
-    """An argument differs that no recorded call made."""
-    pair = judged.pair
-    if pair.target is None or pair.golden is None:
-        if judged.grade == "error":
-            return f"{path_of(pair.record)}: {_sentence(judged)}"
-        return f"{path_of(pair.record)} is given on the {'target' if pair.target else 'golden'} side only"
-    if pair.target.kind == pair.golden.kind == "tensor":
-        return f"{_evidence([judged])}; {FROM_OUTSIDE}"
-    return _sentence(judged)
+def full(finding: Finding) -> str:
+    """`NAME in CELL: KIND: REASON (FILE:LINE)`, the answer to a comparison of two dumps."""
+    place = f" ({finding.file}:{finding.line})" if finding.file else ""
+    return f"{short(finding)}: {reason(finding)}{place}"
 
 
-def run_inputs(judged: Judged) -> str:
-    """The first tensors given to the run differ."""
-    text = f"{_evidence([judged])}; it is among the first tensors that were given, and {FROM_OUTSIDE}"
-    before = judged.pair.target is not None and judged.pair.target.source == "code"
-    return f"{text} (operations that were not recorded did)" if before else text
-
-
-def code(event: Event, judged: Judged, cause: Cause) -> str:
-    """Everything recorded agrees, and yet a given differs."""
-    if "swapped" in cause.text:
-        return f"{cause.text}, while every recorded call before agrees"
-    what = "the incoming gradient " if event.direction == "backward" else ""
-    if cause.text.startswith(REWIRED):
-        return f"{what}{_evidence([judged])}; {cause.text}, while every recorded call before agrees"
-    if cause.text == UNRECORDED:
-        return f"{what}{_evidence([judged])}; it comes from {cause.text}, and every recorded call before agrees"
-    if cause.text:
-        return f"{what}{_evidence([judged])}, although {cause.text}, which it comes from, agrees"
-    return f"{what}{_evidence([judged])}, although every recorded call before agrees"
-
-
-def code_kind(event: Event, last_agreeing: str) -> str:
-    """`code between A and B in P`."""
-    return f"code between {last_agreeing or 'the start'} and {event.name} in {cell_path(event.parents)}"
-
-
-def parameters(before: Sequence[str], total: int, step: int | None) -> str:
-    """Parameters differ before any result does."""
-    several = len(before) != 1
-    text = f"{len(before)} parameter{'s' * several} differ{'' if several else 's'}: {few(before)}"
-    if total > len(before):
-        text += f" ({total} in the whole step)"
-    if not step:
+def reason(finding: Finding) -> str:
+    """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
+    text = said(finding.evidence)
+    if hidden := finding.hidden:
+        text += f"; {len(hidden)} call{'s' * (len(hidden) != 1)} before it could not be judged in full: {few(hidden)}"
+    if finding.grade != "pass":
         return text
-    if all(name.rpartition(".")[2] in RUNNING for name in before):
+    if finding.beyond is None:
+        return f"{text}; within tolerance here, and nothing after it is beyond"
+    return f"{text}; within tolerance here, {finding.beyond.grade} at {finding.beyond.name}"
+
+
+@singledispatch
+def said(evidence: Evidence) -> str:
+    """What supports a finding."""
+    raise TypeError(evidence)
+
+
+@said.register
+def _(found: Computed) -> str:
+    if found.is_beyond_inputs:
+        return f"its inputs differ and do not explain this: {_difference(found.difference)}"
+    if found.is_of_parameters:
+        return f"all givens agree, but the gradients of its parameters do not: {_difference(found.difference)}"
+    return f"{'all givens agree' if found.has_inputs else 'it was given nothing'}, but {_difference(found.difference)}"
+
+
+@said.register
+def _(found: Argument) -> str:
+    place = found.difference.place
+    if found.kind is ArgumentKind.EXCHANGED:
+        return f"{place} is the parameter {found.parameters[0]}, golden {found.parameters[1]}"
+    if found.kind is ArgumentKind.TENSOR:
+        return f"{_difference(found.difference)}; {_FROM_OUTSIDE}"
+    if found.kind is ArgumentKind.VALUE:
+        return _sentence(found.difference)
+    if found.difference.grade == "error":
+        return f"{place}: {_sentence(found.difference)}"
+    return f"{place} is given on the {found.side} side only"
+
+
+@said.register
+def _(found: RunInput) -> str:
+    text = f"{_difference(found.difference)}; it is among the first tensors that were given, and {_FROM_OUTSIDE}"
+    return f"{text} (operations that were not recorded did)" if found.is_made_unrecorded else text
+
+
+@said.register
+def _(found: Between) -> str:
+    agree = "every recorded call before agrees"
+    if found.dataflow is Dataflow.SWAPPED:
+        return f"the arguments {' and '.join(found.names)} are swapped, while {agree}"
+    what = f"{'the incoming gradient ' * found.is_gradient}{_difference(found.difference)}"
+    if found.dataflow is Dataflow.REWIRED:
+        target, golden = (name or "no recorded call" for name in found.names)
+        return f"{what}; it comes from {target}, golden from {golden}, while {agree}"
+    if found.dataflow is Dataflow.UNRECORDED:
+        return f"{what}; it comes from operations that were not recorded, and {agree}"
+    if found.dataflow is Dataflow.PRODUCER:
+        return f"{what}, although {found.names[0]}, which it comes from, agrees"
+    return f"{what}, although {agree}"
+
+
+@said.register
+def _(found: Parameters) -> str:
+    several = len(found.names) != 1
+    text = f"{len(found.names)} parameter{'s' * several} differ{'' if several else 's'}: {few(found.names)}"
+    if found.total > len(found.names):
+        text += f" ({found.total} in the whole step)"
+    if not found.step:
+        return text
+    if all(name.rpartition(".")[2] in RUNNING for name in found.names):
         return (
             f"{text}; {'these are' if several else 'this is one of the'} running statistics, look at the layer's "
             "momentum (MindSpore's 0.9 is PyTorch's 0.1) and at the batches before"
@@ -98,29 +140,36 @@ def parameters(before: Sequence[str], total: int, step: int | None) -> str:
     )
 
 
-def before(unjudged: Sequence[str]) -> str:
-    """The calls before the first finding that could hide an earlier one."""
-    calls = "call" if len(unjudged) == 1 else "calls"
-    return f"{len(unjudged)} {calls} before it could not be judged in full: {few(unjudged)}"
+@said.register
+def _(found: Updated) -> str:
+    if found.is_drift:
+        return drifted(found.judgement)
+    return f"{sentence(found.judgement)}; by the update after step {found.judgement.step - 1}"
 
 
-def different_call(event: Event, before: str, others: Sequence[str], goes_on: str) -> str:
-    """A call stands on one side only."""
-    here, there = ("target", "golden") if event.side == "target" else ("golden", "target")
+@said.register
+def _(found: OtherCall) -> str:
+    here, there = ("target", "golden") if found.side == "target" else ("golden", "target")
+    if found.is_frozen:
+        frozen = f"in the {there} they are frozen, or what it gave is detached"
+        return f"only the {here} has gradients of its parameters, {frozen}"
     text = f"only the {here} makes this call"
-    if others:
-        return f"{text}, the {there} calls {few(others)} in its place"
-    if goes_on:
-        return f"{text}, the {there} goes on with {goes_on}"
-    return f"{text}, the {there} ends" + (f" after {before}" if before else "")
+    if found.others:
+        return f"{text}, the {there} calls {few(found.others)} in its place"
+    if found.goes_on:
+        return f"{text}, the {there} goes on with {found.goes_on}"
+    return f"{text}, the {there} ends" + (f" after {found.before}" if found.before else "")
 
 
-def trained_alone(event: Event) -> str:
-    """Gradients of parameters stand on one side only."""
-    here, there = ("target", "golden") if event.side == "target" else ("golden", "target")
-    return (
-        f"only the {here} has gradients of its parameters, in the {there} they are frozen, or what it gave is detached"
-    )
+@said.register
+def _(found: Unclear) -> str:
+    what = _difference(found.difference) if found.difference else ""
+    if found.missing is Missing.IN_BETWEEN:
+        return f"{what}; no recorded call begins it, records in between are missing"
+    if found.missing is Missing.PRODUCER:
+        return f"{what}; whether it began before cannot be said, because {few(found.names)} could not be judged"
+    because = _MISSING[found.missing].format(names=few(found.names), side=found.side)
+    return f"{what}; whether it began here cannot be said, because {because}"
 
 
 def few(names: Sequence[str]) -> str:
@@ -129,14 +178,12 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _evidence(judged: Sequence[Judged]) -> str:
-    worst = next((j for j in judged if j.verdict.grade == "error"), judged[0])
-    place = path_of(worst.pair.record)
-    text = _sentence(worst)
-    if not text:
-        return f"{place} differs within tolerance"
-    return text if text.startswith(place) else f"{place} differs ({text})"
+def _difference(found: Difference) -> str:
+    if not found.reasons:
+        return f"{found.place} differs within tolerance"
+    text = _sentence(found)  # of two values it begins with their place
+    return text if found.reasons[0].why is Why.VALUES else f"{found.place} differs ({text})"
 
 
-def _sentence(judged: Judged) -> str:
-    return judged.verdict.reason.rstrip(".")
+def _sentence(found: Difference) -> str:
+    return sentences(found.reasons).rstrip(".")

@@ -17,6 +17,7 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.pairs import call_of_row
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.columns import PARTS, TENSOR
 
 from .events import Event
@@ -31,7 +32,7 @@ HANDING_ON = frozenset(["to", "contiguous", "clone", "reshape", "expand", "ident
 order of elements (`flip`) is not among them: statistics would not show it. Nor is `detach`, which ends the way back."""
 
 
-def explained(comparison: Comparison, events: Sequence[Event]) -> dict[int, str]:
+def explained(comparison: Comparison, events: Sequence[Event]) -> dict[int, Reason]:
     """By place: why a call that stands alone is no difference."""
     return _Explaining(comparison, events).found
 
@@ -69,7 +70,7 @@ class _Explaining:
         self._grades = comparison.grades
         self._has_judged_result: dict[int, bool] = {}  # a pair of calls -> whether a result of it has a verdict
         self._matched = {event.key: event for event in events if event.is_matched and event.kind != "parameters_grad"}
-        self.found: dict[int, str] = dict(comparison.pairs.notes.without)
+        self.found: dict[int, Reason] = dict(comparison.pairs.notes.without)
         at = 0
         before: Event | None = None  # the last pair of which a result could be judged
         while at < len(events):
@@ -84,14 +85,14 @@ class _Explaining:
                 before = behind
             at = stop + 1
 
-    def _reason(self, event: Event, before: Event | None, behind: Event | None) -> str:
+    def _reason(self, event: Event, before: Event | None, behind: Event | None) -> Reason | None:
         if self._hands_on(event):
-            return "Hands on what it is given, unchanged."
+            return Reason(Why.HANDS_ON)
         if event.place in self._feeding or event.place in self._trained_alone:
-            return ""
+            return None
         if said := self._by_its_place(event, before, behind):
             return said
-        return "Written differently: what comes of it is compared." if event.place in self._judged_later else ""
+        return Reason(Why.COMPARED_LATER) if event.place in self._judged_later else None
 
     def _hands_on(self, event: Event) -> bool:
         """Whether the one result of a lonely call, or of its forward call, is the tensor that it was given."""
@@ -110,19 +111,19 @@ class _Explaining:
         given, results = ([r for r in tensors if PARTS[columns.part[r]] == part] for part in ("input", "output"))
         return bool(given) and len(results) == 1 and are_one_tensor(columns, given[0], results[0])
 
-    def _by_its_place(self, event: Event, before: Event | None, behind: Event | None) -> str:
+    def _by_its_place(self, event: Event, before: Event | None, behind: Event | None) -> Reason | None:
         """What the calls before, behind and around a stretch say of it."""
         is_met = behind is not None and self._is_met(behind, is_around=behind.key in event.keys)
         around = next((self._matched[key] for key in event.keys if key in self._matched), None)
         if around is not None and (is_met or behind is None) and self._agrees(around, results=True):
-            return f"Written differently inside {around.name}, whose results agree."
+            return Reason(Why.INSIDE, names=(around.name,))
         if event.forward is not None and self._events[event.forward].place in self.found:
-            return "Its forward call is written differently."
+            return Reason(Why.OF_FORWARD)
         if behind is None or not is_met or (before is not None and not self._agrees(before, results=True)):
-            return ""
+            return None
         if before is None:
-            return f"Written differently before {behind.name}, whose givens agree."
-        return f"Written differently between {before.name} and {behind.name}, whose results agree."
+            return Reason(Why.BEFORE, names=(behind.name,))
+        return Reason(Why.BETWEEN, names=(before.name, behind.name))
 
     @cached_property
     def _trained_alone(self) -> set[int]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msprobe.compare.reason import Reason, Why
+
 from .pairs import Alone
 
 Told = tuple[int, tuple[object, ...], object]
@@ -19,10 +21,10 @@ def listed_alone(left: Iterable[Told], right: Iterable[Told], alone: dict[int, A
             if not (inner := elements.get(place)):
                 continue
             is_wrong = not all(equal_values(value, v) for _, v in inner)
-            said = f"{value!r} on one side is {[v for _, v in inner]!r} on the other"
-            text = f"{said}." if is_wrong else f"{said}, which means the same."
+            why = Why.ONE_VALUE if is_wrong else Why.ONE_VALUE_EQUAL
+            reason = Reason(why, target=value, golden=[v for _, v in inner])
             for n in (number, *(n for n, _ in inner)):
-                alone[n] = Alone(text, is_wrong)
+                alone[n] = Alone(reason, is_wrong)
 
 
 def equal_values(a: object, b: object) -> bool:

@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from msprobe.base.names import Name
+from msprobe.compare.reason import Reason, Why
 from msprobe.mapping.correspondence import Correspondence
 from msprobe.store.columns import NULL, TENSOR, VALUE
 from msprobe.store.record import Dump
 
 from .alone import equal_values, listed_alone
-from .item import INNER_NODES, Item, Joined, shape_of, tells_inner_nodes
+from .item import Item, Joined, shape_of, tells_inner_nodes
 from .pairs import Alone
 
 AXES = frozenset(["dim", "dims", "axis", "axes", "dim0", "dim1", "start_dim", "end_dim", "normalized_dim"])
@@ -47,7 +48,7 @@ class Arguments:
             for number, item in items:
                 said = self._alone(side, item, pair)
                 if said is None and name.kind == "cell" and item.part == "input":
-                    said = Alone("Only one side's cell is handed this; the other has or makes it itself.")
+                    said = Alone(Reason(Why.CELL_ARGUMENT))
                 if number not in found.alone and said is not None:
                     found.alone[number] = said
 
@@ -85,22 +86,22 @@ class Arguments:
         """Why a record rightly stands alone; None where nothing explains it."""
         columns = self._dumps[side].columns
         is_ms = (side == 0) == self._is_ms_target
-        here, there = ("MindSpore", "PyTorch") if is_ms else ("PyTorch", "MindSpore")
+        here = "MindSpore" if is_ms else "PyTorch"
         if columns.kind[item.row] == NULL:
-            return Alone(f"{here} says None here, and {there} nothing.")
+            return Alone(Reason(Why.NULL, here))
         if item.part == "output":
             if self._tells_inner_nodes and isinstance(item.key, tuple) and len(item.key) == 3:
-                return Alone(INNER_NODES)
+                return Alone(Reason(Why.INNER_NODE))
             if item.key is None:
-                return Alone(f"{there} has no such result here.")
+                return Alone(Reason(Why.NO_RESULT, here))
             is_extra = columns.kind[item.row] != TENSOR or item.path[:1] != ("0",)
-            return Alone(f"{there} gives no such result here.") if is_extra else None
+            return Alone(Reason(Why.NO_RESULT_OF_CALL, here)) if is_extra else None
         if is_ms and item.part == "parameters" and isinstance(item.key, tuple) and item.key[1][:1] in _BUFFERS:
-            return Alone("PyTorch keeps this in a buffer, which is not collected with the parameters.")
+            return Alone(Reason(Why.BUFFER))
         if item.part != "input":
             return None
         if self._is_backward and item.path[:1] != ("0",):
-            return Alone(f"{there} gives no result whose gradient this is.")
+            return Alone(Reason(Why.NO_RESULT_OF_GRADIENT, here))
         is_tensor = columns.kind[item.row] == TENSOR
         value = columns.values.get(item.row)
         if pair is not None and not is_tensor:
@@ -108,15 +109,13 @@ class Arguments:
             # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
             if expected is not _UNKNOWN and (expected is None) <= (value is None):
                 if equal_values(value, expected):
-                    return Alone(f"{there} does the same without being told.")
-                return Alone(f"{item.name} is {value!r}, and {there} computes as if it were {expected!r}.", True)
+                    return Alone(Reason(Why.DEFAULT, here))
+                return Alone(Reason(Why.OTHER_DEFAULT, here, item.name, target=value, golden=expected), True)
         if item.key is None:
             if pair is None:
-                return Alone("The other side gets its result in another way; what it is given is not compared.")
-            return Alone(f"{there} has no such argument, or its result tells it.")
-        return (
-            None if is_tensor else Alone(f"Only {here}'s call was told this; what {there} does without is not known.")
-        )
+                return Alone(Reason(Why.OTHER_WAY))
+            return Alone(Reason(Why.NO_ARGUMENT, here))
+        return None if is_tensor else Alone(Reason(Why.ONE_ARGUMENT, here))
 
 
 def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:

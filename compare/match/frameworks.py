@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from msprobe.base import names
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.record import Dump
 
 from .calls import MatchedBy
 from .given import Given
-from .last_gradients import OF_THE_LAST, earlier_gradients, last_gradients
+from .last_gradients import earlier_gradients, last_gradients
 from .other_numbers import give_other_numbers
 from .pairs import Alone, Guess, Ints, Notes, Pairs, View
 from .shared import fused_targets, fused_views
@@ -28,10 +29,9 @@ FRAMEWORKS = {"mindspore", "mindtorch", "pytorch"}
 
 Said = TypeVar("Said")
 
-FUSED = "its parameters are those of several layers on the other side, laid behind one another"
 
 NOTHING_SAID: Mapping[int, Guess] = {}
-NO_REASONS: Mapping[int, str] = {}
+NO_REASONS: Mapping[int, Reason] = {}
 
 
 def round_differently(target: Dump, golden: Dump) -> bool:
@@ -67,14 +67,15 @@ def match_frameworks(target: Dump, golden: Dump, given: Given) -> Pairs:
             continue
         if not give_other_numbers(target, pair.target, golden, pair.golden):
             by = _label(target, golden, pair.target, pair.golden)
-            partners.setdefault(pair.target, []).append((pair.golden, by, Guess(pair.confidence, pair.reason)))
+            guess = Guess(pair.confidence, Reason(Why.LIKENESS, name=pair.reason))
+            partners.setdefault(pair.target, []).append((pair.golden, by, guess))
     for i, j in fused_targets(target, golden, found.ambiguous):
         if i not in given.calls and j not in taken:
-            partners.setdefault(i, []).append((j, "structure", Guess(1.0, FUSED)))
+            partners.setdefault(i, []).append((j, "structure", Guess(1.0, Reason(Why.FUSED))))
     last = list(last_gradients(target, golden, ((pair.target, pair.golden) for pair in found.calls)))
     for i, j in last:
         if i not in partners and j not in taken:
-            partners[i] = [(j, "structure", Guess(1.0, OF_THE_LAST))]
+            partners[i] = [(j, "structure", Guess(1.0, Reason(Why.LAST_GRADIENTS)))]
     ordered = in_order(partners, len(target.calls), len(golden.calls))
     guesses = {n: guess for n, (i, j, _, guess) in enumerate(ordered) if guess is not None and i >= 0 <= j}
     without = _without(ordered, target, golden, table)
@@ -128,10 +129,10 @@ def in_order(
     return ordered
 
 
-def _without(ordered: Ordered, target: Dump, golden: Dump, table: "ApiTable") -> dict[int, str]:
+def _without(ordered: Ordered, target: Dump, golden: Dump, table: "ApiTable") -> dict[int, Reason]:
     """By place: why a call that stands alone has no counterpart in the other framework."""
     known = {pair.pt for pairs in table.entries.values() for pair in pairs}
-    found: dict[int, str] = {}
+    found: dict[int, Reason] = {}
     for place, (i, j, _, _) in enumerate(ordered):
         if i >= 0 <= j:
             continue
@@ -141,19 +142,17 @@ def _without(ordered: Ordered, target: Dump, golden: Dump, table: "ApiTable") ->
             continue
         if dump.framework == "mindspore":
             if said := table.reason_without(name.stem):
-                found[place] = f"No counterpart: {said.rstrip('.')}."
+                found[place] = Reason(Why.NO_COUNTERPART, name=said.rstrip("."))
         elif name.stem not in known:
-            found[place] = "No counterpart: the table knows none in MindSpore."
+            found[place] = Reason(Why.NO_COUNTERPART, name="the table knows none in MindSpore")
     return found
 
 
-def _undecided(ordered: Ordered, found: "Counterparts", golden: Dump) -> Iterable[tuple[int, str]]:
+def _undecided(ordered: Ordered, found: "Counterparts", golden: Dump) -> Iterable[tuple[int, Reason]]:
     """By place: the candidates of a target call of which none was clearly meant."""
     for place, (i, j, _, _) in enumerate(ordered):
         if i >= 0 > j and (candidates := found.ambiguous.get(i)):
-            named = ", ".join(golden.columns.names[c] for c in candidates[:3])
-            more = f" and {len(candidates) - 3} more" if len(candidates) > 3 else ""
-            yield place, f"Could be {named}{more}; say which with a mapping"
+            yield place, Reason(Why.CANDIDATES, names=tuple(golden.columns.names[c] for c in candidates))
 
 
 def joined(
@@ -162,7 +161,7 @@ def joined(
     calls: Sequence[tuple[int, int, MatchedBy]],
     given: Given,
     guesses: Mapping[int, Guess] = NOTHING_SAID,
-    without: Mapping[int, str] = NO_REASONS,
+    without: Mapping[int, Reason] = NO_REASONS,
 ) -> Pairs:
     """The records of all pairs of calls, and what is to be said of them."""
     from msprobe.mapping.api import load_table  # here, and below: one framework needs no table, and no yaml

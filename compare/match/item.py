@@ -40,12 +40,6 @@ def shape_of(dump: Dump, item: Item) -> tuple[int, ...] | None:
     return columns.looks[columns.look[item.row]][2] if columns.kind[item.row] == TENSOR else None
 
 
-INNER_NODES = (
-    "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of the "
-    "arguments."
-)
-
-
 def tells_inner_nodes(dump: Dump) -> bool:
     """Whether a dump's backward calls hand back what PyTorch's last inner node did, in its order: so does msprobe."""
     return dump.framework == "pytorch" and dump.format_version == 0

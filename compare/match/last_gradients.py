@@ -8,10 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from msprobe.base import names
+from msprobe.compare.reason import Reason, Why
 from msprobe.store.record import Dump
-
-OF_THE_LAST = "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
-LAST_ONLY = "msprobe keeps the gradients of the last micro-batch only."
 
 
 def last_gradients(target: Dump, golden: Dump, calls: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -29,14 +27,15 @@ def last_gradients(target: Dump, golden: Dump, calls: Iterable[tuple[int, int]])
 
 def earlier_gradients(
     calls: Sequence[tuple[int, int]], target: Dump, golden: Dump, last: Sequence[tuple[int, int]]
-) -> dict[int, str]:
+) -> dict[int, Reason]:
     """By place in `calls`: why the gradients of micro-batches before the `last` stand alone."""
-    found: dict[int, str] = {}
+    found: dict[int, Reason] = {}
     for side, dump in enumerate((target, golden)):
         known = {names.parse(dump.columns.names[pair[side]]).stem for pair in last}
         lists = _gradients(dump) if known else {}
         earlier = {call for stem in known for call in lists[stem]}
-        found |= {n: LAST_ONLY for n, pair in enumerate(calls) if pair[side] in earlier and pair[1 - side] < 0}
+        alone = [n for n, pair in enumerate(calls) if pair[side] in earlier and pair[1 - side] < 0]
+        found |= dict.fromkeys(alone, Reason(Why.LAST_ONLY))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.reason import Reason
 from msprobe.store.columns import TENSOR
 from msprobe.store.record import Call, Dump, Record
 
@@ -75,7 +76,7 @@ class Alone:
     """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where it says
     that the two sides were given different things."""
 
-    reason: str
+    because: Reason
     is_wrong: bool = False
 
 
@@ -84,7 +85,7 @@ class Guess:
     """How sure an automatic pair of calls is, at most 1, and why it was made; 0 where a call has candidates only."""
 
     confidence: float
-    reason: str
+    because: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Notes:
     alone: Mapping[int, Alone] = field(default_factory=dict)
     meant: Mapping[int, object] = field(default_factory=dict)
     guesses: Mapping[int, Guess] = field(default_factory=dict)
-    without: Mapping[int, str] = field(default_factory=dict)
+    without: Mapping[int, Reason] = field(default_factory=dict)
     is_crossed: bool = False
 
 

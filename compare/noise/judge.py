@@ -1,8 +1,8 @@
 """Every pair of records judged along the dataflow: equal, noise, propagated, or a divergence of its own.
 
-An input that recorded calls made is not judged by its value where the calls that made it are a pair: it was judged there.
-An output is held against its own call's inputs: by the residual of the replayed call where there is one, else by how much
-greater its relative error is than that of the inputs. What cannot be noise (arguments, the first inputs of the run,
+An input that recorded calls made is not judged by its value where the calls that made it are a pair: it was judged
+there. An output is held against its own call's inputs: by the residual of the replayed call where there is one, else by
+how much greater its relative error is than that of the inputs. What cannot be noise (arguments, the first inputs of the run,
 parameters before the first update, the wiring itself) must be equal.
 """
 
@@ -21,6 +21,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.events import Event, events
 from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.pairs import Ints
+from msprobe.compare.reason import DRIFT, Reason, Reasons, Why
 from msprobe.replay.result import NotReplayed, Replayed
 from msprobe.store.columns import PARTS
 
@@ -157,6 +158,7 @@ class _Judging:
                     found.moves_data,
                     Side(t.eta, t.peak, t.bias, t.slope, t.relative),
                     Side(g.eta, g.peak, g.bias, g.slope, g.relative),
+                    found.is_exhaustive,
                 )
         self._outputs_of = outputs
         return dict(zip(outputs, judge(list(outputs.values())), strict=True))
@@ -431,6 +433,8 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._comparison.target.step)
+        if any(reason.why in DRIFT for reason in self._comparison.because(row)):
+            return State.NOISE  # its update was judged
         if is_later and self._is_noisy and self._distance(row) <= _DRIFT:
             return State.NOISE
         return State.DIVERGENT
@@ -467,6 +471,8 @@ class _Judging:
             if judgement.is_wrong:
                 return State.DIVERGENT
             return State.PROPAGATED if is_tainted and not self._dies_out(row, event, came) else State.NOISE
+        if judgement is None and self._is_side_product(row, event):
+            return State.HARMLESS
         distance, floor = self._distance(row), self._floor(row)
         is_beyond = is_amplified(distance, came, floor if self._is_noisy else 0.0)
         is_beyond = is_beyond and math.isfinite(came)
@@ -475,6 +481,20 @@ class _Judging:
         if is_beyond:
             return State.DIVERGENT
         return State.PROPAGATED if is_tainted and not self._dies_out(row, event, came) else State.NOISE
+
+    def _is_side_product(self, row: int, event: Event) -> bool:
+        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
+        the memory that it was handed (batch statistics of BatchNorm)."""
+        if not any(r in self._judgements or self._equal[r] == EQUAL for r in self._outputs(event) if r != row):
+            return False
+        return (
+            event.direction == "forward"
+            and event.kind == "api"
+            and not any(graph.users.get(int(self._rows[side][row])) for side, graph in enumerate(self._graphs))
+            and any(
+                isinstance(self._replays[side].get(int(self._calls[side][event.place])), Replayed) for side in (0, 1)
+            )
+        )
 
     def _dies_out(self, row: int, event: Event, came: float) -> bool:
         """Whether a difference of inputs leaves no trace in an output: noise, and far less than the inputs differ."""
@@ -594,14 +614,17 @@ class _Judging:
         for row in np.flatnonzero(states == State.NOISE).tolist():
             if grades[row] in (_WARNING, _ERROR):
                 grades[row], causes[row] = _PASS, NO_CAUSE
-                reasons.pop(row, None)
+                reasons[row] = self._why(row)
         for row in np.flatnonzero(states == State.DIVERGENT).tolist():
             evidence = self._evidence.get(row)
-            if grades[row] == _PASS and evidence is not None and evidence.sign is not Sign.BITS:
+            if evidence is None or evidence.sign is Sign.BITS:
+                continue
+            if grades[row] == _PASS:
                 grades[row] = _WARNING
+            reasons[row] = (*comparison.because(row), *self._why(row))
         for row in np.flatnonzero(states == State.HARMLESS).tolist():
             grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.HARMLESS)
-            reasons[row] = "The difference dies out: nothing that counts differs because of it."
+            reasons[row] = (Reason(Why.DIES_OUT),)
         which = comparison.which.copy()
         which[(states == State.NOISE) | (states == State.HARMLESS)] = -1
         answers = [answer for side in self._replays for answer in side.values()]
@@ -615,6 +638,18 @@ class _Judging:
             Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
         )
         return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
+
+    def _why(self, row: int) -> Reasons:
+        """What decided about a pair of records, as a reason."""
+        evidence = self._evidence.get(row)
+        if evidence is None:
+            return (Reason(Why.NOISE_BEFORE),)
+        if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
+            why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
+            residuals = evidence.residual, evidence.golden_residual
+            return (Reason(why, "", evidence.sign.value, (), *residuals, allowed=evidence.bound),)
+        why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
+        return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)
 
     def _classes(self) -> Iterable[PrecisionClass]:
         for side in ("target", "golden"):

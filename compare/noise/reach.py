@@ -1,7 +1,7 @@
 """How far a difference reaches: whether a path along the dataflow leads from it to something that counts.
 
-A difference is *material* if it reaches a loss, an output of the root, the gradient of a parameter, a saved value, or if
-nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
+A difference is *material* if it reaches a loss, an output of the root, the gradient of a parameter, a saved value, or
+if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
 """
 
 from collections.abc import Callable, Iterable
@@ -90,7 +90,7 @@ class Reach:
         return self._is_returned(row, call)
 
     def _is_returned(self, row: int, call: int) -> bool:
-        """Whether an output that no recorded call uses leaves every cell around its call, or is the last one there is."""
+        """Whether an output that no recorded call uses leaves every cell around its call, or is the last one."""
         graph = self._graph
         alias = graph.alias(row)
         for cell in graph.around(call):

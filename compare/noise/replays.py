@@ -68,6 +68,7 @@ class Residuals:
     option: str
     target: Residual
     golden: Residual
+    is_exhaustive: bool
 
 
 Key = tuple[str, tuple[str, ...]]
@@ -86,8 +87,9 @@ def residuals(
     if not isinstance(ours, Replayed) or not isinstance(theirs, Replayed):
         return None
     words = {_word(value) for value in told}
+    is_sure = ours.is_exhaustive and theirs.is_exhaustive
     found = [
-        Residuals(theirs.operation, ours.moves_data and theirs.moves_data, option or label, t, g)
+        Residuals(theirs.operation, ours.moves_data and theirs.moves_data, option or label, t, g, is_sure)
         for option, of_golden in theirs.residuals.items()
         for g in of_golden
         if (g.part, g.path) == other

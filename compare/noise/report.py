@@ -55,7 +55,8 @@ class Noise:
     """The judgement of one comparison.
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
-    equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die out. `replayed` and `not_replayed` count pairs of calls, the latter by cause.
+    equal to the bit but for what diverges. `harmless` are the pairs of
+    records where differences originate that die out. `replayed` and `not_replayed` count pairs of calls, the latter by cause.
     """
 
     states: NDArray[np.uint8]
@@ -68,7 +69,7 @@ class Noise:
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""
-        return (self.states == State.PROPAGATED) | (self.states == State.DIVERGENT)
+        return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
 
     def diverges(self, row: int) -> bool:
         """Whether the difference of a pair of records originates here."""

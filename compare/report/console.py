@@ -5,7 +5,10 @@ from collections.abc import Iterator, Mapping
 from msprobe.base.visible import visible
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, Cause, count
-from msprobe.compare.locate.find import Finding, Located
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.words import full
+from msprobe.compare.noise.report import Noise
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
@@ -26,12 +29,24 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     if comparison.by_statistics:
         number = len(comparison.by_statistics)
         yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
+    if comparison.noise is not None:
+        yield from _noise(comparison, comparison.noise)
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
     if len(later) > top:
         yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
     yield ": ".join(answer(comparison, located))
+
+
+def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
+    """What is taken as intended, and which differences die out."""
+    for found in noise.classes:
+        names = ", ".join(found.operations)
+        yield f"{names} of the {found.side} behave like {found.is_of.value} ({found.calls} outputs); taken as intended"
+    if noise.harmless:
+        first = comparison.pairs.pair(noise.harmless[0]).record.name
+        yield f"harmless: {len(noise.harmless)} differences that die out, the first at {first}"
 
 
 def beginnings(located: Located) -> list[Finding]:
@@ -86,9 +101,7 @@ def _no_difference(
 
 
 def _said(finding: Finding) -> str:
-    place = f" ({finding.file}:{finding.line})" if finding.file else ""
-    text = f"{finding.name} in {finding.cell}: {finding.kind}: {finding.reason}{place}"
-    return visible(" ".join(text.split()))
+    return visible(" ".join(full(finding).split()))
 
 
 def _receivers(finding: Finding) -> str:

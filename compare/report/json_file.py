@@ -2,13 +2,19 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 
 from msprobe.base.files import replacing
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
-from msprobe.compare.locate.find import Finding, Located
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.words import kind
+from msprobe.compare.reason import Reason
 
+from .cells import number
 from .columns import Column
 from .console import BLIND
 from .rows import Row
@@ -50,10 +56,38 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
     return {
         "name": finding.name,
         "cell": finding.cell,
-        "kind": finding.kind,
+        "kind": kind(finding),
         "reason": finding.reason,
         "file": finding.file or None,
         "line": finding.line,
         "step": step,
         "rank": rank,
+        "evidence": {
+            "type": type(finding.evidence).__name__,
+            **_fields(finding.evidence),
+            "hidden": list(finding.hidden),
+            "beyond": _plain(finding.beyond),
+        },
     }
+
+
+def _fields(value: object) -> dict[str, object]:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+
+
+def _plain(value: object) -> object:
+    """Evidence as JSON has it: a dataclass by its fields, an enum by its value, what is no number in words."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Reason):  # of its fields each kind has a few
+        default = Reason(value.why)
+        return {
+            n: _plain(v) for n, v, unset in zip(value._fields, value, default, strict=True) if n == "why" or v != unset
+        }
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return number(value)
+    return value if value is None or isinstance(value, str | int) else str(value)

@@ -11,6 +11,7 @@ import numpy as np
 
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, UNKNOWN, Comparison
 from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.judge.words import sentence
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.columns import TENSOR
@@ -83,7 +84,7 @@ class _Rows:
             columns.append(
                 ["" if guess is None or not guess.confidence else round(guess.confidence, 3) for guess in made]
             )
-            columns.append(["" if guess is None else guard(guess.reason) for guess in made])
+            columns.append(["" if guess is None else guard(sentence(guess.because)) for guess in made])
         return zip(*columns, strict=True)
 
     def _golden_calls(self, rows: Ints, places: Ints) -> Ints:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msprobe.compare.judge.verdict import PASS, Verdict, unjudged
 from msprobe.compare.judge.verdict import Cause as WhyUnjudged
+from msprobe.compare.reason import Reason, Why
 
 from .case import Case, Cause, Finding
 from .kinds import by_kinds
@@ -74,7 +75,8 @@ def judge(case: Case, remarks: Sequence[str], lost: Sequence[str]) -> Judgement:
         findings = [finding for look in _EVEN_IF_EQUAL for finding in look(case)]
         if not findings:
             says = f"{told}, greatest {case.overall.max_absolute:.3g} over {case.overall.tokens} tokens"
-            verdict = unjudged(" ".join(lost), WhyUnjudged.FAILED) if lost else PASS
+            reasons = [Reason(Why.TOLD, name=each.removesuffix(".")) for each in lost]
+            verdict = unjudged(WhyUnjudged.FAILED, *reasons) if lost else PASS
             equal = f"{says}: no more than float32 in another order."
             return Judgement(verdict, "none", (Candidate("none", 1.0),), (equal, *remarks, *lost))
     else:
@@ -86,7 +88,7 @@ def judge(case: Case, remarks: Sequence[str], lost: Sequence[str]) -> Judgement:
     told_of = [f for f in sorted(findings, key=lambda f: -f.strength) if cause in (f.cause, "unclear")]
     evidence = dict.fromkeys(f"{f.says[0].upper()}{f.says[1:]}." for f in told_of)
     is_usual = cause == "numerics" and is_usual_rounding(case)
-    verdict = Verdict("warning" if is_usual else "error", f"{_WORDS[cause]}; {told}.")
+    verdict = Verdict("warning" if is_usual else "error", (Reason(Why.TOLD, name=f"{_WORDS[cause]}; {told}"),))
     return Judgement(verdict, cause, ranked, (*evidence, *remarks, *lost))
 
 

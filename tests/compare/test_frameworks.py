@@ -38,7 +38,7 @@ class TestClean:
         assert partners(comparison)["Cell.out.Dense.forward.0"] == ("Module.head.Linear.forward.0", "structure")
         assert partners(comparison)["Functional.softmax.0.forward"] == ("Functional.softmax.0.forward", "name")
         guesses = comparison.pairs.notes.guesses
-        assert all(0 < guess.confidence <= 1 and guess.reason for guess in guesses.values())
+        assert all(0 < guess.confidence <= 1 and guess.because for guess in guesses.values())
         assert len(guesses) == len(partners(comparison))
 
     def test_errors_that_grow_slowly_begin_nowhere(self, twins, mode):

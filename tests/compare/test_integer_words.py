@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from msprobe.compare.judge.standard import EXACT, STANDARDS
-from msprobe.compare.judge.verdict import judge_measures, say_statistic
+from msprobe.compare.judge.verdict import judge_measures
+from msprobe.compare.judge.words import say_statistic
 from msprobe.compare.measure.tensors import measure
 
 

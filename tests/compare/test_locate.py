@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from msprobe.compare.locate import words
 from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.finding import Parameters
+from msprobe.compare.locate.words import kind, said
 from msprobe.compare.run import compare
 
 USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"
@@ -153,7 +154,7 @@ def test_code_between_two_calls_is_said_with_both_names(net, tensor):
     for source in ("code", "call Cell.fc2.Dense.forward.0.output.0"):
         found = findings(run("t" + source[:4], 9.0, source), run("g" + source[:4], 7.0, source))
         assert [f.name for f in found] == ["Mint.exp.0.forward"]
-        assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
+        assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.exp.0.forward in head"
 
 
 def test_swapped_arguments_are_recognised(net, tensor):
@@ -165,14 +166,14 @@ def test_swapped_arguments_are_recognised(net, tensor):
     h = tensor(3.0, "call Cell.fc1.Dense.forward.0.output.0")
     y = tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0")
     found = findings(run("t", y, h), run("g", h, y))
-    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
+    assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
     assert "the arguments input.0 and input.1 are swapped" in found[0].reason
 
 
 def test_an_incoming_gradient_that_differs_first_is_code_between(net):
     found = findings(net("t", gy=22.0, gm=24.0, gr=28.0, gh=30.0), net("g"))
     assert found[0].name == "Mint.matmul.1.backward"
-    assert found[0].kind == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
+    assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
     assert "the incoming gradient input.0 differs" in found[0].reason
     assert len(found) == 1
 
@@ -430,16 +431,16 @@ def test_a_given_from_a_call_that_was_not_collected_on_the_other_side_cannot_be_
 
 @pytest.mark.parametrize("names", [("bn.moving_mean", "bn.moving_variance"), ("norm.running_var",)])
 def test_running_statistics_are_not_the_optimizers(names):
-    said = words.parameters(names, len(names), step=1)
-    assert "momentum" in said
-    assert "optimizer" not in said
-    assert "handed over" not in said
-    assert "momentum" not in words.parameters(names, len(names), step=0)
+    text = said(Parameters(names, len(names), step=1))
+    assert "momentum" in text
+    assert "optimizer" not in text
+    assert "handed over" not in text
+    assert "momentum" not in said(Parameters(names, len(names), step=0))
 
 
 def test_other_parameters_of_a_later_step_are_the_optimizers():
-    assert "optimizer" in words.parameters(("bn.moving_mean", "bn.gamma"), 2, step=1)
+    assert "optimizer" in said(Parameters(("bn.moving_mean", "bn.gamma"), 2, step=1))
 
 
 def test_parameters_of_the_first_step_have_no_update_before_them():
-    assert words.parameters(("fc.weight",), 1, step=0) == "1 parameter differs: fc.weight"
+    assert said(Parameters(("fc.weight",), 1, step=0)) == "1 parameter differs: fc.weight"

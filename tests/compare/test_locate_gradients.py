@@ -6,6 +6,7 @@ import pytest
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.events import events
 from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.words import kind
 from msprobe.compare.run import compare
 
 CELL = "Cell.fc.Dense"
@@ -116,7 +117,7 @@ def first(builder, order, **values):
     """The first wrong call where the target's entries gave other values than the golden's."""
     values = {name.replace("given_", "<"): value for name, value in values.items()}
     found = locate(compare(written(builder("t"), order, values), written(builder("g"), order))).findings
-    return [(short(f.name), f.kind, f.receivers) for f in found]
+    return [(short(f.name), kind(f), f.receivers) for f in found]
 
 
 def test_gradients_of_the_first_mini_batch_begin_in_its_backward_call(builder):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.words import kind
 from msprobe.compare.run import compare
 
 ADD, MUL, RELU = (f"Mint.{name}.0.forward" for name in ("add", "mul", "relu"))
@@ -24,7 +25,7 @@ def test_two_calls_that_changed_places_are_said_with_what_each_was_given(builder
 
     for told in (True, False):
         found = first(run(f"t{told}", (RELU, MUL), told), run(f"g{told}", (MUL, RELU), told))
-        assert (found.name, found.kind) == (RELU, f"code between {ADD} and {RELU} in the root")
+        assert (found.name, kind(found)) == (RELU, f"code between {ADD} and {RELU} in the root")
         assert f"; it comes from {ADD}, golden from {MUL}, while" in found.reason
         assert "not recorded" not in found.reason
 
@@ -33,7 +34,7 @@ def test_two_calls_that_changed_places_at_the_start(builder):
     target = builder("t").call(RELU, [1.0], [5.0]).call(MUL, [5.0], [16.0])
     golden = builder("g").call(MUL, [1.0], [4.0]).call(RELU, [4.0], [20.0])
     found = first(target, golden)
-    assert (found.name, found.kind) == (RELU, f"code between the start and {RELU} in the root")
+    assert (found.name, kind(found)) == (RELU, f"code between the start and {RELU} in the root")
     assert f"; it comes from no recorded call, golden from {MUL}, while" in found.reason
 
 
@@ -54,7 +55,7 @@ def test_the_first_given_of_a_cell_that_was_given_the_same_is_no_input_of_the_ru
         return made.call("Cell.net.Net.forward.0", [tensor(1.0, "leaf")], [value + 1.0])
 
     found = first(run("t", 3.0), run("g", 2.0))
-    assert (found.name, found.kind) == (ADD, f"code between the start and {ADD} in net")
+    assert (found.name, kind(found)) == (ADD, f"code between the start and {ADD} in net")
 
 
 def test_a_save_that_differs_is_said_to_be_one(builder):

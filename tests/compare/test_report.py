@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
-from msprobe.compare.locate.find import Finding, Located, locate
+from msprobe.compare.locate.find import Located, locate
+from msprobe.compare.locate.finding import Finding, FindingKind, OtherCall
 from msprobe.compare.report import sheet
 from msprobe.compare.report.cells import guard, number, percent
 from msprobe.compare.report.columns import Column, columns
@@ -136,6 +137,27 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
             "line": None,
             "step": 0,
             "rank": 0,
+            "evidence": {
+                "type": "Computed",
+                "difference": {
+                    "place": "output.0",
+                    "grade": "error",
+                    "reasons": [
+                        {
+                            "why": "statistic",
+                            "name": "mean",
+                            "target": 3.875,
+                            "golden": 3.375,
+                            "excess": pytest.approx(3.47e4, rel=1e-3),
+                            "allowed": {"relative": 1.3e-06, "absolute": 1e-05, "warning": 10.0},
+                        }
+                    ],
+                },
+                "has_inputs": True,
+                "is_of_parameters": False,
+                "hidden": [],
+                "beyond": None,
+            },
         }
     ]
     assert [row["NPU Name"] for row in found["rows"]] == [row[0] for row in rows(comparison, located, False)]
@@ -257,7 +279,10 @@ def test_the_console_ends_with_the_first_wrong_call(compared):
 def test_the_console_lists_the_worst_first_and_at_most_top(compared):
     comparison, _ = compared
     grades = ["error", "pass", "warning", "error", "error"]
-    findings = tuple(Finding(f"call{n}", "the root", "k", "r", g, receivers=n, at=n) for n, g in enumerate(grades))
+    findings = tuple(
+        Finding(f"call{n}", "the root", FindingKind.CALL, OtherCall("target"), g, receivers=n, at=n)
+        for n, g in enumerate(grades)
+    )
     found = list(lines(comparison, Located(findings), top=3))
     assert [line.split()[1] for line in found[3:6]] == ["call3", "call4", "call2"]
     assert found[3].endswith("[3 later calls received it]")
@@ -270,10 +295,11 @@ def test_a_clean_pair_ends_with_no_difference(builder):
 
 
 def test_a_reason_of_several_lines_stays_one_line(compared):
-    finding = Finding("a", "the root", "k", "one\n two", "error", "/p/文 件.py", 3)
-    assert (
-        list(lines(compared[0], Located((finding,)), 1))[-1]
-        == "first wrong call: a in the root: k: one two (/p/文 件.py:3)"
+    evidence = OtherCall("target", goes_on="one\n two")
+    finding = Finding("a", "the root", FindingKind.CALL, evidence, "error", "/p/文 件.py", 3)
+    assert list(lines(compared[0], Located((finding,)), 1))[-1] == (
+        "first wrong call: a in the root: different call: only the target makes this call, the golden goes on with "
+        "one two (/p/文 件.py:3)"
     )
 
 

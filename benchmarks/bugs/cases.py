@@ -1,0 +1,121 @@
+"""Which pairs of dumps the bench has: every fault in every regime, and clean pairs."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fault import SETS, Fault, load
+
+REGIMES = ("bit-equal", "order", "precision", "reruns", "pytorch")
+TASKS = ("tensor", "statistics")
+NETS = ("mlp", "cnn", "decoder", "encoder", "moe", "recurrent")
+
+ORDERS = ("strided", "reversed", "shuffled")
+PRECISIONS = ("bf16", "fp16", "tf32")
+DEFAULT = "default"
+RERUNS = ("threads", "mindspore-2.7.1")
+"""Environments of the other run: more threads, or an older MindSpore."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one side of a pair was run."""
+
+    framework: str = "mindspore"
+    environment: str = DEFAULT
+    order: str = ""
+    precision: str = ""
+
+    @property
+    def inside(self) -> dict[str, str] | None:
+        """What calls compute inside, as `kernels.Inside` takes it."""
+        return {"order": self.order, "precision": self.precision} if self.order or self.precision else None
+
+    @property
+    def name(self) -> str:
+        """The side as part of a folder's name."""
+        return "-".join(part for part in (self.framework, self.environment, self.order, self.precision) if part)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair of dumps."""
+
+    regime: str
+    task: str
+    name: str
+    net: str
+    target: Side
+    golden: Side
+    variant: str = ""
+    seed: int = 0
+    size: str = "small"
+    level: str = "mix"
+    steps: int = 1
+    fault: Fault | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where it is collected, relative to the folder of all."""
+        return f"{self.regime}/{self.task}/{self.name}"
+
+    def job(self, side: Side, out: str, fault: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What the training process is told to collect this side."""
+        same = {"net": self.net, "seed": self.seed, "size": self.size, "level": self.level}
+        more = {"task": self.task, "steps": self.steps, "fault": fault}
+        return {"framework": side.framework, "out": out, **same, **more, "inside": side.inside}
+
+
+def cases(chosen: str = "all", older: bool = False) -> list[Case]:
+    """All cases with the faults of a set; the pairs with the older MindSpore only if there is one."""
+    found: list[Case] = []
+    for task in TASKS:
+        for each in SETS:
+            for at, fault in enumerate(load(each) if chosen in (each, "all") else ()):
+                found += _of_fault(task, at, fault, older)
+        for regime in REGIMES:
+            found += _clean(regime, task, older)
+    return found
+
+
+def _of_fault(task: str, at: int, fault: Fault, older: bool) -> list[Case]:
+    """A fault in every regime; some also at the levels L0 and L1, bit-equal."""
+    rerun = RERUNS[at % 2] if older else RERUNS[0]
+    found = []
+    for regime in REGIMES:
+        variant = {"order": ORDERS[at % 3], "precision": PRECISIONS[at % 3], "reruns": rerun}.get(regime, "")
+        target, golden = _sides(regime, variant)
+        seed = at % 2
+        same = {"variant": variant, "seed": seed, "steps": fault.steps, "fault": fault}
+        found.append(Case(regime, task, fault.name, fault.net, target, golden, **same))
+    if at % 5 == 0 and fault.steps == 1:
+        levels = ("L0", "L1") if all(" @ " in f"{text} " and text[-1] != "@" for text in fault.places) else ("L1",)
+        found += [replace(found[0], level=level, name=f"{fault.name}.{level}") for level in levels]
+    return found
+
+
+def _clean(regime: str, task: str, older: bool) -> list[Case]:
+    """Pairs without a fault: nets x sizes x seeds or variants, 48 or more of each regime."""
+    variants = {"order": ORDERS, "precision": PRECISIONS, "reruns": RERUNS if older else RERUNS[:1]}.get(regime, ("",))
+    seeds = 8 // len(variants) if len(variants) > 1 else 4
+    found = []
+    for net in NETS:
+        for size in ("small", "large"):
+            for at in range(max(4, seeds * len(variants) // 2)):
+                variant = variants[at % len(variants)]
+                target, golden = _sides(regime, variant)
+                name = "-".join(part for part in ("clean", net, size, f"s{at}", variant) if part)
+                found.append(Case(regime, task, name, net, target, golden, variant, seed=at, size=size))
+    return found
+
+
+def _sides(regime: str, variant: str) -> tuple[Side, Side]:
+    plain = Side()
+    if regime == "order":
+        return replace(plain, order=variant), plain
+    if regime == "precision":
+        return replace(plain, precision=variant), plain
+    if regime == "reruns":
+        return plain, replace(plain, environment=variant)
+    if regime == "pytorch":
+        return plain, Side(framework="pytorch")
+    return plain, plain

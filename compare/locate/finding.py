@@ -1,0 +1,199 @@
+"""What locating found, as data: its kind, and the evidence for it. `words.py` makes sentences of it."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.reason import Reasons
+from msprobe.compare.updates.verdicts import UpdateJudgement
+
+
+class FindingKind(str, Enum):
+    """What is wrong at the call that a finding names; docs/compare.md, "The first wrong call", has a row for each."""
+
+    COMPUTES = "computes differently"
+    ARGUMENT = "argument differs"
+    CALL = "different call"
+    PARAMETERS = "parameters differ"
+    RUN_INPUTS = "run inputs differ"
+    CODE = "code between"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pair of records that differs: its place within the call (`input.1`), its verdict, and the reasons for that."""
+
+    place: str
+    grade: Grade
+    reasons: Reasons = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
+
+    `is_beyond_inputs`: inputs differ too, and do not explain the output.
+    """
+
+    difference: Difference
+    has_inputs: bool = True
+    is_of_parameters: bool = False
+    is_beyond_inputs: bool = False
+
+
+class ArgumentKind(Enum):
+    """In what way an argument differs."""
+
+    VALUE = "value"
+    """A value that is no tensor."""
+    TENSOR = "tensor"
+    """A tensor that no recorded call produced."""
+    ONE_SIDE = "one_side"
+    """Only `side` is given it, or both, in ways that are not the same."""
+    EXCHANGED = "exchanged"
+    """It is another parameter of those that both sides have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument differs while everything that recorded calls produced agrees; `parameters` are the target's and the
+    golden's where they were exchanged."""
+
+    difference: Difference
+    kind: ArgumentKind
+    side: str = ""
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunInput:
+    """One of the first tensors that were given; `is_made_unrecorded`: by operations that were not recorded."""
+
+    difference: Difference
+    is_made_unrecorded: bool = False
+
+
+class Dataflow(Enum):
+    """What is known of where an input comes from that differs although every recorded call before agrees."""
+
+    SWAPPED = "swapped"
+    """Two arguments changed places: `names` are both."""
+    REWIRED = "rewired"
+    """It comes from another call: `names` are the target's and the golden's, empty for none that was recorded."""
+    UNRECORDED = "unrecorded"
+    """It comes from operations that were not recorded."""
+    PRODUCER = "producer"
+    """It comes from the call in `names`, which agrees."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Code between recorded calls is different; `after` is the last call that agrees, empty for none."""
+
+    difference: Difference
+    after: str
+    dataflow: Dataflow
+    names: tuple[str, ...] = ()
+    is_gradient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters differ: `names` before any output does, `total` in the whole step."""
+
+    names: tuple[str, ...]
+    total: int
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """Parameters differ by their update after the step before; `is_drift`: only as far as two noisy runs drift."""
+
+    judgement: UpdateJudgement
+    is_drift: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCall:
+    """Only `side` makes a call. In its place the other side makes `others`; without any it goes on with `goes_on`; or
+    it ends, behind `before`. `is_frozen`: these are gradients of parameters, which the other side does not have."""
+
+    side: str
+    others: tuple[str, ...] = ()
+    goes_on: str = ""
+    before: str = ""
+    is_frozen: bool = False
+
+
+class Missing(Enum):
+    """Which records are needed to tell whether a difference begins at a call, and are not there."""
+
+    UNJUDGED_INPUTS = "unjudged_inputs"
+    INPUTS = "inputs"
+    INCOMING_GRADIENTS = "incoming_gradients"
+    FAILED_INPUTS = "failed_inputs"
+    FORWARD = "forward"
+    SAVED_BY_NAME = "saved_by_name"
+    PRODUCER = "producer"
+    IN_BETWEEN = "in_between"
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Records that are needed are missing: `names` of those that are known, or the `side` that did not collect them."""
+
+    missing: Missing
+    names: tuple[str, ...] = ()
+    side: str = ""
+    difference: Difference | None = None
+
+
+Evidence: TypeAlias = Computed | Argument | RunInput | Between | Parameters | Updated | OtherCall | Unclear
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """Where a difference first leaves the tolerance: the verdict, and the call."""
+
+    grade: Grade
+    name: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One beginning of a difference.
+
+    `receivers` counts the later calls that only received it. `hidden` are the calls before the first finding that could
+    not be judged in full. `beyond`: where a difference within tolerance grows beyond it, None where it nowhere does.
+    """
+
+    name: str
+    cell: str
+    kind: FindingKind
+    evidence: Evidence
+    grade: Grade
+    file: str = ""
+    line: int | None = None
+    receivers: int = 0
+    at: int = 0
+    hidden: tuple[str, ...] = ()
+    beyond: Beyond | None = None
+
+    @property
+    def is_from_outside(self) -> bool:
+        """Whether what differs is a tensor that no recorded call produced."""
+        evidence = self.evidence
+        if isinstance(evidence, Argument):
+            return evidence.kind is ArgumentKind.TENSOR
+        return isinstance(evidence, RunInput)
+
+    @property
+    def reason(self) -> str:
+        """The evidence in a sentence, for whoever prints it."""
+        from .words import reason  # here: the sentences are made of what stands above
+
+        return reason(self)

@@ -1,0 +1,110 @@
+"""A comparison that knows of updates: parameters that have only drifted pass, and the finding says what differs.
+
+`Updates.settle` stands before a comparison weighs results against what they were computed from, `Updates.told` behind
+`locate`. Within one framework `locate` begins with equal bits, so there a drift makes a finding, which is dropped.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding, FindingKind, Updated
+from msprobe.compare.locate.words import RUNNING
+from msprobe.compare.reason import Reason, Why
+from msprobe.store.record import Dump
+
+from .tracks import ParameterPair, judge_updates, parameter_pairs
+from .verdicts import Basis, Status, UpdateJudgement
+
+_WHY = {
+    Basis.SETTINGS: Why.DRIFT_SETTINGS,
+    Basis.GRADIENTS: Why.DRIFT_GRADIENTS,
+    Basis.UPDATES: Why.DRIFT_UPDATES,
+    Basis.STATISTICS: Why.DRIFT_STATISTICS,
+    Basis.DRIFT: Why.DRIFT_ALONE,
+}
+"""Why a parameter whose update agrees is no difference."""
+
+_PASS = GRADES.index("pass")
+
+Steps = Sequence[tuple[Dump, Dump]]
+"""Target and golden of consecutive steps."""
+
+
+class Updates:
+    """The updates behind one comparison. `judgement` is None where no parameter differs, or no update was before."""
+
+    def __init__(self, before: Callable[[], Steps] = tuple, after: Callable[[], Steps] = tuple) -> None:
+        """`before` reads the steps before the comparison's without a gap, in order, and `after` those behind it; both
+        are called only where parameters differ in a step that is not the first."""
+        self._before, self._after = before, after
+        self.judgement: UpdateJudgement | None = None
+
+    def settle(self, comparison: Comparison) -> Comparison:
+        """The comparison in which every parameter passes whose difference is drift, and says so."""
+        pairs = _differing(comparison)
+        if not comparison.target.step or not pairs:
+            return comparison
+        steps = self._before()
+        last = steps[-1] if steps else (None, None)
+        self.judgement = judge_updates(
+            last[0],
+            comparison.target,
+            last[1],
+            comparison.golden,
+            pairs,
+            earlier=steps[:-1],
+            later=self._after() if steps else (),
+        )
+        return _without_drift(comparison, self.judgement, pairs)
+
+    def told(self, located: Located, comparison: Comparison) -> Located:
+        """The findings: of a difference of parameters what differs in the update before, of a drift none; but one that
+        says so where results differ and nothing else is found, which received it."""
+        judgement = self.judgement
+        if judgement is None:
+            return located
+        rows = _drifted(comparison, judgement)
+        findings: list[Finding] = []
+        for finding in located.findings:
+            is_of_parameters = finding.kind is FindingKind.PARAMETERS
+            if is_of_parameters and judgement.differing:
+                finding = replace(finding, evidence=Updated(judgement))
+            elif is_of_parameters and rows and (comparison.is_clean or len(located.findings) > 1):
+                continue
+            elif is_of_parameters and rows:
+                finding = replace(finding, evidence=Updated(judgement, is_drift=True))
+            findings.append(finding)
+        return Located(tuple(findings), {row: role for row, role in located.roles.items() if row not in rows})
+
+
+def _differing(comparison: Comparison) -> list[ParameterPair]:
+    """All parameters that an optimizer updates, where one of them differs; none where all are equal."""
+    pairs = [pair for pair in parameter_pairs(comparison) if pair.target.rpartition(".")[2] not in RUNNING]
+    return pairs if any((comparison.equal[list(pair.rows)] != EQUAL).any() for pair in pairs) else []
+
+
+def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
+    agreeing = set(judgement.agreeing)
+    rows = [(row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows]
+    changed = [(row, name) for row, name in rows if comparison.equal[row] != EQUAL]
+    if not changed:
+        return comparison
+    grades, causes = comparison.grades.copy(), comparison.causes.copy()
+    places = [row for row, _ in changed]
+    grades[places], causes[places] = _PASS, NO_CAUSE
+    basis = {v.parameter: v.basis for v in judgement.verdicts if v.status is Status.AGREES}
+    reasons = dict(comparison.reasons) | {row: (Reason(_WHY[basis[name]]),) for row, name in changed}
+    return replace(comparison, grades=grades, causes=causes, reasons=reasons)
+
+
+def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:
+    """The rows of parameters that have drifted, where no parameter differs otherwise; none else."""
+    agreeing, pairs = set(judgement.agreeing), parameter_pairs(comparison)
+    rows = {row for pair in pairs if pair.target in agreeing for row in pair.rows}
+    others = {row for pair in pairs for row in pair.rows} - rows
+    return set() if (comparison.equal[np.array(sorted(others), np.int64)] != EQUAL).any() else rows

@@ -1,0 +1,340 @@
+"""The settings of an optimizer, fitted to what it did: one side's weights and gradients of consecutive steps.
+
+Noise between two runs plays no part: each side's updates follow from its own gradients up to the rounding of its
+weights. So what a fit leaves is measured in units of that rounding, and a side is explained where it is a few of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rules import Floats, Form, Rule, columns
+
+EXPLAINED = 3.0
+"""Root mean square of what an accepted fit leaves, in units of `History.rounding`. Right rules leave at most 0.96 of
+float32 parameters (PyTorch 2.13 and MindSpore 2.10; SGD, momentum, Nesterov, Adam, AdamW; one to six steps); of wrong
+settings the nearest, eps of 1e-6 for 1e-8 after three steps, leaves 148."""
+
+VISIBLE = 3.0
+"""Updates below so many roundings of the weights (root mean square) say nothing of settings."""
+
+KERNEL = 1e-6
+"""Relative rounding of an update by the optimizer's own float32 arithmetic, sums of squares and roots included."""
+
+MOST = 0.9
+"""A form that explains this share of the parameters is the optimizer's; some may have an update of their own."""
+
+_BETA1 = (0.9, 0.0, 0.5, 0.8, 0.95, 0.99)
+_BETA2 = (0.999, 0.95, 0.99, 0.98, 0.9, 0.9999)
+_EPS = (1e-8, 3e-7, 1e-5)
+_MOMENTUM = (0.9, 0.5, 0.8, 0.95, 0.99)
+_L2 = (1e-4, 1e-3, 1e-2, 1e-1)
+"""Where the search begins: the values that public trainings have; between them it is refined."""
+
+_FEW = 4096  # elements of all parameters together on which the search begins
+_ROUNDS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Some parameters of one side over consecutive steps, as flat float64 arrays, parameter behind parameter.
+
+    `names` are the parameters, `starts` where each begins, and behind the last. `weights` are those of steps 0 to N,
+    `gradients` those of steps 0 to N-1: as many steps as are known, at least one. `ulps` is the spacing of the
+    parameters' dtype at 1. `norms` are the global norms of the gradients, by step; NaN where they are not known.
+    `is_whole`: the state of the optimizer was zero before the first of the steps. Some elements may stand for all.
+    """
+
+    names: tuple[str, ...]
+    starts: NDArray[np.int64]
+    weights: tuple[Floats, ...]
+    gradients: tuple[Floats, ...]
+    ulps: Floats
+    norms: tuple[float, ...] = ()
+    is_whole: bool = True
+
+    @cached_property
+    def update(self) -> Floats:
+        """w_N - w_(N-1)."""
+        return self.weights[-1] - self.weights[-2]
+
+    @cached_property
+    def rounding(self) -> Floats:
+        """Half a spacing of the greater weight, and what the optimizer's own arithmetic rounds: of each element."""
+        scale = np.maximum(np.abs(self.weights[-1]), np.abs(self.weights[-2]))
+        spacing = np.repeat(self.ulps, np.diff(self.starts)) * 2.0 ** np.floor(
+            np.log2(np.maximum(scale, np.finfo(np.float32).tiny))
+        )
+        found: Floats = np.hypot(0.5 * spacing, KERNEL * np.abs(self.update))
+        return found
+
+    @cached_property
+    def is_visible(self) -> NDArray[np.bool_]:
+        """Of each parameter: whether its update is more than rounding."""
+        return self.rms(self.update / self.rounding) >= VISIBLE
+
+    def rms(self, values: Floats) -> Floats:
+        """The root mean square of each parameter."""
+        found: Floats = np.sqrt(np.add.reduceat(values * values, self.starts[:-1]) / np.diff(self.starts))
+        return found
+
+    def until(self, steps: int) -> "History":
+        """The same after fewer steps."""
+        return replace(
+            self, weights=self.weights[: steps + 1], gradients=self.gradients[:steps], norms=self.norms[:steps]
+        )
+
+    def thinned(self, size: int) -> "History":
+        """Elements that stand for all, of every parameter some."""
+        each = max(1, size // len(self.names))
+        picked = [
+            np.unique(np.linspace(start, stop - 1, min(each, stop - start)).astype(np.int64))
+            for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
+        ]
+        at = np.concatenate(picked)
+        starts = np.concatenate([[0], np.cumsum([len(one) for one in picked])])
+        return replace(
+            self,
+            starts=starts,
+            weights=tuple(w[at] for w in self.weights),
+            gradients=tuple(g[at] for g in self.gradients),
+        )
+
+    def of(self, chosen: Sequence[int]) -> "History":
+        """Some of the parameters, by number."""
+        at = np.concatenate([np.arange(self.starts[n], self.starts[n + 1]) for n in chosen])
+        sizes = [int(self.starts[n + 1] - self.starts[n]) for n in chosen]
+        return replace(
+            self,
+            names=tuple(self.names[n] for n in chosen),
+            starts=np.concatenate([[0], np.cumsum(sizes)]),
+            weights=tuple(w[at] for w in self.weights),
+            gradients=tuple(g[at] for g in self.gradients),
+            ulps=self.ulps[list(chosen)],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a form explains of a history, one entry per parameter.
+
+    `rate` is the learning rate, `decay` learning rate times weight decay; with their standard errors (inf where the
+    parameter tells nothing of it). `misfit` is the root mean square of what is left, in units of rounding.
+    """
+
+    form: Form
+    rate: Floats
+    rate_error: Floats
+    decay: Floats
+    decay_error: Floats
+    misfit: Floats
+
+    @property
+    def cost(self) -> float:
+        """What a search makes small; no single parameter that follows other rules decides it."""
+        return float(np.mean(np.log1p(self.misfit**2)))
+
+    @cached_property
+    def explains(self) -> NDArray[np.bool_]:
+        """Of each parameter: whether nothing but rounding is left, and that by a learning rate: weights that are all
+        alike can stand for gradients of one sign, as weight decay that is none."""
+        usual = float(np.median(self.rate))
+        return (self.misfit <= EXPLAINED) & ((self.rate > 1e-3 * usual) | (self.rate_error > 1e-2 * usual))
+
+
+def fit_form(form: Form, history: History) -> Fit:
+    """The learning rate and weight decay of each parameter that explain its update best, by weighted least squares."""
+    if form.rule is Rule.ADAM and form.l2:
+        decayed, plain = (_linear(f, history) for f in (form, replace(form, l2=0.0)))
+        is_plain = plain.misfit <= np.maximum(decayed.misfit, 1.0)  # a group without weight decay
+        picked = {
+            name: np.where(is_plain, getattr(plain, name), getattr(decayed, name))
+            for name in ("rate", "rate_error", "decay_error", "misfit")
+        }
+        return Fit(form, decay=np.where(is_plain, 0.0, picked["rate"] * form.l2), **picked)
+    return _linear(form, history)
+
+
+def fit_tied(form: Form, history: History, decay: Floats) -> Fit:
+    """The same where the weight decay of each parameter is known: the learning rate alone is fitted."""
+    if form.rule is Rule.ADAM and form.l2:
+        return fit_form(form, history)
+    sizes = np.diff(history.starts)
+    a, *rest = columns(form, history.weights, history.gradients, history.norms)
+    if rest:
+        a = a + np.repeat(decay, sizes) * rest[0]
+    a, u = a / history.rounding, -history.update / history.rounding
+    aa, au = (np.add.reduceat(x, history.starts[:-1]) for x in (a * a, a * u))
+    rate = au / np.maximum(aa, 1e-300)
+    misfit = history.rms(u - np.repeat(rate, sizes) * a)
+    error = np.maximum(misfit, 0.5) / np.sqrt(np.maximum(aa, 1e-300))
+    return Fit(form, rate, error, rate * decay, np.zeros_like(rate), misfit)
+
+
+def _linear(form: Form, history: History) -> Fit:
+    def sums(values: NDArray[Any]) -> Floats:
+        """Of each parameter."""
+        found: Floats = np.add.reduceat(values, history.starts[:-1])
+        return found
+
+    weight: Floats = 1.0 / history.rounding
+    left: Floats
+    a, *rest = (column * weight for column in columns(form, history.weights, history.gradients, history.norms))
+    u = -history.update * weight
+    sizes = np.diff(history.starts)
+    aa, au = sums(a * a), sums(a * u)
+    if rest:
+        b = rest[0]
+        bb, ab, bu = sums(b * b), sums(a * b), sums(b * u)
+        determinant = aa * bb - ab * ab
+        # A column that says nothing beside the other (weights of zero) is left out.
+        is_both = determinant > 1e-9 * np.maximum(aa * bb, 1e-300)
+        safe = np.where(is_both, determinant, 1.0)
+        aa_safe = np.maximum(aa, 1e-300)
+        rate = np.where(is_both, (au * bb - bu * ab) / safe, au / aa_safe)
+        decay = np.where(is_both, (bu * aa - au * ab) / safe, 0.0)
+        rate_variance = np.where(is_both, bb / safe, 1 / aa_safe)
+        decay_variance = np.where(is_both, aa / safe, inf)
+        left = u - np.repeat(rate, sizes) * a - np.repeat(decay, sizes) * b
+    else:
+        rate, decay = au / np.maximum(aa, 1e-300), np.zeros_like(aa)
+        rate_variance, decay_variance = 1 / np.maximum(aa, 1e-300), np.zeros_like(aa)
+        left = u - np.repeat(rate, sizes) * a
+    misfit = history.rms(left)
+    inflated = np.maximum(misfit, 0.5)
+    return Fit(form, rate, np.sqrt(rate_variance) * inflated, decay, np.sqrt(decay_variance) * inflated, misfit)
+
+
+def fit(history: History) -> Fit:
+    """The form that explains one side best, of all its parameters together; parameters keep their own factors."""
+    few = history.thinned(_FEW)
+    best: Fit | None = None
+    for forms in _searched(history):
+        found = min((fit_form(form, few) for form in forms), key=lambda one: one.cost)
+        found = refine(found.form, history)
+        # Clipping can look like moments that nobody sets: of two explanations the one with round numbers counts.
+        is_rounder = is_round(found.form) and _is_accepted(found, history)
+        is_better = best is None or found.cost < best.cost - 1e-3
+        if is_better or (best is not None and is_rounder and not is_round(best.form)):
+            best = found
+        if best is not None and is_round(best.form) and _is_accepted(best, history):
+            break  # simpler rules come first
+    assert best is not None
+    return best
+
+
+def _is_accepted(found: Fit, history: History) -> bool:
+    return bool(np.mean(found.explains[history.is_visible]) > MOST and np.median(found.misfit) < EXPLAINED / 2)
+
+
+def is_round(form: Form) -> bool:
+    """Whether the moments of a form are numbers that people write down."""
+    return all(is_written(value) for value in (form.momentum, form.beta1, form.beta2))
+
+
+def is_written(value: float) -> bool:
+    """Whether a number has at most two digits, itself or its distance to 1; within a thousandth."""
+    return any(abs(float(f"{x:.1e}") - x) <= 1e-3 * abs(x) for x in (value, 1 - value))
+
+
+def _searched(history: History) -> Iterator[list[Form]]:
+    """Where searches begin, simple rules first; rules with a state only where all of its steps are known."""
+    yield [Form(Rule.SGD)]
+    if not history.is_whole:
+        return
+    several = len(history.gradients) > 1
+    if several:
+        for rule in (Rule.MOMENTUM, Rule.NESTEROV):
+            yield [Form(rule, momentum=m) for m in _MOMENTUM]
+    betas = list(product(_BETA1, _BETA2)) if several else [(0.9, 0.999)]
+    adam = [Form(Rule.ADAMW, beta1=b1, beta2=b2, eps=eps) for (b1, b2), eps in product(betas, _EPS)]
+    yield adam
+    yield [replace(form, rule=Rule.ADAM, l2=l2) for form in adam if form.eps == _EPS[0] for l2 in _L2]
+    known = [norm for norm in history.norms if norm == norm and norm > 0]
+    if several and len(known) == len(history.gradients):
+        limits = [0.9 * min(known), *sorted(known)[: len(known) // 2 + 1]]
+        yield [Form(Rule.MOMENTUM, momentum=m, max_norm=c) for m in _MOMENTUM for c in limits]
+        yield [replace(form, max_norm=c) for form in adam if form.eps == _EPS[0] for c in limits]
+
+
+def refine(form: Form, history: History, chosen: Sequence[str] = ()) -> Fit:
+    """The best form near one, by Gauss-Newton on those numbers of it that its rule has, or on the chosen ones."""
+    best = fit_form(form, history)
+    names = [name for name in (chosen or _free(form, len(history.gradients)))]
+    damping = 1e-3
+    for _ in range(_ROUNDS if names else 0):
+        if best.misfit.max() < 0.7:
+            break
+        scale = 1.0 / np.sqrt(1.0 + best.misfit**2)  # so that parameters that follow no form do not decide
+        weight = np.repeat(scale / np.sqrt(np.diff(history.starts)), np.diff(history.starts))
+        base = _left(best, history) * weight
+        jacobian = np.stack(
+            [(_left(fit_form(_moved(best.form, n, _STEP), history), history) * weight - base) / _STEP for n in names], 1
+        )
+        normal = jacobian.T @ jacobian
+        gradient = jacobian.T @ base
+        for _ in range(6):
+            lifted = normal + damping * np.diag(np.maximum(np.diag(normal), 1e-30))
+            move = np.clip(-np.linalg.solve(lifted, gradient), -2.0, 2.0)
+            moved = best.form
+            for name, by in zip(names, move.tolist(), strict=True):
+                moved = _moved(moved, name, by)
+            found = fit_form(moved, history)
+            if found.cost < best.cost:
+                break
+            damping *= 10
+        else:
+            break
+        gained, best, damping = best.cost - found.cost, found, max(damping / 10, 1e-9)
+        if gained < 1e-6:
+            break
+    return best
+
+
+_STEP = 1e-5
+
+
+def _free(form: Form, steps: int) -> list[str]:
+    names = ["eps"] if form.is_adaptive else []
+    if steps > 1:
+        names = ["beta1", "beta2", "eps"] if form.is_adaptive else [] if form.rule is Rule.SGD else ["momentum"]
+        names += ["max_norm"] * (form.max_norm < inf)
+    return names + ["l2"] * (form.rule is Rule.ADAM and form.l2 > 0)
+
+
+def _moved(form: Form, name: str, by: float) -> Form:
+    """The form with one number moved on a scale on which it is free: the logarithm of it, or of its distance to 1."""
+    value = getattr(form, name)
+    if name in ("beta1", "beta2", "momentum"):
+        moved = min(max(1 - (1 - value) * float(np.exp(by)), 0.0), 1 - 1e-7)
+    else:
+        moved = float(np.clip(value * np.exp(by), 1e-20, 1e20))
+    changed: dict[str, Any] = {name: moved}
+    return replace(form, **changed)
+
+
+def _left(found: Fit, history: History) -> Floats:
+    """What a fit leaves of each element, in units of rounding."""
+    sizes = np.diff(history.starts)
+    form = found.form
+    if form.rule is Rule.ADAM and form.l2:
+        is_plain = np.repeat(found.decay == 0, sizes)
+        a = np.where(
+            is_plain,
+            columns(replace(form, l2=0.0), history.weights, history.gradients, history.norms)[0],
+            columns(form, history.weights, history.gradients, history.norms)[0],
+        )
+        explained = np.repeat(found.rate, sizes) * a
+    else:
+        a, *rest = columns(form, history.weights, history.gradients, history.norms)
+        explained = np.repeat(found.rate, sizes) * a
+        if rest:
+            explained = explained + np.repeat(found.decay, sizes) * rest[0]
+    left: Floats = (history.update + explained) / history.rounding
+    return left

@@ -1,0 +1,331 @@
+"""Two sides' updates by the settings that explain each: which differ, and for which parameters.
+
+The form that explains the golden's updates is held against the target's own weights and gradients. Where it leaves no
+more than the target's own form does, the forms are equal as far as the steps show, and the learning rate and weight
+decay of each parameter are compared within their standard errors.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .fit import MOST, Fit, History, fit, fit_form, fit_tied, is_written, refine
+from .rules import Floats, Form, Rule, uncorrected
+from .verdicts import Cause, Difference
+
+RATE = 2e-4
+"""Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5
+(`msprobe.compare.updates.fit.EXPLAINED` says on what)."""
+
+DECAY = 1e-3
+"""The same of weight decay times learning rate."""
+
+ERRORS = 6.0
+"""Differences within so many standard errors are none."""
+
+FORM = 2.0, 1.5
+"""Another side's form explains as well as the own one up to this misfit, and up to this many times the own one's. Clean
+pairs: at most 1.2; beta2 of 0.99 for 0.999 after two steps: 1460."""
+
+_MATCH = 1e-3  # a ratio of learning rates that is so near to what another cause would make may be that
+_BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
+_ROUND = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # usual limits of gradient norms
+_FIELDS = {
+    "momentum": Cause.MOMENTUM,
+    "beta1": Cause.BETA1,
+    "beta2": Cause.BETA2,
+    "eps": Cause.EPS,
+    "l2": Cause.WEIGHT_DECAY,
+    "max_norm": Cause.CLIPPING,
+    "rule": Cause.RULE,
+}
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One entry per parameter. `is_known`: both sides' updates are explained, so settings decide; `excess` is how far
+    beyond the limit they are apart (more than 1 differs)."""
+
+    is_known: Bools
+    excess: Floats
+    differences: tuple[Difference, ...]
+
+
+def compare_settings(target: History, golden: History, at: int) -> Compared:
+    """Compare the update that led to step `at`; both histories have the same parameters in the same order.
+
+    Steps behind `at` only help to tell causes apart. Whether eps is added before or after the bias correction is no
+    difference: the frameworks have it in two ways.
+    """
+    return _Comparison(target, golden, at).compared()
+
+
+class _Comparison:
+    def __init__(self, target: History, golden: History, at: int) -> None:
+        self._histories = target, golden
+        self._at = at
+        self._steps = len(target.gradients)
+
+    @cached_property
+    def _fits(self) -> tuple[Fit, Fit]:
+        """The best fits to the last step, which knows most of the form."""
+        return fit(self._histories[0]), fit(self._histories[1])
+
+    def _own(self, side: int, steps: int) -> Fit:
+        """The form of one side on an earlier step; where eps is added before the correction it is another in each."""
+        form, history = self._fits[side].form, self._histories[side].until(steps)
+        found = fit_form(form, history)
+        if form.is_adaptive and not found.explains.all():
+            found = min((found, refine(form, history, ["eps"])), key=lambda one: one.cost)
+        return found
+
+    def compared(self) -> Compared:
+        target, golden = (history.until(self._at) for history in self._histories)
+        own, other = self._own(0, self._at), self._own(1, self._at)
+        is_zero = [history.rms(history.update) == 0 for history in (target, golden)]
+        frozen, alone = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
+        is_known = own.explains & other.explains & target.is_visible & golden.is_visible
+        crossed = self._crossed(other, target, own, self._at)
+        form_excess = crossed.misfit / _allowed(own)
+        common = _either(form_excess <= 1, crossed, own)
+        rate = _rate_excess(common, other)
+        decay = _decay_excess(common, other, target.ulps)
+        excess = np.maximum.reduce([form_excess, rate, decay])
+        found = [
+            Difference(cause, _names(target, chosen), int((target.is_visible & golden.is_visible).sum()))
+            for cause, chosen in ((Cause.NOT_UPDATED, frozen), (Cause.UPDATED_ALONE, alone))
+            if chosen.any()
+        ]
+        differing = is_known & (excess > 1)
+        if differing.any():
+            change = self._change(differing)
+            if change is not None:
+                moved = fit_form(change.form, target)
+                tied = fit_tied(change.form, target, _decay(other))
+                common = _either(form_excess > 1, moved, common)
+                rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
+                is_all = (tied.misfit <= _allowed(own)) & (_rate_excess(tied, other) <= 1)
+                rate, decay = np.where(is_all, 0.0, rate), np.where(is_all, 0.0, decay)
+                named = differing & (is_all | change.wrong)
+                agreeing = int((is_known & ~named).sum())
+                found += [replace(one, parameters=_names(target, named), agreeing=agreeing) for one in change.found]
+            if change is None or not change.is_rule:
+                found += self._rate_differences(common, other, differing & (rate > 1), is_known)
+            if change is None or not any(one.cause is Cause.WEIGHT_DECAY for one in change.found):
+                found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
+        is_frozen = frozen | alone
+        return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
+
+    def _crossed(self, golden: Fit, target: History, own: Fit, steps: int) -> Fit:
+        """The golden's form on the target, also with its eps added at the other place."""
+        crossed = fit_form(golden.form, target)
+        if not golden.form.is_adaptive or (crossed.misfit <= _allowed(own)).all():
+            return crossed
+        root = sqrt(1 - golden.form.beta2**steps)
+        moved = (replace(golden.form, eps=golden.form.eps * factor) for factor in (root, 1 / root))
+        return min((crossed, *(fit_form(form, target) for form in moved)), key=lambda one: one.cost)
+
+    # What differs.
+
+    def _change(self, differing: Bools) -> "_Change | None":
+        """How the target's form differs from the golden's, of the last step, which shows most."""
+        target = self._histories[0]
+        own, other = self._fits
+        wrong = differing & own.explains
+        wrong &= self._crossed(other, target, own, self._steps).misfit > _allowed(own)
+        if not wrong.any():
+            return None
+        numbers = np.flatnonzero(wrong)
+        return _changed(own.form, other.form, target.of(numbers.tolist()), other.rate[numbers], wrong)
+
+    def _rate_differences(self, ours: Fit, theirs: Fit, wrong: Bools, is_known: Bools) -> Iterator[Difference]:
+        target = self._histories[0]
+        ratio = ours.rate / np.where(theirs.rate == 0, 1.0, theirs.rate)
+        for chosen in _alike(ratio, wrong):
+            factor = float(np.median(ratio[chosen]))
+            rates = float(np.median(ours.rate[chosen])), float(np.median(theirs.rate[chosen]))
+            agreeing = int((is_known & ~wrong).sum())
+            cause, possible, limit = self._behind(factor, chosen) if not agreeing else (Cause.LEARNING_RATE, (), None)
+            if cause is Cause.CLIPPING:
+                mine, other = (limit, None) if factor < 1 else (None, limit)
+                yield Difference(cause, _names(target, chosen), agreeing, mine, other, factor)
+            elif cause is Cause.BIAS_CORRECTION:
+                yield Difference(cause, _names(target, chosen), agreeing, factor=factor)
+            else:
+                yield Difference(cause, _names(target, chosen), agreeing, *rates, factor, possible)
+
+    def _behind(self, factor: float, chosen: Bools) -> tuple[Cause, tuple[Cause, ...], float | None]:
+        """Whether all learning rates differ by what bias correction or clipping would make, over all steps; with one
+        step, whether they may."""
+        form = self._fits[0].form
+        ratios = [self._ratio(steps, chosen) for steps in range(1, self._steps + 1)]
+        if form.is_adaptive:
+            betas = [(form.beta1, form.beta2)] if self._steps > 1 else _BETAS
+            for beta1, beta2 in betas:
+                by = [uncorrected(replace(form, beta1=beta1, beta2=beta2), k + 1) for k in range(self._steps)]
+                for sign in (1, -1):
+                    if all(abs(r / b**sign - 1) < _MATCH for r, b in zip(ratios, by, strict=True)):
+                        several = self._steps > 1
+                        cause = Cause.BIAS_CORRECTION
+                        return (cause, (), None) if several else (Cause.LEARNING_RATE, (cause,), None)
+            return Cause.LEARNING_RATE, (), None
+        side, sign = (0, 1) if factor < 1 else (1, -1)
+        norms = self._histories[side].norms
+        if len(norms) < self._steps or not all(norm > 0 for norm in norms):
+            return Cause.LEARNING_RATE, (), None
+        limit = factor**sign * norms[self._at - 1]
+        expected = [min(1.0, limit / norm) for norm in norms[: self._steps]]
+        if all(abs(r**sign / e - 1) < 10 * _MATCH for r, e in zip(ratios, expected, strict=True)):
+            if max(expected) / min(expected) > 1 + 30 * _MATCH:
+                return Cause.CLIPPING, (), float(limit)
+            if any(abs(limit / usual - 1) < _MATCH for usual in _ROUND):
+                return Cause.LEARNING_RATE, (Cause.CLIPPING,), None
+        if self._steps == 1 and any(abs(factor**-sign - 1 - m) < _MATCH for m in (0.9, 0.95, 0.99)):
+            return Cause.LEARNING_RATE, (Cause.RULE,), None
+        return Cause.LEARNING_RATE, (), None
+
+    def _ratio(self, steps: int, chosen: Bools) -> float:
+        ours, theirs = (self._own(side, steps).rate[chosen] for side in (0, 1))
+        return float(np.median(ours / np.where(theirs == 0, 1.0, theirs)))
+
+    def _decay_differences(self, ours: Fit, theirs: Fit, wrong: Bools, right: Bools) -> Iterator[Difference]:
+        target = self._histories[0]
+        values = [_decay(one) for one in (ours, theirs)]
+        told = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
+        wrong = wrong & told
+        for chosen in _alike(values[0] - values[1], wrong):
+            decays = [float(np.median(value[chosen])) for value in values]
+            decays = [0.0 if abs(one) < DECAY * max(map(abs, decays)) else one for one in decays]
+            factor = decays[0] / decays[1] if decays[1] else None
+            agreeing = int((right & told).sum())
+            yield Difference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
+
+
+def _allowed(own: Fit) -> Floats:
+    return np.maximum(FORM[0], FORM[1] * own.misfit)
+
+
+def _either(which: Bools, one: Fit, other: Fit) -> Fit:
+    names = ("rate", "rate_error", "decay", "decay_error", "misfit")
+    return Fit(one.form, **{name: np.where(which, getattr(one, name), getattr(other, name)) for name in names})
+
+
+def _rate_excess(ours: Fit, theirs: Fit) -> Floats:
+    scale = np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
+    error = np.hypot(ours.rate_error, theirs.rate_error) / scale
+    excess: Floats = np.abs(ours.rate - theirs.rate) / scale / np.maximum(RATE, ERRORS * error)
+    return excess
+
+
+def _decay_excess(ours: Fit, theirs: Fit, ulps: Floats) -> Floats:
+    """Of learning rate times weight decay; 0 where another learning rate alone explains it."""
+    error = np.hypot(ours.decay_error, theirs.decay_error)
+    scale = np.maximum(np.abs(ours.decay), np.abs(theirs.decay))
+    # Kernels multiply by 1 - lr * wd, which is rounded once for all elements.
+    limit = np.maximum.reduce([ERRORS * error, DECAY * scale, ulps])
+    ratio = np.abs(ours.rate) / np.maximum(np.abs(theirs.rate), np.finfo(np.float64).tiny)
+    apart = np.minimum(np.abs(ours.decay - theirs.decay), np.abs(ours.decay - theirs.decay * ratio))
+    excess: Floats = np.where(np.isfinite(error), apart / limit, 0.0)
+    return excess
+
+
+def _decay(found: Fit) -> Floats:
+    decay: Floats = found.decay / np.where(found.rate == 0, 1.0, found.rate)
+    return decay
+
+
+def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
+    """The chosen parameters in groups of nearly one value, largest group first."""
+    left = chosen.copy()
+    found = []
+    while left.any():
+        first = values[np.flatnonzero(left)[0]]
+        group = left & (np.abs(values - first) <= 0.02 * abs(first))
+        found.append(group)
+        left &= ~group
+    return iter(sorted(found, key=lambda group: -int(group.sum())))
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """A form that explains the target, told by what of the golden's is changed in it; `wrong` are the parameters that
+    the golden's form does not explain."""
+
+    form: Form
+    found: tuple[Difference, ...]
+    wrong: Bools
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether the rule is another one: then learning rates mean something else."""
+        return any(one.cause is Cause.RULE for one in self.found)
+
+
+def _changed(ours: Form, theirs: Form, target: History, rate: Floats, wrong: Bools) -> _Change:
+    """The setting that makes the golden's form the target's: a single one where that explains it, else all.
+
+    Of several that do, those first that leave the learning rate at the golden's, then round numbers; those that are as
+    good as the first may be it.
+    """
+    allowed = _allowed(fit_form(ours, target))
+    found: list[tuple[tuple[bool, bool], Form, Difference]] = []
+    for cause, start, name in _single_changes(ours, theirs, target):
+        refined = refine(start, target, [name]) if name else fit_form(start, target)
+        if np.mean(refined.misfit <= allowed) < MOST:
+            continue
+        apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
+        field = next(field for field, one in _FIELDS.items() if one is cause)
+        told = Difference(cause, (), 0, _told(getattr(refined.form, field)), _told(getattr(theirs, field)))
+        is_odd = isinstance(told.target, float) and not is_written(told.target)
+        found.append(((apart > _MATCH, is_odd), refined.form, told))
+    if found:
+        best, form, told = min(found, key=lambda one: one[0])
+        same = dict.fromkeys(one.cause for rank, _, one in found if rank == best and one.cause is not told.cause)
+        return _Change(form, (replace(told, possible=tuple(same)),), wrong)
+    if ours.rule is not theirs.rule:
+        return _Change(ours, (Difference(Cause.RULE, (), 0, ours.rule, theirs.rule),), wrong)
+    pairs = ((cause, getattr(ours, name), getattr(theirs, name)) for name, cause in _FIELDS.items() if name != "rule")
+    all_of_them = [
+        Difference(cause, (), 0, _told(a), _told(b)) for cause, a, b in pairs if a != b and abs(a - b) > 0.02 * abs(b)
+    ]
+    return _Change(ours, tuple(all_of_them) or (Difference(Cause.UNKNOWN, ()),), wrong)
+
+
+def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[Cause, Form, str]]:
+    """The golden's form with one setting changed, and which number of it is then to be searched; none: as it is."""
+    if theirs.is_adaptive:
+        for name in ("beta1", "beta2", "eps"):
+            if name == "eps" or len(target.gradients) > 1:
+                for start in {theirs, replace(theirs, **{name: getattr(ours, name)})}:
+                    yield _FIELDS[name], start, name
+        if ours.l2:
+            yield Cause.WEIGHT_DECAY, replace(theirs, rule=Rule.ADAM, l2=ours.l2), "l2"
+    elif not ours.is_adaptive and len(target.gradients) > 1:
+        other = Rule.NESTEROV if theirs.rule is Rule.MOMENTUM else Rule.MOMENTUM
+        if theirs.momentum:
+            yield Cause.RULE, replace(theirs, rule=other), ""
+            yield Cause.MOMENTUM, theirs, "momentum"
+        if not ours.momentum:
+            yield Cause.MOMENTUM, replace(theirs, rule=Rule.SGD, momentum=0.0), ""
+        else:
+            rule = ours.rule if theirs.rule is Rule.SGD else theirs.rule
+            yield Cause.MOMENTUM, replace(theirs, rule=rule, momentum=ours.momentum), "momentum"
+    if theirs.max_norm < inf:
+        yield Cause.CLIPPING, replace(theirs, max_norm=inf), ""
+    if theirs.rule is not Rule.SGD and all(norm > 0 for norm in target.norms) and target.norms:
+        for share in (0.9, 0.5, 0.25, 0.1, 0.03):
+            yield Cause.CLIPPING, replace(theirs, max_norm=share * min(target.norms)), "max_norm"
+
+
+def _told(value: float | Rule) -> float | Rule | None:
+    return None if value == inf else value
+
+
+def _names(history: History, chosen: Bools) -> tuple[str, ...]:
+    return tuple(history.names[n] for n in np.flatnonzero(chosen))

@@ -1,0 +1,300 @@
+"""What the judgement of updates needs, read from dumps of consecutive steps; and the judgement of two of them.
+
+A parameter is a record of part `parameters` of a cell, or an input whose source is a parameter. Its gradient is that of
+`parameters_grad`, the sum of several within a step; without it, the sum of what the backward calls of its users give.
+Of a large tensor some elements stand for all.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, nan, sqrt
+from typing import Any
+
+import numpy as np
+
+from msprobe.base import names
+from msprobe.base.errors import MsprobeError
+from msprobe.base.statistic import widen
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.standard import canonical, family
+from msprobe.compare.match.pairs import View
+from msprobe.mapping.transform import parse
+from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.npy import NpyFile, open_npy
+from msprobe.store.read import load_file, tensor_path
+from msprobe.store.record import Dump, Record
+
+from .judgement import Parameter, Run, Track, judge
+from .rules import Floats
+from .summaries import Moments, Summary, judge_summaries
+from .verdicts import UpdateJudgement
+
+ELEMENTS = 1 << 18
+"""So many elements of all parameters of a side are looked at in each step: a fit has a few unknowns for each parameter,
+and a thousand elements already tell a learning rate to 1e-6."""
+
+LEAST, MOST = 64, 4096
+"""Elements of one parameter."""
+
+_BLOCKS = 16
+_DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
+_PARAMETERS, _GRADIENTS, _INPUT = (PARTS.index(part) for part in ("parameters", "parameters_grad", "input"))
+_SAID = "parameter "
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterPair:
+    """A parameter of the target and the golden's, by the names of their dumps, with the pairs of records that hold it.
+
+    `target_view` and `golden_view` bring their layouts to one; `is_part`: one is a part of the other.
+    """
+
+    target: str
+    golden: str
+    target_view: str = ""
+    golden_view: str = ""
+    is_part: bool = False
+    rows: tuple[int, ...] = ()
+
+
+def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
+    """The parameters of floating dtype that a comparison paired, in execution order."""
+    pairs = comparison.pairs
+    sides = [_Parameters(dump) for dump in (pairs.target, pairs.golden)]
+    found: dict[tuple[str, str], ParameterPair] = {}
+    by_row = [side.name_of for side in sides]
+    for row, (t, g) in enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)):
+        if t not in by_row[0] or g not in by_row[1]:
+            continue
+        key = by_row[0][t], by_row[1][g]
+        if (known := found.get(key)) is not None:
+            found[key] = replace(known, rows=(*known.rows, row))
+            continue
+        view = pairs.notes.views.get(row, View())
+        found[key] = ParameterPair(*key, view.target, view.golden, view.is_part, (row,))
+    return list(found.values())
+
+
+def judge_updates(
+    target_before: Dump | None,
+    target_now: Dump,
+    golden_before: Dump | None,
+    golden_now: Dump,
+    pairs: Sequence[ParameterPair],
+    *,
+    earlier: Sequence[tuple[Dump, Dump]] = (),
+    later: Sequence[tuple[Dump, Dump]] = (),
+) -> UpdateJudgement:
+    """The updates that led to the parameters of `target_now` and `golden_now`, against each other.
+
+    The dumps before are of the step before; None where none was collected. `earlier` are (target, golden) of the steps
+    before that, without a gap, in order: states of optimizers are known where they begin with step 0. `later` are those
+    behind `now`, without a gap: they only help to tell causes apart.
+
+    A parameter that a file is missing of is judged by its statistics. Never raises for what dumps lack.
+    """
+    step = target_now.step or 0
+    has_before = target_before is not None and golden_before is not None
+    before = [(target_before, golden_before)] if target_before is not None and golden_before is not None else []
+    steps = [*(earlier if has_before else ()), *before, (target_now, golden_now), *(later if has_before else ())]
+    at = len(steps) - 1 - (len(later) if has_before else 0)
+    sides = [[_Parameters(pair[side]) for pair in steps] for side in (0, 1)]
+    each = max(LEAST, min(MOST, ELEMENTS // max(len(pairs), 1)))
+    tracks: list[Parameter] = []
+    summaries: list[Summary] = []
+    for pair in pairs:
+        if (parameter := _parameter(pair, sides, at, each)) is not None:
+            tracks.append(parameter)
+        elif (summary := _summary(pair, sides, at)) is not None:
+            summaries.append(summary)
+    is_whole = steps[0][0].step == 0 == steps[0][1].step
+    runs = [Run(tuple(step.gradient_norm for step in side[:-1])) for side in sides]
+    found = [judge(tracks, at, step, target=runs[0], golden=runs[1], is_whole=is_whole)] if tracks else []
+    if summaries:
+        found.append(judge_summaries(summaries, step))
+    return UpdateJudgement(
+        step, tuple(v for one in found for v in one.verdicts), tuple(d for one in found for d in one.differences)
+    )
+
+
+class _Parameters:
+    """The parameters of one dump and their gradients, by name."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.dump = dump
+
+    def record(self, row: int) -> Record:
+        """A row as a record."""
+        return self.dump.columns.record(row, self._call(row))
+
+    def _call(self, row: int) -> int:
+        return bisect_right(self.dump.columns.starts, row) - 1
+
+    @cached_property
+    def name_of(self) -> dict[int, str]:
+        """Row -> the name of the parameter that it holds; floats only."""
+        columns, found = self.dump.columns, dict[int, str]()
+        is_float = [family(dtype) == "float" for _, dtype, _ in columns.looks]
+        for row, part in enumerate(columns.part):
+            if columns.kind[row] != TENSOR or not is_float[columns.look[row]]:
+                continue
+            if part == _PARAMETERS:
+                found[row] = self._own(row)
+            elif part == _INPUT and columns.source[row].startswith(_SAID):
+                found[row] = columns.source[row].removeprefix(_SAID)
+        return found
+
+    def _own(self, row: int) -> str:
+        """The name of a cell's own parameter."""
+        columns = self.dump.columns
+        path = columns.paths[columns.path[row]]
+        return ".".join(filter(None, (names.parse(columns.names[self._call(row)]).path, *path)))
+
+    @cached_property
+    def first(self) -> dict[str, int]:
+        """Name -> its first row."""
+        found: dict[str, int] = {}
+        for row, name in self.name_of.items():
+            found.setdefault(name, row)
+        return found
+
+    @cached_property
+    def gradients(self) -> dict[str, list[int]]:
+        """Name -> the rows whose sum is its gradient."""
+        columns, found = self.dump.columns, dict[str, list[int]]()
+        for row, part in enumerate(columns.part):
+            if part == _GRADIENTS and columns.kind[row] == TENSOR:
+                found.setdefault(self._own(row), []).append(row)
+        given: dict[str, list[int] | None] = {}
+        for row, name in self.name_of.items():
+            if name not in found and columns.part[row] == _INPUT:
+                at, known = self._handed_back(row), given.setdefault(name, [])
+                given[name] = None if at is None or known is None else [*known, at]
+        return found | {name: rows for name, rows in given.items() if rows}
+
+    def _handed_back(self, row: int) -> int | None:
+        """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
+        columns = self.dump.columns
+        backward = self._places.get(names.counterpart(columns.names[self._call(row)], "backward"))
+        path = columns.paths[columns.path[row]]
+        if backward is None or len(path) != 1 or not path[0].isdigit():
+            return None
+        for at in range(columns.starts[backward], columns.starts[backward + 1]):
+            is_output = PARTS[columns.part[at]] == "output" and columns.kind[at] == TENSOR
+            if is_output and columns.paths[columns.path[at]] == path and not columns.gradient[at]:
+                return at
+        return None
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.dump.columns.names)}
+
+    @cached_property
+    def gradient_norm(self) -> float:
+        """The norm of all gradients together, as statistics tell it; NaN where one is the sum of several records."""
+        columns, total = self.dump.columns, 0.0
+        for rows in self.gradients.values():
+            total += columns.norm[rows[0]] ** 2 if len(rows) == 1 else nan
+        return sqrt(total) if total < inf else nan
+
+    def weight(self, name: str, view: str, each: int) -> Floats | None:
+        """Some elements of a parameter; None where they are not known."""
+        row = self.first.get(name)
+        return None if row is None else self._elements(row, view, each)
+
+    def gradient(self, name: str, view: str, each: int) -> Floats | None:
+        """The gradient of the same elements; None where it is not known."""
+        parts = [self._elements(row, view, each) for row in self.gradients.get(name, ())]
+        total: Floats | None = None
+        for part in parts:
+            if part is None or (total is not None and total.shape != part.shape):
+                return None
+            total = part if total is None else total + part
+        return total
+
+    def _elements(self, row: int, view: str, each: int) -> Floats | None:
+        record = self.record(row)
+        if not record.file:
+            return None
+        try:
+            path = tensor_path(self.dump, record)
+            is_plain = path.suffix == ".npy" and bool(self.dump.tensors) and not view
+            array: Any = open_npy(path) if is_plain else load_file(path, as_dumped=not self.dump.tensors)
+            if view:
+                array = parse(view)(array)
+            found = _picked(array, each)
+        except (MsprobeError, OSError):  # the comparison says what is missing; here it is only not judged
+            return None
+        return found if np.isfinite(found).all() else None
+
+
+def _picked(array: Any, each: int) -> Floats:
+    """All elements, or blocks of them that are evenly spread, by the size alone: so of equal shapes the same."""
+    size = int(array.size)
+    if size <= each:
+        pieces = [(0, size)]
+    else:
+        length = max(1, each // _BLOCKS)
+        pieces = [(start, start + length) for start in np.linspace(0, size - length, _BLOCKS).astype(int).tolist()]
+    if isinstance(array, NpyFile):
+        parts = [widen(array.part(start, stop)).astype(np.float64) for start, stop in pieces]
+    else:
+        flat = widen(np.ascontiguousarray(array)).reshape(-1)
+        parts = [flat[start:stop].astype(np.float64) for start, stop in pieces]
+    found: Floats = np.concatenate(parts) if parts else np.empty(0)
+    return found
+
+
+def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, each: int) -> Parameter | None:
+    """One pair with its elements in all steps; as many behind `at` as both sides know."""
+    tracks = []
+    for name, view, steps in zip((pair.target, pair.golden), (pair.target_view, pair.golden_view), sides, strict=True):
+        weights = list(_known(step.weight(name, view, each) for step in steps))
+        if len(weights) <= at or len({w.shape for w in weights}) != 1 or not weights[0].size:
+            return None
+        gradients = [step.gradient(name, view, each) for step in steps[: len(weights) - 1]]
+        gradients = [g if g is not None and g.shape == weights[0].shape else None for g in gradients]
+        tracks.append(Track(tuple(weights), tuple(gradients), _ulp(steps[at], name)))
+    shapes = [_shape(steps[at], name) for steps, name in zip(sides, (pair.target, pair.golden), strict=True)]
+    is_viewed = bool(pair.target_view or pair.golden_view)
+    is_aligned = not pair.is_part and (shapes[0] == shapes[1] or is_viewed)
+    return Parameter(pair.target, pair.golden, tracks[0], tracks[1], is_aligned, len(shapes[1]) <= 1)
+
+
+def _known(found: Iterator[Floats | None]) -> Iterator[Floats]:
+    """As long as there are some."""
+    for one in found:
+        if one is None:
+            return
+        yield one
+
+
+def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Summary | None:
+    moments = []
+    for name, steps in zip((pair.target, pair.golden), sides, strict=True):
+        now = _statistics(steps[at], name)
+        if now is None or now.mean is None or now.norm is None:
+            return None
+        before = _statistics(steps[at - 1], name) if at else None
+        size = int(np.prod(_shape(steps[at], name), dtype=np.int64))
+        moments.append(Moments(before, now, size, _ulp(steps[at], name)))
+    if pair.is_part:
+        return None
+    return Summary(pair.target, pair.golden, moments[0], moments[1], len(_shape(sides[1][at], pair.golden)) <= 1)
+
+
+def _statistics(step: _Parameters, name: str) -> Any:
+    row = step.first.get(name)
+    return None if row is None else step.dump.columns.statistics(row)
+
+
+def _shape(step: _Parameters, name: str) -> tuple[int, ...]:
+    row = step.first[name]
+    return step.dump.columns.looks[step.dump.columns.look[row]][2] or ()
+
+
+def _ulp(step: _Parameters, name: str) -> float:
+    dtype = canonical(step.dump.columns.looks[step.dump.columns.look[step.first[name]]][1])
+    return 2.0 ** -_DIGITS.get(dtype, 23)

@@ -1,0 +1,257 @@
+"""One call of a dump taken apart: its arguments as Python passed them, its parameters, outputs and gradients.
+
+Tensors are `Leaf`s, which are read when they are needed. A backward call brings its forward's arguments along, and of
+each gradient it says which argument it belongs to.
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from msprobe.base import names
+from msprobe.base.errors import DumpError
+from msprobe.store.read import load_tensor
+from msprobe.store.record import Dump, Record
+
+from .result import Cause, NotReplayed
+
+Array = np.ndarray[Any, Any]
+Path = tuple[str, ...]
+
+
+class CannotReplay(Exception):
+    """Raised inside this package only: carries the answer out of a replay that cannot go on."""
+
+    def __init__(self, cause: Cause, detail: str = "") -> None:
+        super().__init__(cause, detail)
+        self.answer = NotReplayed(cause, detail)
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A recorded tensor: a leaf of the tree of arguments."""
+
+    dump: Dump
+    record: Record
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As the record says."""
+        return self.record.shape or ()
+
+    @property
+    def dtype(self) -> str:
+        """As NumPy calls it: `float32`, also for `Float32` and `torch.float32`; `bfloat16`."""
+        return plain_dtype(self.record.dtype)
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is a real floating tensor."""
+        return "float" in self.dtype
+
+    @cached_property
+    def array(self) -> Array:
+        """The elements; CannotReplay where they were not recorded or cannot be read."""
+        array = self.loaded()
+        if tuple(array.shape) != self.shape:
+            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
+        return array
+
+    def loaded(self) -> Array:
+        """What the file of the record holds; CannotReplay where there is none, or it cannot be read."""
+        if not self.record.file:
+            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
+        try:
+            return load_tensor(self.dump, self.record)
+        except DumpError as err:
+            raise CannotReplay(Cause.MISSING_TENSOR, self.record.name) from err
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A dtype, device or other thing that the record has by its name: `kind` is the record's type."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call of an API, primitive or cell.
+
+    `stem` is its name without direction and number. `args` and `kwargs` are those of the forward call, `parameters`
+    a cell's own. `outputs` are the forward's. Of a backward call, `incoming` are the gradients with respect to the
+    outputs, by the outputs' paths, and `gradients` are pairs: the leaf of the forward, and the record of its gradient.
+    """
+
+    name: str
+    stem: str
+    kind: names.Kind
+    framework: str
+    is_backward: bool
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    parameters: Mapping[str, Leaf]
+    outputs: Mapping[Path, Leaf]
+    incoming: Mapping[Path, Leaf] = field(default_factory=dict)
+    gradients: tuple[tuple[Leaf, Leaf], ...] = ()
+
+    @property
+    def tops(self) -> tuple[str, ...]:
+        """The arguments by position or keyword, as `Correspondence.fits` takes them."""
+        return (*(str(i) for i in range(len(self.args))), *self.kwargs)
+
+
+def plain_dtype(dtype: str) -> str:
+    """`float32` for `Float32`, `torch.float32` and `float32`."""
+    return dtype.rpartition(".")[2].lower()
+
+
+def call_of(dump: Dump, at: int) -> RecordedCall:
+    """The call at a place of a dump; CannotReplay where it is none, or its forward is not there."""
+    call = dump.calls[at]
+    name = names.parse(call.name)
+    if name.kind not in ("api", "cell") or not name.direction:
+        raise CannotReplay(Cause.NOT_A_CALL, call.name)
+    is_backward = name.direction == "backward"
+    forward = call
+    if is_backward:
+        place = _places(dump).get(names.counterpart(call.name, "forward"))
+        if place is None:
+            raise CannotReplay(Cause.MISSING_FORWARD, names.counterpart(call.name, "forward"))
+        forward = dump.calls[place]
+    if "input" in forward.missing or any(part.startswith("input.") for part in forward.missing):
+        raise CannotReplay(Cause.MISSING_TENSOR, forward.name)
+    arguments = _Tree(dump, [r for r in forward.records if r.part == "input"])
+    args, kwargs = arguments.call()
+    parameters = {".".join(r.path): Leaf(dump, r) for r in forward.records if r.part == "parameters"}
+    made = RecordedCall(
+        name=call.name,
+        stem=name.stem,
+        kind=name.kind,
+        framework=dump.framework,
+        is_backward=is_backward,
+        args=args,
+        kwargs=kwargs,
+        parameters={key: leaf for key, leaf in parameters.items() if leaf.record.kind == "tensor"},
+        outputs={r.path: Leaf(dump, r) for r in forward.records if r.part == "output" and r.kind == "tensor"},
+    )
+    return _with_gradients(made, dump, call.records, arguments) if is_backward else made
+
+
+def _with_gradients(made: RecordedCall, dump: Dump, records: Iterable[Record], arguments: "_Tree") -> RecordedCall:
+    incoming, pairs = {}, []
+    for record in records:
+        if record.kind != "tensor":
+            continue
+        if record.part == "input":
+            if record.gradient != "own":
+                raise CannotReplay(Cause.ACCUMULATED_GRADIENT, record.name)
+            incoming[record.path] = Leaf(dump, record)
+        elif record.part == "output" and record.gradient == "own":
+            of = arguments.argument(record.path)
+            if of is not None:
+                pairs.append((of, Leaf(dump, record)))
+    accumulated = [r.name for r in records if r.part == "output" and r.kind == "tensor" and r.gradient != "own"]
+    if not pairs and accumulated:
+        raise CannotReplay(Cause.ACCUMULATED_GRADIENT, accumulated[0])
+    return RecordedCall(**{**vars(made), "incoming": incoming, "gradients": tuple(pairs)})
+
+
+_known: list[tuple["weakref.ref[Dump]", Mapping[str, int]]] = []
+
+
+def _places(dump: Dump) -> Mapping[str, int]:
+    """Name to place of all calls of a dump; kept for the dumps that were asked for last, as long as they are there."""
+    for known, places in _known:
+        if known() is dump:
+            return places
+    made = {name: place for place, name in enumerate(dump.columns.names)}
+    _known.insert(0, (weakref.ref(dump), made))
+    del _known[4:]
+    return made
+
+
+class _Tree:
+    """The arguments of a call, put together again from the paths of its records.
+
+    Records do not tell a list from a tuple: both are tuples here. A position without a record was an empty one.
+    """
+
+    def __init__(self, dump: Dump, records: Iterable[Record]) -> None:
+        self._dump = dump
+        self._top: dict[str, Any] = {}
+        self._leaves: dict[Path, Leaf] = {}
+        for record in records:
+            self._put(record)
+
+    def call(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments."""
+        positions = [int(top) for top in self._top if top.isdigit()]
+        args = tuple(_built(self._top.get(str(i), {})) for i in range(max(positions, default=-1) + 1))
+        return args, {top: _built(value) for top, value in self._top.items() if not top.isdigit()}
+
+    def argument(self, path: Path) -> Leaf | None:
+        """The tensor whose gradient stands at a path of the backward: arguments are counted, keywords come last."""
+        positions = sorted((top for top in self._top if top.isdigit()), key=int)
+        count = int(positions[-1]) + 1 if positions else 0
+        tops = [*(str(i) for i in range(count)), *(top for top in self._top if not top.isdigit())]
+        if not path or not path[0].isdigit() or int(path[0]) >= len(tops):
+            return None
+        return self._leaves.get((tops[int(path[0])], *path[1:]))
+
+    def _put(self, record: Record) -> None:
+        value: Any
+        if record.kind == "tensor":
+            value = self._leaves[record.path] = Leaf(self._dump, record)
+        elif record.kind == "null":
+            value = None
+        else:
+            value = _value(record)
+        inner = self._top
+        for part in record.path[:-1]:
+            found = inner.setdefault(part, _Branch())
+            if not isinstance(found, _Branch):
+                raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, record.name)
+            inner = found
+        inner[record.path[-1]] = value
+
+
+class _Branch(dict[str, Any]):
+    """A list, tuple or dict of arguments in the making."""
+
+
+def _built(value: Any) -> Any:
+    if isinstance(value, dict):
+        if all(key.isdigit() for key in value):
+            return tuple(_built(value[key]) for key in sorted(value, key=int))
+        return {key: _built(inner) for key, inner in value.items()}
+    return value
+
+
+def _value(record: Record) -> Any:
+    """The value of an argument that is no tensor."""
+    kind, value = record.type, record.value
+    if kind == "slice" and isinstance(value, (list, tuple)):
+        return slice(*value)
+    if kind == "ellipsis":
+        return ...
+    if kind in ("bool", "int", "float", "str") or not isinstance(value, str):
+        return value
+    return Named(kind, value)
+
+
+def leaves(value: Any) -> Iterator[Leaf]:
+    """Every tensor in a tree of arguments, in order."""
+    if isinstance(value, Leaf):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for inner in value:
+            yield from leaves(inner)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)

@@ -1,0 +1,219 @@
+"""A candidate becomes a function of its floating tensors in float64, executed by torch on the CPU, forward or backward.
+
+Nothing of torch's global state changes: the grad mode is set within a block, random numbers are not drawn, dtypes are
+written out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from msprobe.replay.operations import Kind, Operation, plain_name
+from msprobe.replay.plan import Candidate, words
+from msprobe.replay.recorded import CannotReplay, Leaf, Named, Path, RecordedCall, leaves
+from msprobe.replay.result import Cause
+
+from .functions import OF_PYTORCH, OWN
+from .recording import Recorded
+
+Tensor = Any
+Outputs = dict[Path, Tensor]
+
+_IGNORED = (
+    *("out", "device", "layout", "memory_format", "pin_memory", "requires_grad", "generator", "non_blocking"),
+    *("copy", "inplace"),
+)
+"""Keywords that say where a result lies, not what it is."""
+
+_FAMILIES: Mapping[str, tuple[Any, ...]] = {
+    "Functional": (torch.nn.functional, torch),
+    "Torch": (torch, torch.nn.functional, torch.special, torch.linalg),
+    "Tensor": (torch.Tensor, torch),
+    "VF": (torch._VF, torch),
+    "Aten": (torch,),
+    "NPU": (),
+}
+
+
+def tensor_of(leaf: Leaf) -> Tensor:
+    """A recorded tensor: floating ones in float64, integers in int64 (uint8 stays), bools as they are."""
+    array = leaf.array
+    if array.dtype.kind == "c":
+        raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, leaf.record.name)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "iu" and array.dtype != np.uint8:
+        array = array.astype(np.int64)
+    return torch.from_numpy(np.array(array, order="C"))
+
+
+class Program:
+    """A candidate with its tensors. `floating` are the leaves that it is a function of; the others are constants."""
+
+    def __init__(self, call: RecordedCall, operation: Operation, candidate: Candidate, loaded: dict[Leaf, Tensor]):
+        self._candidate = candidate
+        self._constants: dict[Leaf, Tensor] = {}
+        self.floating: list[Leaf] = []
+        given = list(dict.fromkeys(leaves([*candidate.args, dict(candidate.kwargs)])))
+        for leaf in given:
+            if leaf not in loaded:
+                loaded[leaf] = tensor_of(leaf)
+            if loaded[leaf].is_floating_point():
+                self.floating.append(leaf)
+            else:
+                self._constants[leaf] = loaded[leaf]
+        self.inputs = [loaded[leaf] for leaf in self.floating]
+        first = call.outputs.get(("0",)) or next(iter(call.outputs.values()), None)
+        self._recorded = Recorded(first.shape, first.dtype) if first is not None else Recorded((), "float32")
+        if not self.floating and "float" in self._recorded.dtype and operation.kind in _REAL:
+            self._constants = {leaf: value.double() for leaf, value in self._constants.items()}
+        self._function = self._resolved(call)
+        self._is_exact = operation.kind is Kind.EXACT or (first is not None and not first.is_floating)
+        self._writes = candidate.name.endswith("_") or candidate.name.startswith("__i")
+
+    def __call__(self, inputs: Sequence[Tensor]) -> Outputs:
+        """The outputs by path, for these values of the floating tensors."""
+        values = {**self._constants, **dict(zip(self.floating, inputs, strict=True))}
+        args = tuple(self._filled(value, values) for value in self._candidate.args)
+        kwargs = {
+            key: self._filled(value, values)
+            for key, value in self._candidate.kwargs.items()
+            if self._candidate.family == "own" or key not in _IGNORED
+        }
+        if self._writes and args and isinstance(args[0], torch.Tensor):
+            args = (args[0].clone(), *args[1:])
+        return _flat(self._function(*args, **kwargs))
+
+    def path(self, recorded: Path) -> Path | None:
+        """Where in the outputs a recorded output stands; None for one that is not evidence."""
+        mapped = self._candidate.outputs
+        for length in range(len(recorded), 0, -1) if mapped else ():
+            if recorded[:length] in mapped:
+                to = mapped[recorded[:length]]
+                return None if to is None else (*to, *recorded[length:])
+        return recorded
+
+    def option(self, name: str, place: int, default: Any) -> Any:
+        """An argument that is no tensor, by keyword or position."""
+        args, kwargs = self._candidate.args, self._candidate.kwargs
+        value = kwargs.get(name, args[place] if place < len(args) else None)
+        return default if value is None else value
+
+    def _resolved(self, call: RecordedCall) -> Callable[..., Any]:
+        family, name = self._candidate.family, self._candidate.name
+        found = OWN.get(name) if family == "own" else OF_PYTORCH.get(plain_name(name))
+        if found is None:
+            for place in _FAMILIES.get(family, ()):
+                found = place
+                for part in name.split("."):
+                    found = getattr(found, part, None)
+                if callable(found):
+                    break
+        if not callable(found):
+            raise CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
+        if "recorded" in _parameters(found):
+            function, recorded = found, self._recorded
+            return lambda *args, **kwargs: function(*args, recorded=recorded, **kwargs)
+        return found
+
+    def _filled(self, value: Any, values: Mapping[Leaf, Tensor]) -> Any:
+        if isinstance(value, Leaf):
+            return values[value]
+        if isinstance(value, Named):
+            return self._named(value)
+        if isinstance(value, tuple | list):
+            return tuple(self._filled(inner, values) for inner in value)
+        if isinstance(value, dict):
+            return {key: self._filled(inner, values) for key, inner in value.items()}
+        if isinstance(value, float) and self._is_exact and self.floating:
+            return _rounded_scalar(value, self.floating[0].dtype)
+        return value
+
+    def _named(self, value: Named) -> Any:
+        dtype = words(value)
+        if dtype is None:
+            return None
+        if "float" in dtype:
+            return torch.float64
+        return getattr(torch, dtype, None)
+
+
+_REAL = (Kind.ELEMENTWISE, Kind.PROBED, Kind.BILINEAR)
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The parameters of a function in Python; none of a builtin."""
+    code = getattr(function, "__code__", None)
+    return () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
+def _rounded_scalar(value: float, dtype: str) -> float:
+    """A number as a kernel has it that compares it with tensors of this dtype."""
+    known = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}.get(dtype)
+    return value if known is None else float(torch.tensor(value, dtype=torch.float64).to(known))
+
+
+def rounded(reference: Tensor, dtype: str) -> Tensor:
+    """A reference as the output's dtype holds it."""
+    known = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}.get(dtype)
+    return reference if known is None else reference.to(known).double()
+
+
+def _flat(found: Any) -> Outputs:
+    """Outputs by path; a single one is the first."""
+    made: Outputs = {}
+
+    def walk(value: Any, path: Path) -> None:
+        if isinstance(value, torch.Tensor):
+            made[path] = value
+        elif isinstance(value, tuple | list):
+            for place, inner in enumerate(value):
+                walk(inner, (*path, str(place)))
+
+    walk(found if isinstance(found, tuple | list) else (found,), ())
+    return made
+
+
+class Backward:
+    """The vector-Jacobian product of a program: a function of its floating tensors and the incoming gradients.
+
+    Its outputs are the gradients with respect to `wanted`, by their places in that list.
+    """
+
+    def __init__(self, program: Program, incoming: Mapping[Path, Tensor], wanted: Sequence[Leaf]) -> None:
+        self.program = program
+        self.wanted = [program.floating.index(leaf) for leaf in wanted]
+        self._paths = list(incoming)
+        self.inputs = [*program.inputs, *incoming.values()]
+
+    def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The gradients; zeros where an input has no part in the outputs."""
+        count = len(self.program.inputs)
+        given, incoming = list(inputs[:count]), inputs[count:]
+        with torch.enable_grad():
+            for place in self.wanted:
+                given[place] = given[place].detach().requires_grad_()
+            outputs = self.program(given)
+            pairs = [
+                (outputs[path], gradient)
+                for path, gradient in zip(self._paths, incoming, strict=True)
+                if path in outputs and outputs[path].requires_grad
+            ]
+            targets = [given[place] for place in self.wanted]
+            if not pairs:
+                return [torch.zeros_like(target) for target in targets]
+            for output, gradient in pairs:
+                if output.shape != gradient.shape:
+                    raise CannotReplay(Cause.OTHER_SHAPE, str(tuple(output.shape)))
+            found = torch.autograd.grad(
+                [output for output, _ in pairs],
+                targets,
+                [gradient.to(output.dtype) for output, gradient in pairs],
+                allow_unused=True,
+            )
+        return [
+            torch.zeros_like(target) if gradient is None else gradient
+            for gradient, target in zip(found, targets, strict=True)
+        ]

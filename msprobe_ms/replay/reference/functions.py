@@ -1,0 +1,310 @@
+"""References that PyTorch has no function of its own for, or only one with other arguments; everything in torch.
+
+`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own.py`.
+`recorded` is what the record says of the first output: its shape and dtype.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from . import attention, indexing, losses
+from .recording import Recorded
+
+Tensor = Any
+
+
+def cast(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
+    """x in the recorded dtype; float64 where that is a floating one, for rounding comes last."""
+    if "float" in recorded.dtype:
+        return x.double() if not x.is_floating_point() else x.clone()
+    if recorded.dtype == "bool":
+        return x != 0
+    return x.to(getattr(torch, recorded.dtype))
+
+
+def created(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function that makes constants, in float64."""
+
+    def make(*args: Any, recorded: Recorded, **kwargs: Any) -> Tensor:
+        kwargs = {key: value for key, value in kwargs.items() if key not in ("dtype", "requires_grad")}
+        args = tuple(each for each in args if not isinstance(each, torch.dtype))
+        dtype = torch.float64 if "float" in recorded.dtype else getattr(torch, recorded.dtype)
+        return function(*args, dtype=dtype, **kwargs)
+
+    return make
+
+
+def identity(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    """x."""
+    return x.clone()
+
+
+def to_recorded_shape(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
+    """x in the shape that was recorded, which holds for any argument of a reshape."""
+    return x.reshape(recorded.shape)
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor = None,
+    running_var: Tensor = None,
+    weight: Tensor = None,
+    bias: Tensor = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """y = (x - mean) / sqrt(var + eps) * weight + bias; the running statistics stay as they are."""
+    axes = [0, *range(2, x.dim())]
+    shape = [1, -1, *([1] * (x.dim() - 2))]
+    if training or running_mean is None:
+        mean, var = x.mean(axes), x.var(axes, correction=0)
+    else:
+        mean, var = running_mean, running_var
+    y = (x - mean.reshape(shape)) * torch.rsqrt(var + eps).reshape(shape)
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape)
+
+
+def rms_norm(x: Tensor, weight: Tensor = None, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """y = x / sqrt(mean(x^2) + eps) * weight over the axes of weight, and 1 / sqrt(mean(x^2) + eps)."""
+    axes = list(range(-weight.dim(), 0)) if weight is not None else [-1]
+    inverse = torch.rsqrt(x.square().mean(axes, keepdim=True) + eps)
+    y = x * inverse
+    return (y if weight is None else y * weight), inverse
+
+
+def torch_rms_norm(x: Tensor, normalized_shape: Any = None, weight: Tensor = None, eps: Any = None) -> Tensor:
+    """`rms_norm` with PyTorch's arguments: without eps that of float32."""
+    axes = list(range(-len(tuple(normalized_shape)), 0))
+    y = x * torch.rsqrt(x.square().mean(axes, keepdim=True) + (eps if eps is not None else 2.0**-23))
+    return y if weight is None else y * weight
+
+
+def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
+    """`rms_norm` of a sum, and the sum."""
+    y, inverse = rms_norm(x1 + x2, gamma, epsilon)
+    return y, inverse, x1 + x2
+
+
+def add_layer_norm(
+    x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float = 1e-5, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Layer norm of a sum, its mean and inverse deviation, and the sum."""
+    x = x1 + x2
+    mean = x.mean(-1, keepdim=True)
+    inverse = torch.rsqrt(x.var(-1, keepdim=True, correction=0) + epsilon)
+    return functional.layer_norm(x, gamma.shape, gamma, beta, epsilon), mean, inverse, x
+
+
+def swiglu(x: Tensor, dim: int = -1) -> Tensor:
+    """silu(a) * b for the halves a and b of x."""
+    a, b = x.chunk(2, dim)
+    return functional.silu(a) * b
+
+
+def fast_gelu(x: Tensor) -> Tensor:
+    """x * sigmoid(1.702 x)."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def bias_add(x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Tensor:
+    """The bias along axis 1, or along the last for NHWC."""
+    shape = [1] * x.dim()
+    shape[-1 if data_format == "NHWC" else 1] = -1
+    return x + bias.reshape(shape)
+
+
+def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """a @ b, either transposed in its last two axes."""
+    return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
+    """x @ weight^T + bias."""
+    return functional.linear(x, weight, bias)
+
+
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """A convolution of as many axes as the weight has; `padding` may be a (before, after) for each axis."""
+    axes = weight.dim() - 2
+    if x.dim() != weight.dim() and weight.dim() == 4 and x.dim() == 3:  # MindSpore's Conv1d
+        x, weight, axes = x, weight.squeeze(2), 1
+    if isinstance(padding, (tuple, list)) and padding and isinstance(padding[0], (tuple, list)):
+        x = functional.pad(x, [n for pair in reversed(padding) for n in pair])
+        padding = 0
+    function = (functional.conv1d, functional.conv2d, functional.conv3d)[axes - 1]
+    return function(x, weight, bias, stride, padding, dilation, groups)
+
+
+def layer_norm(x: Tensor, gamma: Tensor = None, beta: Tensor = None, eps: float = 1e-5) -> tuple[Tensor, ...]:
+    """Layer norm over the axes of gamma, with mean and variance."""
+    axes = list(range(-gamma.dim(), 0))
+    mean, var = x.mean(axes, keepdim=True), x.var(axes, keepdim=True, correction=0)
+    return functional.layer_norm(x, tuple(gamma.shape), gamma, beta, eps), mean, var
+
+
+def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
+    """Group norm."""
+    return functional.group_norm(x, groups, gamma, beta, eps)
+
+
+def max_pool(
+    x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Sequence[int]], ceil_mode: bool = False
+) -> Tensor:
+    """The maximum of each window; padding is never one."""
+    axes = len(kernel)
+    padded = functional.pad(x, [n for pair in reversed(padding) for n in pair], value=-math.inf)
+    function = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[axes - 1]
+    return function(padded, list(kernel), list(stride), ceil_mode=ceil_mode)
+
+
+def avg_pool(
+    x: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[Sequence[int]],
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window, with or without the padding."""
+    axes = len(kernel)
+    around = [n for pair in reversed(padding) for n in pair]
+    function: Any = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[axes - 1]
+    pooled = function(functional.pad(x, around), list(kernel), list(stride))
+    if count_include_pad:
+        return pooled
+    share = function(functional.pad(torch.ones_like(x), around), list(kernel), list(stride))
+    return pooled / share
+
+
+def adaptive_avg_pool(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
+    """The mean of each of as many windows as the output has."""
+    axes = x.dim() - 2
+    function: Any = (
+        functional.adaptive_avg_pool1d,
+        functional.adaptive_avg_pool2d,
+        functional.adaptive_avg_pool3d,
+    )[axes - 1]
+    return function(x, recorded.shape[2:])
+
+
+def nan_to_num(x: Tensor, nan: Any = 0.0, posinf: Any = None, neginf: Any = None, *, recorded: Recorded) -> Tensor:
+    """Infinities become the greatest numbers of the recorded dtype where nothing else is asked for."""
+    limit = torch.finfo(getattr(torch, recorded.dtype)).max
+    posinf, neginf = limit if posinf is None else posinf, -limit if neginf is None else neginf
+    return torch.nan_to_num(x, nan, posinf, neginf)
+
+
+def lstm_layer(
+    x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor = None, b_hh: Tensor = None
+) -> tuple[Tensor, ...]:
+    """One layer of an LSTM over x of shape [time, batch, features]; gates in PyTorch's order i, f, g, o."""
+    found = []
+    for row in x.unbind(0):
+        gates = functional.linear(row, w_ih, b_ih) + functional.linear(h, w_hh, b_hh)
+        i, f, g, o = gates.chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        found.append(h)
+    return torch.stack(found), h, c
+
+
+def dynamic_lstm(
+    x: Tensor, state: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor = None, b_hh: Tensor = None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """`lstm_layer` as MindSpore's inner cell has its arguments."""
+    y, h, c = lstm_layer(x, state[0], state[1], w_ih, w_hh, b_ih, b_hh)
+    return y, (h.unsqueeze(0), c.unsqueeze(0))
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """`torch.einsum`; operands as one list or by themselves."""
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
+    return torch.einsum(equation, *given)
+
+
+def concatenated(tensors: Sequence[Tensor], *_: Any, axis: int = 0) -> Tensor:
+    """The tensors along an axis."""
+    return torch.cat(list(tensors), axis)
+
+
+def stacked(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """The tensors along a new axis."""
+    return torch.stack(list(tensors), axis)
+
+
+def split_evenly(x: Tensor, axis: int = 0, count: int = 1) -> tuple[Tensor, ...]:
+    """As many equal parts as there are outputs."""
+    return tuple(torch.chunk(x, count, axis))
+
+
+def applied(x: Tensor, function: str, **options: Any) -> Tensor:
+    """A function of `torch.nn.functional` (or of `torch`) with options."""
+    return getattr(functional, function, getattr(torch, function, None))(x, **options)  # type: ignore[misc]
+
+
+OWN: Mapping[str, Callable[..., Any]] = {
+    name: function
+    for module in (attention, indexing, losses)
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__
+} | {name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__}
+
+OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
+    **{name: cast for name in ("to", "type", "float", "half", "double", "bfloat16", "long", "int", "short", "byte")},
+    **{name: cast for name in ("bool", "type_as", "cast")},
+    "reshape": to_recorded_shape,
+    "view": to_recorded_shape,
+    "reshape_as": to_recorded_shape,
+    "view_as": to_recorded_shape,
+    "contiguous": identity,
+    "identity": identity,
+    "clone": identity,
+    "detach": identity,
+    "dropout": identity,
+    "setitem": indexing.setitem,
+    "getitem": indexing.getitem,
+    "batch_norm": batch_norm,
+    "rms_norm": torch_rms_norm,
+    "npu_rms_norm": rms_norm,
+    "npu_add_rms_norm": add_rms_norm,
+    "npu_add_layer_norm": add_layer_norm,
+    "npu_swiglu": swiglu,
+    "npu_fast_gelu": fast_gelu,
+    "npu_rotary_mul": attention.rotary,
+    "npu_apply_rotary_pos_emb": attention.rotary_pair,
+    "cross_entropy": losses.cross_entropy,
+    "nll_loss": losses.nll_loss,
+    "nan_to_num": nan_to_num,
+    "embedding": indexing.embedding,
+    "index_select": indexing.index_select,
+    "scaled_dot_product_attention": attention.attention,
+    "npu_fusion_attention": attention.npu_fusion_attention,
+    "einsum": einsum,
+    "zeros": created(torch.zeros),
+    "ones": created(torch.ones),
+    "full": created(torch.full),
+    "arange": created(torch.arange),
+    "eye": created(torch.eye),
+    "linspace": created(torch.linspace),
+    "zeros_like": created(torch.zeros_like),
+    "ones_like": created(torch.ones_like),
+    "full_like": created(torch.full_like),
+    "new_zeros": created(torch.Tensor.new_zeros),
+    "new_ones": created(torch.Tensor.new_ones),
+    "new_full": created(torch.Tensor.new_full),
+    "tril_indices": created(torch.tril_indices),
+    "triu_indices": created(torch.triu_indices),
+}

@@ -1,0 +1,231 @@
+"""Parameters after the first step, judged by their updates: on arrays, against optimizers written out by hand.
+
+One side's gradients carry noise of 0.5 %, as where matrix products round their inputs to bfloat16; so no weight is
+equal to the bit after the first update.
+"""
+
+import numpy as np
+import pytest
+from optimizers import NAMES, Optimizer, train
+
+from msprobe.compare.updates.judgement import Parameter, Run, Track, judge
+from msprobe.compare.updates.rules import Rule
+from msprobe.compare.updates.verdicts import Basis, Cause, Status
+from msprobe.compare.updates.wording import sentence
+
+NOISE = 5e-3
+
+CLEAN = {
+    "sgd": {"rule": "sgd", "lr": 0.1},
+    "sgd with weight decay": {"rule": "sgd", "lr": 0.1, "wd": 0.01},
+    "momentum": {"rule": "momentum", "lr": 0.05, "wd": 1e-3},
+    "nesterov": {"rule": "nesterov", "lr": 0.05},
+    "adam": {"rule": "adam"},
+    "adam with l2": {"rule": "adam", "wd": 0.01},
+    "adamw": {"rule": "adamw", "wd": 0.1},
+    "adamw in groups": {"rule": "adamw", "wd": 0.1, "undecayed": ("gain", "shift", "bias"), "rates": {"emb": 0.1}},
+    "clipped": {"rule": "adamw", "wd": 0.1, "max_norm": 0.2},
+}
+
+
+def tracks(run, gradients=True):
+    weights, found = run
+
+    def flat(array):
+        return array.astype(np.float64).reshape(-1)
+
+    return {
+        n: Track(tuple(flat(w[n]) for w in weights), tuple(flat(g[n]) for g in found) if gradients else ())
+        for n in NAMES
+    }
+
+
+def norms(run):
+    return Run(tuple(float(np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in step.values()))) for step in run[1]))
+
+
+def judged(target, golden, at, gradients=True, **options):
+    ours, theirs = tracks(target, gradients), tracks(golden, gradients)
+    pairs = [Parameter(n, n, ours[n], theirs[n], is_vector=n in ("gain", "shift", "bias")) for n in NAMES]
+    return judge(pairs, at, at, target=norms(target), golden=norms(golden), **options)
+
+
+def faulty(fault, at, steps=None, **golden):
+    """What is judged of a noisy target with a fault in its optimizer."""
+    steps = steps or at
+    return judged(train(Optimizer(**{**golden, **fault}), steps, NOISE), train(Optimizer(**golden), steps), at)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+@pytest.mark.parametrize("name", CLEAN)
+def test_drift_of_two_noisy_runs_is_no_difference(name, at):
+    found = faulty({}, at, **CLEAN[name])
+    assert not found.differences
+    assert found.agreeing == NAMES
+    assert {v.basis for v in found.verdicts} == {Basis.SETTINGS}
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+def test_drift_is_no_difference_where_less_is_known(name):
+    target, golden = (train(Optimizer(**CLEAN[name]), 5, noise) for noise in (NOISE, 0.0))
+    late = judged(target, golden, 4, is_whole=False)
+    assert late.agreeing == NAMES
+    assert {v.basis for v in late.verdicts} == {Basis.SETTINGS if name == "sgd" else Basis.GRADIENTS}
+    without = judged(target, golden, 4, gradients=False)
+    assert without.agreeing == NAMES
+    assert {v.basis for v in without.verdicts} == {Basis.UPDATES}
+    last = [run[0][-1:] for run in (target, golden)]
+    alone = judged((last[0], []), (last[1], []), 0)
+    assert alone.agreeing == NAMES
+    assert {v.basis for v in alone.verdicts} == {Basis.DRIFT}
+
+
+FAULTS = [
+    # what is wrong, in which optimizer, after how many updates; cause, target's and golden's value
+    ({"lr": 2e-3}, {}, 1, Cause.LEARNING_RATE, 2e-3, 1e-3),
+    ({"lr": 2e-3}, {}, 3, Cause.LEARNING_RATE, 2e-3, 1e-3),
+    ({"lr": 1.01e-3}, {}, 2, Cause.LEARNING_RATE, 1.01e-3, 1e-3),
+    ({"lr": 0.12}, CLEAN["sgd"], 1, Cause.LEARNING_RATE, 0.12, 0.1),
+    ({"wd": 0.0}, CLEAN["sgd with weight decay"], 2, Cause.WEIGHT_DECAY, 0.0, 0.01),
+    ({"wd": 0.0}, CLEAN["momentum"], 3, Cause.WEIGHT_DECAY, 0.0, 1e-3),
+    ({"wd": 0.01}, CLEAN["adamw"], 2, Cause.WEIGHT_DECAY, 0.01, 0.1),
+    ({"wd": 0.1}, CLEAN["adam with l2"], 2, Cause.WEIGHT_DECAY, 0.1, 0.01),
+    ({"mu": 0.95}, CLEAN["momentum"], 2, Cause.MOMENTUM, 0.95, 0.9),
+    ({"rule": "sgd"}, {"rule": "momentum", "lr": 0.05}, 2, Cause.MOMENTUM, 0.0, 0.9),
+    ({"b1": 0.95}, {}, 2, Cause.BETA1, 0.95, 0.9),
+    ({"b2": 0.95}, {}, 2, Cause.BETA2, 0.95, 0.999),
+    ({"b2": 0.99}, CLEAN["adamw"], 3, Cause.BETA2, 0.99, 0.999),
+    ({"eps": 1e-5}, {}, 2, Cause.EPS, 1e-5, 1e-8),
+    ({"eps": 1e-6}, CLEAN["adamw"], 3, Cause.EPS, 1e-6, 1e-8),
+]
+
+
+@pytest.mark.parametrize(("fault", "golden", "at", "cause", "ours", "theirs"), FAULTS)
+def test_a_wrong_setting_is_named_with_its_values(fault, golden, at, cause, ours, theirs):
+    (found,) = faulty(fault, at, **golden).differences
+    assert found.cause is cause
+    assert found.target == pytest.approx(ours, rel=0.02)
+    assert found.golden == pytest.approx(theirs, rel=0.02)
+    assert not found.possible
+    if cause in (Cause.LEARNING_RATE, Cause.BETA1, Cause.BETA2, Cause.MOMENTUM):
+        assert found.parameters == NAMES
+
+
+@pytest.mark.parametrize(
+    ("fault", "golden"),
+    [(case[0], case[1]) for case in FAULTS if case[3] in (Cause.BETA1, Cause.BETA2, Cause.MOMENTUM)],
+)
+def test_moments_make_no_difference_to_the_first_update(fault, golden):
+    assert faulty(fault, 1, steps=3, **golden).agreeing == NAMES
+
+
+def test_the_group_that_is_concerned_is_named():
+    (found,) = faulty({"undecayed": ("up", "down")}, 2, **CLEAN["adamw"]).differences
+    assert (found.cause, found.parameters) == (Cause.WEIGHT_DECAY, ("up", "down"))
+    assert found.target == 0
+    (found,) = faulty({"rates": {"emb": 0.1}}, 2).differences
+    assert (found.cause, found.parameters, found.agreeing) == (Cause.LEARNING_RATE, ("emb",), 5)
+    assert found.factor == pytest.approx(0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_parameter_that_is_not_updated_is_named_as_such(gradients):
+    for at in (1, 3):
+        target, golden = (train(Optimizer(skips=skips), at, NOISE) for skips in (("up",), ()))
+        found = judged(target, golden, at, gradients)
+        (difference,) = found.differences
+        assert (difference.cause, difference.parameters) == (Cause.NOT_UPDATED, ("up",))
+        (difference,) = judged(golden, target, at, gradients).differences
+        assert (difference.cause, difference.parameters) == (Cause.UPDATED_ALONE, ("up",))
+
+
+def test_missing_bias_correction_is_named_once_a_second_update_tells_it_from_a_learning_rate():
+    (first,) = faulty({"corrects": False}, 1).differences
+    assert (first.cause, first.possible) == (Cause.LEARNING_RATE, (Cause.BIAS_CORRECTION,))
+    assert first.factor == pytest.approx((1 - 0.9) / np.sqrt(1 - 0.999), rel=1e-3)
+    (found,) = faulty({"corrects": False}, 1, steps=3).differences
+    assert (found.cause, found.possible, found.parameters) == (Cause.BIAS_CORRECTION, (), NAMES)
+
+
+def test_clipping_is_named_by_the_norms_of_several_steps():
+    def trained(limit, rule):
+        optimizer, found = Optimizer(rule=rule, lr=0.1 if rule == "sgd" else 1e-3, max_norm=limit), None
+        weights, run = train(Optimizer(rule="sgd", lr=0.0), 1)[0][0], ([], [])
+        rng = np.random.default_rng(3)
+        for scale in (1e-2, 3e-2, 5e-3, 2e-2):
+            found = {n: (scale * rng.standard_normal(w.shape)).astype(np.float32) for n, w in weights.items()}
+            run[0].append(weights)
+            run[1].append(found)
+            weights = optimizer.step(weights, found)
+        run[0].append(weights)
+        return run
+
+    for rule in ("sgd", "adam"):
+        (found,) = judged(trained(0.5, rule), trained(float("inf"), rule), 4).differences
+        assert (found.cause, found.golden, found.parameters) == (Cause.CLIPPING, None, NAMES)
+        assert found.target == pytest.approx(0.5, rel=0.05)
+
+
+def test_another_rule_is_named():
+    golden = {"rule": "momentum", "lr": 0.05}
+    (first,) = faulty({"rule": "nesterov"}, 1, **golden).differences
+    assert (first.cause, first.possible) == (Cause.LEARNING_RATE, (Cause.RULE,))
+    (found,) = faulty({"rule": "nesterov"}, 2, **golden).differences
+    assert (found.cause, found.target, found.golden) == (Cause.RULE, Rule.NESTEROV, Rule.MOMENTUM)
+    (found,) = faulty({"rule": "adam", "lr": 1e-3}, 2, **golden).differences
+    assert (found.cause, found.target) == (Cause.RULE, Rule.ADAMW)  # Adam without weight decay is both
+
+
+def test_gradients_that_are_no_noise_explain_updates_as_little_as_weights_that_are_unknown():
+    """Where one side's gradients are of other batches, what its optimizer does is still known."""
+    target, golden = train(Optimizer(), 2, seed=7), train(Optimizer(), 2)
+    assert judged(target, golden, 2).agreeing == NAMES
+
+
+def test_without_a_state_a_learning_rate_is_told_by_medians():
+    runs = [train(Optimizer(lr=lr), 4, noise) for lr, noise in ((3e-3, NOISE), (1e-3, 0.0))]
+    for found in (judged(*runs, 1, gradients=False), judged(*runs, 4, is_whole=False)):
+        assert found.differing == NAMES
+        assert {d.cause for d in found.differences} == {Cause.LEARNING_RATE}
+        assert found.differences[0].factor == pytest.approx(3, rel=0.15)
+
+
+def test_weights_that_only_rounding_moves_say_nothing_of_settings():
+    """bfloat16 weights that are rounded in each step: the update is smaller than a spacing."""
+
+    def rounded(lr):
+        weights, gradients = train(Optimizer(rule="sgd", lr=lr), 1)
+        return [
+            {n: w.astype(np.float32).view(np.uint32) & 0xFFFF0000 for n, w in step.items()} for step in weights
+        ], gradients
+
+    runs = []
+    for lr in (1e-6, 1e-6):
+        weights, gradients = rounded(lr)
+        runs.append(([{n: w.view(np.float32) for n, w in step.items()} for step in weights], gradients))
+    found = judged(*runs, 1)
+    assert not found.differing
+
+
+def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
+    ours, theirs = Track((np.ones(4), np.ones(4))), Track((np.ones(6), np.ones(6)))
+    (verdict,) = judge([Parameter("w", "w", ours, theirs)], 1, 1).verdicts
+    assert verdict.status is Status.UNSEEN
+
+
+@pytest.mark.parametrize(
+    ("fault", "golden", "at", "text"),
+    [
+        ({"lr": 2e-3}, {}, 2, "the learning rate is 2 times the golden's (0.002, golden 0.001) for 6 of 6 parameters"),
+        ({"b2": 0.95}, {}, 2, "the beta2 differs (0.95, golden 0.999) for 6 of 6 parameters"),
+        (
+            {"skips": ("up",)},
+            {},
+            1,
+            "1 of 6 parameters (up) is not updated (frozen, or not in the optimizer), the golden updates it; "
+            "5 more differ as noise explains",
+        ),
+    ],
+)
+def test_what_is_found_is_said_in_a_sentence(fault, golden, at, text):
+    assert sentence(faulty(fault, at, **golden)) == text

@@ -1,0 +1,135 @@
+"""Parameters of later steps in dumps: read, judged by their updates, and told in the answer of a whole run."""
+
+import json
+
+import pytest
+from optimizers import NAMES, Optimizer, train
+
+from msprobe.cli import main
+from msprobe.compare.jobs.many import plan
+from msprobe.compare.jobs.steps import around, read_steps
+from msprobe.compare.run import compare
+from msprobe.compare.updates.explained import Updates
+from msprobe.compare.updates.verdicts import Basis, Cause
+from msprobe.store.read import read
+
+STEPS = 3
+NOISE = 5e-3
+
+
+@pytest.fixture
+def recorded(builder, tensor, tmp_path):
+    """`recorded("target", noise=..., lr=...)` writes a run of a network with one cell for each parameter."""
+
+    def make(side, mode="tensor", noise=0.0, steps=range(STEPS), **settings):
+        weights, gradients = train(Optimizer(**settings), STEPS, noise)
+        for step in steps:
+            made = builder(side, mode=mode)
+            made.folder = tmp_path / side / f"step{step}" / "rank"
+            made.extra["step"] = step
+            for name in NAMES:
+                call = f"Cell.{name}.Dense.forward.0"
+                made.call(call, [1.0], [2.0], parameters={"weight": tensor(weights[step][name])})
+            for name in reversed(NAMES):
+                gradient = tensor(gradients[step][name])
+                made.gradients(f"Cell.{name}.Dense.parameters_grad", weight=gradient)
+            made.write()
+        return tmp_path / side
+
+    return make
+
+
+def judged(target, golden, step, before=None):
+    """The judgement of one step, with those before it, or fewer."""
+    steps = [[read(side / f"step{n}") for side in (target, golden)] for n in range(step + 1)]
+    known = steps[:step] if before is None else steps[step - before : step]
+    updates = Updates(lambda: [tuple(pair) for pair in known])
+    comparison = compare(*steps[step], settle=updates.settle)
+    return updates.judgement, comparison
+
+
+def names(found):
+    return tuple(name.removesuffix(".weight") for name in found)
+
+
+def test_a_drift_passes_and_says_why(recorded):
+    found, comparison = judged(recorded("target", noise=NOISE), recorded("golden"), 2)
+    assert names(found.agreeing) == NAMES
+    assert {v.basis for v in found.verdicts} == {Basis.SETTINGS}
+    rows = [j for call in comparison.calls for j in call.judged if j.pair.record.part == "parameters"]
+    assert {j.grade for j in rows} == {"pass"}
+    assert {j.equal for j in rows} == {False}
+    assert all("the golden's settings" in j.verdict.reason for j in rows)
+
+
+def test_a_wrong_setting_is_found_in_dumps(recorded):
+    found, comparison = judged(recorded("target", noise=NOISE, b2=0.95), recorded("golden"), 2)
+    (difference,) = found.differences
+    assert (difference.cause, names(difference.parameters)) == (Cause.BETA2, NAMES)
+    rows = [j for call in comparison.calls for j in call.judged if j.pair.record.part == "parameters"]
+    assert "error" in {j.grade for j in rows}
+
+
+def test_the_step_before_alone_is_held_against_the_gradients(recorded):
+    runs = recorded("target", noise=NOISE), recorded("golden")
+    found, _ = judged(*runs, 2, before=1)
+    assert {v.basis for v in found.verdicts} == {Basis.GRADIENTS}
+    assert names(found.agreeing) == NAMES
+    found, _ = judged(*runs, 2, before=0)
+    assert {v.basis for v in found.verdicts} == {Basis.DRIFT}
+
+
+def test_statistics_show_a_learning_rate_and_what_is_not_updated(recorded):
+    golden = recorded("golden", mode="statistics", rule="sgd", lr=0.1)
+    found, _ = judged(recorded("rate", mode="statistics", noise=NOISE, rule="sgd", lr=0.2), golden, 1)
+    (difference,) = found.differences
+    assert difference.cause is Cause.LEARNING_RATE
+    assert difference.factor == pytest.approx(2, rel=0.05)
+    target = recorded("frozen", mode="statistics", noise=NOISE, rule="sgd", lr=0.1, skips=("up",))
+    found, _ = judged(target, golden, 1)
+    (difference,) = found.differences
+    assert (difference.cause, names(difference.parameters)) == (Cause.NOT_UPDATED, ("up",))
+    found, _ = judged(recorded("clean", mode="statistics", noise=NOISE, rule="sgd", lr=0.1), golden, 1)
+    assert not found.differing
+    assert {v.basis for v in found.verdicts} == {Basis.STATISTICS}
+
+
+def test_the_first_step_and_equal_parameters_are_judged_as_ever(recorded):
+    runs = recorded("target"), recorded("golden")
+    assert judged(*runs, 2)[0] is None
+    other = recorded("other", lr=2e-3)
+    (other / "step0/rank/dump_tensor_data").joinpath("Cell.up.Dense.forward.0.parameters.weight.npy").unlink()
+    assert judged(other, runs[1], 0)[0] is None
+
+
+def test_a_file_that_is_missing_leaves_the_others_judged(recorded):
+    target, golden = recorded("target", noise=NOISE), recorded("golden")
+    (target / "step1/rank/dump_tensor_data").joinpath("Cell.up.Dense.forward.0.parameters.weight.npy").unlink()
+    found, _ = judged(target, golden, 2)
+    bases = {v.parameter: v.basis for v in found.verdicts}
+    assert bases.pop("up.weight") is Basis.STATISTICS
+    assert set(bases.values()) == {Basis.SETTINGS}
+
+
+def test_the_answer_of_a_run_names_the_setting(recorded, tmp_path, capsys):
+    paths = [str(recorded("target", lr=2e-3)), str(recorded("golden"))]
+    assert main(["compare", *paths, "-o", str(tmp_path / "out"), "--workers", "1", "--format", "json"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2] == "the first is in step 1, rank 0:"
+    assert (
+        ": parameters differ: the learning rate is 2 times the golden's (0.002, golden 0.001) for 6 of 6 " in lines[-1]
+    )
+    (file,) = (tmp_path / "out").glob("compare_summary_*.json")
+    (first,) = json.loads(file.read_text())["first_wrong"]
+    assert (first["kind"], first["step"]) == ("parameters differ", 1)
+
+
+def test_steps_around_a_job_are_those_without_a_gap(recorded):
+    jobs = plan(recorded("target", steps=(0, 1)), recorded("golden", steps=(0, 1))).jobs
+    (none, after), (before, nothing) = around(jobs)
+    assert (none, nothing) == ((), ())
+    assert after == (jobs[1],)
+    assert before == (jobs[0],)
+    assert [target.step for target, _ in read_steps(before)] == [0]
+    jobs = plan(recorded("t2", steps=(0, 2)), recorded("g2", steps=(0, 2))).jobs
+    assert around(jobs) == [((), ()), ((), ())]

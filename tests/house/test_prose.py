@@ -1,0 +1,112 @@
+"""The law of findings: they are data, sentences are made last, and no code of the comparison reads one."""
+
+import ast
+
+PRINTS = {
+    "msprobe.compare.checkpoint.report": "the answer of two checkpoints",
+    "msprobe.compare.counterparts.suggest": "a mapping with the reason beside each rule",
+    "msprobe.compare.flow.answer": "the answer of a flow",
+    "msprobe.compare.flow.keys": "the answer of a flow",
+    "msprobe.compare.flow.words": "the answer of a flow",
+    "msprobe.compare.flow.write_down": "the file of a flow",
+    "msprobe.compare.key_data.table": "the table of single tensors",
+    "msprobe.compare.ranks.node": "a node of the ranks' file",
+    "msprobe.compare.report.json_file": "the JSON file",
+    "msprobe.compare.report.rows": "the table",
+    "msprobe.compare.rollout.answer": "the answer of a rollout",
+    "msprobe.compare.rollout.report": "the file of a rollout",
+    "msprobe.compare.judge.judged": "`Comparison.reason`, for whoever prints",
+    # A failure of a worker process, which the operating system says in words.
+    "msprobe.compare.jobs.carry_out": "the failure of a job",
+    "msprobe.compare.jobs.read_both": "the failure of a reader",
+    "msprobe.compare.key_data.workers": "the failure of a pair",
+    "msprobe.compare.measure.files": "the failure of a measurement",
+    # Handed on as the one field of a reason.
+    "msprobe.compare.match.frameworks": "why the search for counterparts made a pair",
+}
+"""The modules that may ask for a sentence, and what they print or hand on."""
+
+PROSE = {"reason", "reasons_of", "sentence", "sentences", "message", "said", "says", "text", "then", "why", "words"}
+SEARCHES = {"count", "endswith", "find", "fullmatch", "index", "match", "partition", "removeprefix", "removesuffix"}
+SEARCHES |= {"replace", "rfind", "rpartition", "search", "split", "startswith"}
+
+NO_SENTENCE = {
+    ("msprobe.compare.flow.settings", "f' {known} ' in said"): "the name of a user's setting",
+    ("msprobe.compare.jobs.read_both", "target.family == 'single saves'"): "a kind of folder",
+    ("msprobe.compare.jobs.read_both", "target.family in ('saves', 'single saves', 'npy')"): "the same",
+    ("msprobe.compare.jobs.sides", "kind.word == 'single saves'"): "the same",
+    ("msprobe.compare.locate.cause", "said.startswith('call ')"): "where a record comes from, as the dump has it",
+    ("msprobe.compare.locate.cause", "text.removeprefix(_PARAMETER)"): "the same",
+    ("msprobe.compare.locate.cause", "text.startswith(_PARAMETER)"): "the same",
+    ("msprobe.compare.match.operands", "text.startswith(_PARAMETER)"): "the same",
+    ("msprobe.compare.merge.choice", "f'{entry}.' in text"): "the name of an API, and an entry of the user's list",
+    ("msprobe.compare.merge.tables", "_DECIMAL.fullmatch(text)"): "a cell of a table that is read",
+    ("msprobe.compare.merge.tables", "_WHOLE.fullmatch(text)"): "the same",
+    ("msprobe.compare.report.cells", "';' not in text"): "a cell that is made harmless",
+    ("msprobe.compare.report.cells", "_FORMULA.search(text)"): "the same",
+    ("msprobe.compare.report.cells", "_NOT_IN_A_SHEET.search(text)"): "the same",
+    ("msprobe.compare.report.cells", "_NUMBER.match(text)"): "the same",
+    ("msprobe.compare.report.sheet", "line.text == ''"): "whether a line of the summary has a value",
+    ("msprobe.compare.report.sheet", "text.index('<row ')"): "the XML of a sheet",
+    ("msprobe.compare.report.sheet", "text.replace('&', '&amp;')"): "the same",
+    ("msprobe.compare.rollout.align", "text.startswith(nearest)"): "the text of a response",
+    ("msprobe.compare.workers.pool", "worker.pipe in said"): "the pipes that have said something",
+}
+"""What looks like a search in a sentence and is one in something else."""
+
+
+def of_compare(modules):
+    return [m for m in modules if m.name.startswith("msprobe.compare.")]
+
+
+def last_name(node):
+    """`reason` of `a.b.reason`, of `reason` and of `reason(x)`."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def texts(node):
+    """The texts that stand in the code as this expression, or in it as a tuple, list or set."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return [text for each in node.elts for text in texts(each)]
+    is_text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [ast.unparse(node)] if is_text else []
+
+
+def compares_a_sentence(operator, left, right):
+    """Whether something is looked for in a sentence, or a sentence held against a text; two words are one, too."""
+    if isinstance(operator, ast.In | ast.NotIn):
+        return last_name(right) in PROSE or " " in "".join(texts(right))
+    if not isinstance(operator, ast.Eq | ast.NotEq):
+        return False
+    sides = (left, right), (right, left)
+    return any(texts(one) and (last_name(other) in PROSE or " " in "".join(texts(one))) for one, other in sides)
+
+
+def searches(tree):
+    """The expressions that look for something in what is called like a sentence."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False)
+            if any(compares_a_sentence(*part) for part in parts):
+                yield node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
+            receiver, given = last_name(node.func.value), {last_name(each) for each in node.args}
+            if receiver in {*PROSE, "kind"} or given & PROSE:
+                yield node
+
+
+def test_sentences_are_asked_for_by_what_prints_them(modules):
+    reads = {
+        m.name
+        for m in of_compare(modules)
+        for node in ast.walk(m.tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in ("reason", "reasons_of")
+    }
+    assert reads == set(PRINTS), "decide by the evidence, not by a sentence"
+
+
+def test_no_code_looks_into_a_sentence(modules):
+    found = {(m.name, ast.unparse(node)) for m in of_compare(modules) for node in searches(m.tree)}
+    assert found == set(NO_SENTENCE), "give what is looked for a field of its own"

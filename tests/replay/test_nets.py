@@ -1,0 +1,49 @@
+"""Real networks of both frameworks, collected and replayed: what clean float32 runs leave, and how much is replayed."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from msprobe.replay.result import Cause
+from msprobe.store.read import read
+
+pytest.importorskip("mindspore", reason="both sides are run")
+torch = pytest.importorskip("torch", reason="both sides are run")
+
+HERE = Path(__file__).parent
+TWINS = HERE.parent / "twins"
+_spec = importlib.util.spec_from_file_location("replay_coverage", HERE / "coverage.py")
+coverage = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(coverage)
+
+CLEAN = 1e-6
+"""The greatest eta that a float32 kernel of these networks may leave."""
+
+NO_EVIDENCE = {Cause.NOTHING_TO_MEASURE, Cause.ACCUMULATED_GRADIENT, Cause.UNKNOWN_CELL}
+"""Shapes, gradients that were summed up, and blocks of the networks' own, whose inner calls are replayed."""
+
+
+@pytest.fixture
+def one_thread():
+    """Calls are small here, and other tests run beside this one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("net", "framework"), [("llama", "mindspore"), ("resnet", "mindspore"), ("resnet", "pytorch")])
+@pytest.mark.usefixtures("one_thread")
+def test_every_call_of_a_clean_network_is_explained(net, framework, tmp_path):
+    command = [sys.executable, str(TWINS / "make.py"), net, framework, str(tmp_path), "--task", "tensor"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = coverage.Coverage()
+    found.add(read(tmp_path / "step0"))
+    assert {key: worst for key, worst in found.worst.items() if worst[0] > CLEAN} == {}
+    others = {cause: calls for cause, calls in found.causes.items() if cause not in NO_EVIDENCE}
+    assert others == {}
+    assert sum(found.counts.values()) > 100
