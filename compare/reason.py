@@ -69,7 +69,7 @@ class Why(Enum):
     NULL = auto()
     INNER_NODE = auto()
     NOISE = auto()
-    """`target` and `golden` are residuals, `allowed` the bound of noise; `RESIDUAL` is beyond it, or stands out by
+    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond it, or stands out by
     `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the inputs explain."""
     RESIDUAL = auto()
     NOISE_AMPLIFIED = auto()

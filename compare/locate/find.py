@@ -132,7 +132,9 @@ class _Walk:
     def _diverging(self, seen: Seen) -> list[Judged]:
         """The outputs of a call that its inputs, which differ too, do not explain."""
         noise = self._comparison.noise
-        return [j for j in seen.results if noise.diverges(j.row)] if noise is not None else []
+        if noise is None or any(noise.diverges(j.row) for j in seen.givens):
+            return []
+        return [j for j in seen.results if noise.diverges(j.row)]
 
     def _is_told(self, event: Event) -> bool:
         """Whether a call counts among those that could not be judged."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from msprobe.base import names
+from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.standard import family
@@ -23,7 +24,8 @@ from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.pairs import Ints
 from msprobe.compare.reason import DRIFT, Reason, Reasons, Why
 from msprobe.replay.result import NotReplayed, Replayed
-from msprobe.store.columns import PARTS
+from msprobe.store.columns import NULL, PARTS
+from msprobe.store.read import load_tensor
 
 from .precision import FULL, LOWEST, Class, Judgement, Output, Side, Sign, class_of, is_amplified, judge
 from .reach import Reach
@@ -191,7 +193,7 @@ class _Judging:
             if differing:
                 others[key].append(event.place)
                 self._origins += differing
-            else:
+            elif not all(map(self._is_constant, rows)):
                 same[key] += 1
                 reproducible += 1
         if self._across:
@@ -200,17 +202,29 @@ class _Judging:
         for key, places in others.items():
             rows = [r for place in places for r in self._origins if self._pairs.call_of[r] == place]
             if same[key] > len(places):
-                found.update(rows)
+                found.update(r for r in rows if not self._is_coarse(r))
         if len(self._origins) and len({int(self._pairs.call_of[r]) for r in self._origins}) == 1 and not found:
             measured = [r for r in self._origins if r in self._outputs_of]
             found.update(r for r in measured or self._origins if self._is_tiny_fault(r, reproducible))
         return found
+
+    def _is_constant(self, row: int) -> bool:
+        """Whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
+        columns, at = self._pairs.target.columns, int(self._rows[0][row])
+        return columns.max[at] == columns.min[at]
+
+    def _is_coarse(self, row: int) -> bool:
+        """Whether an output is as coarse as others of its precision class."""
+        output = self._outputs_of.get(row)
+        return output is not None and output.target.eta > FULL and not self._judgements[row].is_wrong
 
     def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
         """Whether the only call that differs, of many that could, is told apart from noise by its residual."""
         output = self._outputs_of.get(row)
         if output is None:
             return True
+        if self._is_coarse(row):
+            return False
         t, g = output.target, output.golden
         return reproducible >= 1 and (t.eta > _TINY_FAULT * g.eta or t.peak > 2 * _TINY_FAULT * g.peak)
 
@@ -278,7 +292,7 @@ class _Judging:
                 row for row in self._outputs(event) if int(self._states[row]) in differing
             ]
             rows = [int(self._rows[0][row]) for row in wrong]
-            is_live = any(at < 0 or reach.is_live(at) for at in rows)
+            is_live = any(map(self._is_parameter, own)) or any(at < 0 or reach.is_live(at) for at in rows)
             (live if is_live else dead).extend(at for at in rows if at >= 0)
             if not is_live:
                 self._states[own] = State.HARMLESS
@@ -287,6 +301,10 @@ class _Judging:
         origins = tuple(np.flatnonzero(self._states == State.HARMLESS).tolist())
         self._spare(reach.reached(dead) - reach.reached(live))
         return origins
+
+    def _is_parameter(self, row: int) -> bool:
+        at = int(self._rows[0][row])
+        return self._is_given[row] and self._graphs[0].origin(at)[0] == "parameter"
 
     def _spare(self, rows: set[int]) -> None:
         """Mark what only harmless differences reach: rows of the target, and the inputs and cells that are the same."""
@@ -311,6 +329,7 @@ class _Judging:
         inherited = [r for p in event.forwards for r in self._rows_of(p)]
         states = {int(self._states[r]) for r in (*own, *inherited)}
         is_tainted = bool(states & {State.PROPAGATED, State.DIVERGENT})
+        self._lost = self._what_came(event, own)
         came = max((self._distance(r) for r in (*own, *inherited) if self._pairs.are_tensors(r)), default=0.0)
         inside = self._inside(event)
         for row in self._outputs(event):
@@ -368,10 +387,18 @@ class _Judging:
             return self._through(row, [(side, at)], is_rewired=int(self._pair_of[side][at]) >= 0)
         if "parameter" in (mine, theirs):
             return self._parameter_state(row)
-        if "leaf" in (mine, theirs):
+        if "leaf" in (mine, theirs) or self._is_constant_input(sides):
             is_near = self._is_noisy and self._is_floating(row) and self._distance(row) <= _CONSTANT
             return State.NOISE if is_near else State.DIVERGENT
         return self._untold(row, "forward")
+
+    def _is_constant_input(self, sides: tuple[int, ...]) -> bool:
+        """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
+        for graph, at in zip(self._graphs, sides, strict=True):
+            back = graph.gradient(at)
+            if back >= 0 and graph.columns.kind[back] == NULL and any(graph.outputs(graph.call_of(back))):
+                return True
+        return False
 
     def _wired(self, row: int, made: Iterable[int]) -> State:
         """The state of an input that pairs of outputs made."""
@@ -470,17 +497,22 @@ class _Judging:
             self._note(row, judgement, came)
             if judgement.is_wrong:
                 return State.DIVERGENT
-            return State.PROPAGATED if is_tainted and not self._dies_out(row, event, came) else State.NOISE
+            return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
         if judgement is None and self._is_side_product(row, event):
             return State.HARMLESS
         distance, floor = self._distance(row), self._floor(row)
         is_beyond = is_amplified(distance, came, floor if self._is_noisy else 0.0)
-        is_beyond = is_beyond and math.isfinite(came)
+        # What the call was told differs, and nobody knows what that explains.
+        is_beyond = (
+            is_beyond
+            and math.isfinite(came)
+            and not any(self._states[r] == State.DIVERGENT for r in event.rows if self._is_given[r])
+        )
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, Judgement(sign, Class.OPAQUE, math.nan), came)
         if is_beyond:
             return State.DIVERGENT
-        return State.PROPAGATED if is_tainted and not self._dies_out(row, event, came) else State.NOISE
+        return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
 
     def _is_side_product(self, row: int, event: Event) -> bool:
         """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
@@ -496,13 +528,35 @@ class _Judging:
             )
         )
 
-    def _dies_out(self, row: int, event: Event, came: float) -> bool:
+    def _what_came(self, event: Event, own: Iterable[int]) -> float:
+        """The greatest relative error of the inputs that differ by more than noise; 0 where an argument differs that is
+        no tensor, whose effect cannot be told from noise."""
+        rows = [r for r in own if int(self._states[r]) in (State.PROPAGATED, State.DIVERGENT)]
+        if not all(self._pairs.are_tensors(r) for r in rows):
+            return 0.0
+        inherited = (r for p in event.forwards for r in self._rows_of(p))
+        rows += [r for r in inherited if int(self._states[r]) in (State.PROPAGATED, State.DIVERGENT)]
+        return max(map(self._distance, rows), default=0.0)
+
+    def _dies_out(self, row: int, event: Event) -> bool:
         """Whether a difference of inputs leaves no trace in an output: noise, and far less than the inputs differ."""
         if not self._is_noisy:
             return False
         distance = self._distance(row)
         noise = max(_CONSTANT, 3 * self._greatest[event.direction])
-        return distance <= noise and 10 * distance <= came
+        return distance <= noise and 10 * distance <= self._lost and self._has_same_zeros(row)
+
+    def _has_same_zeros(self, row: int) -> bool:
+        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
+        round, but a mask that is too weak does."""
+        pair = self._pairs.pair(row)
+        if pair.target is None or pair.golden is None or row in self._pairs.notes.views:
+            return True
+        try:
+            t, g = load_tensor(self._pairs.target, pair.target), load_tensor(self._pairs.golden, pair.golden)
+        except DumpError:
+            return True
+        return t.shape != g.shape or bool(np.array_equal(t == 0, g == 0))
 
     def _class(self, row: int) -> Class:
         output = self._outputs_of.get(row)
@@ -603,6 +657,7 @@ class _Judging:
         return self._coarse
 
     _coarse: float | None = None
+    _lost: float = 0.0
 
     # What comes of it.
 
@@ -646,8 +701,8 @@ class _Judging:
             return (Reason(Why.NOISE_BEFORE),)
         if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
             why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
-            residuals = evidence.residual, evidence.golden_residual
-            return (Reason(why, "", evidence.sign.value, (), *residuals, allowed=evidence.bound),)
+            numbers = {"amount": evidence.residual, "excess": evidence.golden_residual, "allowed": evidence.bound}
+            return (Reason(why)._replace(name=evidence.sign.value, **numbers),)
         why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
         return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)
 

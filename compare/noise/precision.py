@@ -178,7 +178,9 @@ class _Kin:
             return Sign.BEYOND_KIN
         if t.peak > _PEAK * t.eta:
             return Sign.SINGLE_ELEMENTS
-        return Sign.SYSTEMATIC if _is_systematic(output) else Sign.NONE
+        # A product of few terms has a common factor by itself; a wrong factor adds to the noise.
+        is_more = 1.6 * t.eta > bound
+        return Sign.SYSTEMATIC if is_more and _is_systematic(output) else Sign.NONE
 
     def _has_company(self, eta: float) -> bool:
         """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
