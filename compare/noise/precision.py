@@ -2,8 +2,8 @@
 
 Two correct kernels differ by their rounding alone, and rounding depends on the operation and the device, not on the
 place of a call in the network. So a residual is held against its kin: the residuals of the same operation, direction
-and output. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product), a property of the
-device; what stands out of its kin is an error.
+and output. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product), a property of
+the device; what stands out of its kin is an error.
 
 The thresholds are starting points of a prototype on seeded faults, re-derived on `benchmarks/bugs`.
 """

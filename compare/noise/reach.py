@@ -4,11 +4,20 @@ A difference is *material* if it reaches a loss, an output of the root, the grad
 if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.locate.events import Event
 from msprobe.store.columns import TENSOR
+
+from .paired import Paired
+from .report import State
+
+DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 
 class Reach:
@@ -99,3 +108,73 @@ class Reach:
         last = max((at for at, n in enumerate(graph.names) if n.direction == "forward"), default=call)
         is_alone = sum(graph.columns.kind[at] == TENSOR for at in graph.outputs(call)) == 1
         return is_alone or call == last or not any(True for _ in graph.around(call))
+
+
+def dying_out(
+    paired: Paired,
+    states: NDArray[np.uint8],
+    alone: set[int],
+    made_of: Mapping[int, tuple[int, ...]],
+    inside: Callable[[Event], "tuple[bool, float] | None"],
+) -> tuple[int, ...]:
+    """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
+
+    `alone` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which outputs
+    an input is, `inside` whether a difference is left inside a pair of cells.
+    """
+    graph, pair_of = paired.graphs[0], paired.pair_of[0]
+
+    def differs(at: int) -> bool:
+        pair = int(pair_of[at])
+        return int(states[pair]) in DIFFERING if pair >= 0 else at in alone
+
+    reach = Reach(graph, differs)
+    dead: list[int] = []
+    live: list[int] = []
+    for event in paired.events:
+        if not event.is_matched:
+            if event.side == "target":
+                live += graph.outputs(int(paired.calls[0][event.place]))
+            continue
+        own = [row for row in event.rows if states[row] == State.DIVERGENT]
+        if not own:
+            continue
+        wrong = [row for row in own if not paired.is_given[row]] or [
+            row for row in paired.outputs(event) if int(states[row]) in DIFFERING
+        ]
+        rows = [int(paired.rows[0][row]) for row in wrong]
+        is_live = any(_is_parameter(paired, row) for row in own) or any(at < 0 or reach.is_live(at) for at in rows)
+        (live if is_live else dead).extend(at for at in rows if at >= 0)
+        if not is_live:
+            states[own] = State.HARMLESS
+    if not (states == State.HARMLESS).any():
+        return ()
+    origins = tuple(np.flatnonzero(states == State.HARMLESS).tolist())
+    for at in reach.reached(dead) - reach.reached(live):
+        if (pair := int(pair_of[at])) >= 0 and states[pair] == State.PROPAGATED:
+            states[pair] = State.HARMLESS
+    _spare_the_same(paired, states, made_of, inside)
+    return origins
+
+
+def _is_parameter(paired: Paired, row: int) -> bool:
+    at = int(paired.rows[0][row])
+    return bool(paired.is_given[row]) and at >= 0 and paired.graphs[0].origin(at)[0] == "parameter"
+
+
+def _spare_the_same(
+    paired: Paired,
+    states: NDArray[np.uint8],
+    made_of: Mapping[int, tuple[int, ...]],
+    inside: Callable[[Event], "tuple[bool, float] | None"],
+) -> None:
+    """Mark the inputs and the outputs of cells that are nothing but harmless outputs."""
+    for event in paired.events:
+        for row in event.rows if event.is_matched else ():
+            if states[row] != State.PROPAGATED:
+                continue
+            made = made_of.get(row)
+            cell = None if made or paired.is_given[row] else inside(event)
+            is_live = any(int(states[at]) in DIFFERING for at in made or ())
+            if (made and not is_live) or (cell is not None and not cell[0]):
+                states[row] = State.HARMLESS
