@@ -97,7 +97,7 @@ def collect(item):
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     bug = item.get("bug") or {}
-    planting.rewrite(bug)
+    planting.rewrite(bug, _named(model.mindspore).__module__)
     network, names = build(model, golden)
     planting.change(bug, network)
     debugger = PrecisionDebugger(dump_path=str(out), level="mix", task=item["task"], step=list(range(model.steps)))
