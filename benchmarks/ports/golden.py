@@ -103,7 +103,7 @@ def collect(item):
 def main(plan):
     items = json.loads(Path(plan).read_text())
     paths = {p for item in items for p in (MODELS[item["model"]].pytorch, MODELS[item["model"]].config_class) if p}
-    sys.exit(forked.run(items, collect, lambda: [_named(path) for path in sorted(paths)]))
+    sys.exit(bool(forked.run(items, collect, lambda: [_named(path) for path in sorted(paths)])))
 
 
 if __name__ == "__main__":

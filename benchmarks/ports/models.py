@@ -33,10 +33,10 @@ class Model:
     """How names of parameters correspond: a key of weights.RULES."""
 
 
-def _huggingface(name, prefix, model, config, inputs=TEXT, steps=1):
+def _huggingface(name, prefix, model, config, inputs=TEXT):
     config = {"attn_implementation": "eager", **config}
     classes = f"transformers:{prefix}{model}", f"mindone.transformers:{prefix}{model}", config
-    return Model(name, *classes, f"transformers:{prefix}Config", inputs, steps=steps)
+    return Model(name, *classes, f"transformers:{prefix}Config", inputs)
 
 
 BERT = {
@@ -77,13 +77,12 @@ TRANSFORMERS = (
             "attn_pdrop": 0.0,
             "use_cache": False,
         },
-        steps=2,
     ),
-    _huggingface("llama", "Llama", "ForCausalLM", LLAMA, steps=2),
+    _huggingface("llama", "Llama", "ForCausalLM", LLAMA),
     _huggingface("qwen2", "Qwen2", "ForCausalLM", LLAMA),
     _huggingface("mistral", "Mistral", "ForCausalLM", {**LLAMA, "sliding_window": 4}),
     _huggingface("gemma", "Gemma", "ForCausalLM", {**LLAMA, "head_dim": 8}),
-    _huggingface("bert", "Bert", "ForMaskedLM", BERT, MASKED, steps=2),
+    _huggingface("bert", "Bert", "ForMaskedLM", BERT, MASKED),
     _huggingface("roberta", "Roberta", "ForMaskedLM", {**BERT, "max_position_embeddings": 34}, MASKED),
     _huggingface("albert", "Albert", "ForMaskedLM", {**BERT, "embedding_size": 16}, MASKED),
     _huggingface(

@@ -50,16 +50,16 @@ def collect(args, folder):
         for model in args.model:
             base = folder / task / model
             mine = {name: bug for name, bug in cases.items() if bug is None or bug["model"] == model}
-            mine = {name: bug for name, bug in mine.items() if not (base / name / "agreement.json").exists()}
-            if mine and not (base / "losses.npz").exists():
+            missing = [name for name in mine if not (base / name / "agreement.json").exists()]
+            if missing and not (base / "losses.npz").exists():
                 golden.append({"model": model, "task": task, "out": str(base / "golden"), "golden": str(base)})
             for name, bug in mine.items():
                 item = {"model": model, "case": name, "task": task, "golden": str(base), "bug": bug}
-                target.append({**item, "out": str(base / name / "target")})
+                if name in missing:
+                    target.append({**item, "out": str(base / name / "target")})
+                _beside(base / name, item)
     _run("golden", golden, args, folder)
     _run("target", target, args, folder)
-    for item in target:
-        _beside(Path(item["out"]).parent, item)
 
 
 def _run(side, items, args, folder):
@@ -77,6 +77,7 @@ def _run(side, items, args, folder):
 
 def _beside(case, item):
     """The truth, and the golden that all cases share, beside a target."""
+    case.mkdir(parents=True, exist_ok=True)
     if not (case / "golden").is_symlink():
         (case / "golden").symlink_to("../golden")
     written = item["bug"] or truth.real_differences().get(item["model"])

@@ -19,6 +19,7 @@ from mindspore import Tensor, nn, ops
 import cpu_kernels
 import data
 import forked
+import planting
 import weights
 from models import MODELS
 
@@ -91,8 +92,6 @@ def collect(item):
     """Run one item of the plan."""
     from msprobe.mindspore import PrecisionDebugger
 
-    import planting
-
     model, out, golden = MODELS[item["model"]], Path(item["out"]), Path(item["golden"])
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -138,10 +137,10 @@ def _named(path):
 
 def main(plan):
     cpu_kernels.install()
-    ms.set_context(mode=ms.PYNATIVE_MODE)
+    ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
     items = json.loads(Path(plan).read_text())
     paths = {p for item in items for p in (MODELS[item["model"]].mindspore, MODELS[item["model"]].config_class) if p}
-    sys.exit(forked.run(items, collect, lambda: [_named(path) for path in sorted(paths)]))
+    sys.exit(bool(forked.run(items, collect, lambda: [_named(path) for path in sorted(paths)])))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def _matches(pattern, name, cell):
     return (
         direction == ("backward" if backward else "forward")
         and re.fullmatch(operation, operation_named) is not None
-        and any(re.fullmatch(place, path) is not None for path in (cell or "", own) if path is not None)
+        and re.fullmatch(place, (cell or "") if own is None else own) is not None
     )
 
 
