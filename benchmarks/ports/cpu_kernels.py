@@ -51,7 +51,9 @@ def dropout(input, p=0.5, training=True, inplace=False):
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     mode = padding if isinstance(padding, str) else "pad"
-    return _conv2d(input, weight, bias, _two(stride), mode, _two(padding) if mode == "pad" else 0, _two(dilation), groups)
+    return _conv2d(
+        input, weight, bias, _two(stride), mode, _two(padding) if mode == "pad" else 0, _two(dilation), groups
+    )
 
 
 def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -211,7 +213,13 @@ def repeat(self, *repeats):
 _gather, _gelu, _log_softmax, _cross_entropy = ops.gather, ops.gelu, ops.log_softmax, ops.cross_entropy
 _max_pool2d, _avg_pool2d, _pad, _tril, _roll = ops.max_pool2d, ops.avg_pool2d, ops.pad, ops.tril, ops.roll
 _batch_matmul, _matmul, _stack, _argmax, _cumsum = ops.bmm, ops.matmul, ops.stack, ops.argmax, ops.cumsum
-_repeat_interleave, _relu6, _topk, _tile, _batch_norm = ops.repeat_interleave, ops.relu6, ops.topk, ops.tile, ops.batch_norm
+_repeat_interleave, _relu6, _topk, _tile, _batch_norm = (
+    ops.repeat_interleave,
+    ops.relu6,
+    ops.topk,
+    ops.tile,
+    ops.batch_norm,
+)
 _conv2d, _rsqrt = ops.conv2d, ops.rsqrt
 
 
@@ -282,7 +290,6 @@ def install():
     for name, function in METHODS.items():
         function.__name__ = name
         setattr(Tensor, name, function)
-
 
     for name, primitive in PRIMITIVES.items():
         if name in vars(conv):

@@ -3,7 +3,6 @@
 import hashlib
 
 import numpy as np
-
 from models import BATCH, LENGTH
 
 
@@ -42,7 +41,9 @@ def weight(name, shape):
         return (is_scale + 0.1 * drawn).astype(np.float32)
     if len(shape) == 0:
         return drawn.astype(np.float32)
-    spread = 0.5 if "embed" in name or "wte" in name or "wpe" in name or "shared" in name else np.prod(shape[1:]) ** -0.5
+    spread = (
+        0.5 if "embed" in name or "wte" in name or "wpe" in name or "shared" in name else np.prod(shape[1:]) ** -0.5
+    )
     return (spread * drawn).astype(np.float32)
 
 

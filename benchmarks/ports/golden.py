@@ -13,12 +13,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
-import torch
-
 import data
 import forked
+import numpy as np
 import operators  # noqa: F401  before anything imports torchvision
+import torch
 from models import MODELS
 
 LEARNING_RATE = 0.05

@@ -40,7 +40,10 @@ def change(bug, net):
     """Run the statement `change` about the network."""
     if "change" in bug:
         own = {parameter.name: parameter for parameter in net.get_parameters()}
-        exec(bug["change"], {"net": net, "own": own, "ms": ms, "mint": mint, "ops": ops, "nn": nn, "np": np, "Tensor": Tensor})
+        exec(
+            bug["change"],
+            {"net": net, "own": own, "ms": ms, "mint": mint, "ops": ops, "nn": nn, "np": np, "Tensor": Tensor},
+        )
 
 
 def _code(source, first, file, space, old):

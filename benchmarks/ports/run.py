@@ -1,6 +1,6 @@
 """Public models and their ports: collect both, compare, and hold the answers to what is true.
 
-    python benchmarks/ports/run.py [--model NAME ...] [--case NAME ...] [--task statistics tensor] [--keep DIR | --reuse DIR]
+    python benchmarks/ports/run.py [--model NAME ...] [--case NAME ...] [--task TASK ...] [--keep DIR | --reuse DIR]
 
 Run it with a Python that has msprobe-ms and PyYAML. See README.md.
 """

@@ -52,7 +52,16 @@ def compare(case):
     """Exit code and findings of `msprobe compare` for the dumps of one case."""
     program = Path(sys.executable).with_name("msprobe")
     with tempfile.TemporaryDirectory() as out:
-        command = [program if program.exists() else "msprobe", "compare", "--workers", "1", "--format", "json", "-o", out]
+        command = [
+            program if program.exists() else "msprobe",
+            "compare",
+            "--workers",
+            "1",
+            "--format",
+            "json",
+            "-o",
+            out,
+        ]
         command += ["-tp", case / "target", "-gp", case / "golden"]
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
         files = sorted(Path(out).rglob("compare_summary*.json")) or sorted(Path(out).rglob("compare_result*.json"))
@@ -97,9 +106,19 @@ def table(rows):
             if mine:
                 counts = [sum(getattr(row, name) for row in mine) for name in ("is_exact", "is_kind", "is_near")]
                 lines.append(f"| {task} | {group} | {len(mine)} | " + " | ".join(map(str, counts)) + " |")
-    lines += ["", "| model | clean, tensor | clean, statistics | bugs, tensor | bugs, statistics |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| model | clean, tensor | clean, statistics | bugs, tensor | bugs, statistics |",
+        "|---|---|---|---|---|",
+    ]
     lines += [_of_model(model, rows) for model in dict.fromkeys(row.model for row in rows)]
-    lines += ["", "What is said of each case:", "", "| task | model | case | | first finding |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "What is said of each case:",
+        "",
+        "| task | model | case | | first finding |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows:
         verdict = "right" if row.is_exact else "among three" if row.is_near else "wrong"
         lines.append(f"| {row.task} | {row.model} | {row.case} | {verdict} | {_cell(row.said)} |")

@@ -10,17 +10,17 @@ import importlib
 import json
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
-
-import mindspore as ms
-import numpy as np
-from mindspore import Tensor, nn, ops
 
 import cpu_kernels
 import data
 import forked
+import mindspore as ms
+import numpy as np
 import planting
 import weights
+from mindspore import Tensor, nn, ops
 from models import MODELS
 
 LEARNING_RATE = 0.05
@@ -76,7 +76,7 @@ def train(model, network, names, debugger):
     history = {}
     for step in range(model.steps):
         given = {key: _tensor(key, array) for key, array in data.inputs(model, step).items()}
-        gradient = ms.value_and_grad(lambda: loss_of(model, network, given, step), None, trained)
+        gradient = ms.value_and_grad(partial(loss_of, model, network, given, step), None, trained)
         debugger.start(network)
         loss, gradients = gradient()
         debugger.stop()
