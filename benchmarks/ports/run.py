@@ -20,6 +20,7 @@ import truth
 from models import MODELS
 
 HERE = Path(__file__).parent
+RESULTS, HEADING = HERE / "RESULTS.md", "## Measured\n"
 TASKS = ("tensor", "statistics")
 
 
@@ -32,7 +33,7 @@ def arguments():
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the dumps there; nothing is compared")
     parser.add_argument("--reuse", type=Path, metavar="DIR", help="compare the dumps that --keep left there")
     parser.add_argument("--wheel", type=Path, help="of msprobe-ms, to collect with; default: the repository")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="write the table there, as in RESULTS.md")
+    parser.add_argument("--results", action="store_true", help="write the tables into RESULTS.md")
     return parser.parse_args()
 
 
@@ -97,7 +98,8 @@ def main():
     table = scoring.table(rows)
     print(table)
     if args.results:
-        args.results.write_text(table)
+        by_hand = RESULTS.read_text().partition(HEADING)[0]
+        RESULTS.write_text(f"{by_hand}{HEADING}\n{table}")
     return 0
 
 

@@ -10,7 +10,6 @@ import importlib
 import json
 import shutil
 import sys
-from functools import partial
 from pathlib import Path
 
 import cpu_kernels
@@ -48,7 +47,7 @@ def build(model, golden):
     shapes = {name: tuple(parameter.shape) for name, parameter in own.items()}
     sources = weights.sources(shapes, {name: array.shape for name, array in values.items()}, model.weights)
     for name, source in sources.items():
-        own[name].set_data(Tensor(values[source].reshape(own[name].shape)))
+        own[name].set_data(Tensor(weights.taken(values, source).reshape(own[name].shape)))
     missing = [name for name in own if name not in sources]
     if missing:
         print(f"{model.name}: without a weight: {missing}")
@@ -76,7 +75,11 @@ def train(model, network, names, debugger):
     history = {}
     for step in range(model.steps):
         given = {key: _tensor(key, array) for key, array in data.inputs(model, step).items()}
-        gradient = ms.value_and_grad(partial(loss_of, model, network, given, step), None, trained)
+
+        def forward(given=given, step=step):
+            return loss_of(model, network, given, step)
+
+        gradient = ms.value_and_grad(forward, None, trained)
         debugger.start(network)
         loss, gradients = gradient()
         debugger.stop()

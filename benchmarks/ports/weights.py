@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 STATISTICS = {"moving_mean": "running_mean", "moving_variance": "running_var"}
 KINDS = {"gamma": "weight", "beta": "bias", "embedding_table": "weight", **STATISTICS}
 
@@ -27,18 +29,42 @@ def same(own, values):
 
 
 def in_order(own, values):
-    """Both sides declare their layers in one order; running statistics may stand elsewhere."""
+    """Both sides declare parameters of one kind and shape in one order."""
+    if any(name.endswith(".q.weight") for name in own):
+        values = dict(_split(values))
+    ours, theirs = _groups({n: s for n, s in own.items() if not _is_index(n)}), _groups(values)
     found = {}
-    own = {name: shape for name, shape in own.items() if not _is_index(name)}
-    for is_statistic in (False, True):
-        ours = [name for name in own if (_kind(name) in STATISTICS.values()) is is_statistic]
-        theirs = [name for name in values if (_kind(name) in STATISTICS.values()) is is_statistic]
-        if is_statistic:  # mean, variance, mean, ... on both sides
-            ours, theirs = sorted(ours, key=_kind), sorted(theirs, key=_kind)
-        if len(ours) != len(theirs):
-            raise NoCounterpart(f"{len(ours)} parameters, the original has {len(theirs)}: {ours} {theirs}")
-        found |= dict(zip(ours, theirs, strict=True))
+    for group, names in ours.items():
+        if len(names) != len(theirs.get(group, ())):
+            raise NoCounterpart(f"{names} stand where the original has {theirs.get(group)}")
+        found |= dict(zip(names, theirs[group], strict=True))
     return _fitting(found, own, values)
+
+
+def _groups(shapes):
+    """Names by kind and shape, in order."""
+    found = {}
+    for name, shape in shapes.items():
+        found.setdefault((_kind(name), tuple(n for n in shape if n != 1)), []).append(name)
+    return found
+
+
+def taken(values, source):
+    """The array of a name that `sources` gave: `qkv.weight#1` is the second third of `qkv.weight`."""
+    name, _, part = source.partition("#")
+    return np.split(values[name], 3)[int(part)] if part else values[name]
+
+
+def _split(values):
+    """Names and shapes, with a fused projection as three, each its weight and its bias."""
+    for name, shape in values.items():
+        if ".qkv." not in name:
+            yield name, shape
+        elif name.endswith("weight"):
+            bias = name.replace("weight", "bias")
+            for part in range(3):
+                yield f"{name}#{part}", (shape[0] // 3, *shape[1:])
+                yield f"{bias}#{part}", (shape[0] // 3,)
 
 
 def _fitting(found, own, values):
@@ -49,13 +75,13 @@ def _fitting(found, own, values):
 
 
 def _kind(name):
-    last = name.rpartition(".")[2]
+    last = name.rpartition(".")[2].partition("#")[0]
     return KINDS.get(last, last)
 
 
 def _is_index(name):
     """Whether it is a constant that the port keeps as a parameter."""
-    return bool(re.search(r"relative_position_index|attn_mask|inv_freq", name))
+    return bool(re.search(r"relative_position_index|relative_bias.index|attn_mask|inv_freq", name))
 
 
 RULES = {"same": same, "in order": in_order}
