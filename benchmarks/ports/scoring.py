@@ -31,7 +31,7 @@ class Row:
     def said(self):
         """The first finding in a few words."""
         if not self.findings:
-            return "no difference" if self.exit_code == 0 else "no finding"
+            return "no difference" if self.exit_code == 0 else "no difference in what could be judged (exit code 1)"
         first = self.findings[0]
         return f"{first['name']} in {first['cell'] or 'the root'}: {first['kind']}: {first['reason']}"
 
