@@ -4,8 +4,11 @@ import re
 
 import numpy as np
 
-STATISTICS = {"moving_mean": "running_mean", "moving_variance": "running_var"}
-KINDS = {"gamma": "weight", "beta": "bias", "embedding_table": "weight", **STATISTICS}
+KINDS = {
+    **{"gamma": "weight", "beta": "bias", "embedding_table": "weight", "gamma_": "gamma"},
+    **{"moving_mean": "running_mean", "moving_variance": "running_var"},
+}
+"""Last names of MindSpore's parameters, and what PyTorch calls them; `gamma_` is mindcv's scale of a layer."""
 
 
 class NoCounterpart(Exception):
@@ -32,7 +35,8 @@ def in_order(own, values):
     """Both sides declare parameters of one kind and shape in one order."""
     if any(name.endswith(".q.weight") for name in own):
         values = dict(_split(values))
-    ours, theirs = _groups({n: s for n, s in own.items() if not _is_index(n)}), _groups(values)
+    ours = _groups({name: shape for name, shape in own.items() if not _is_index(name)}, KINDS)
+    theirs = _groups(values, {})
     found = {}
     for group, names in ours.items():
         if len(names) != len(theirs.get(group, ())):
@@ -41,11 +45,12 @@ def in_order(own, values):
     return _fitting(found, own, values)
 
 
-def _groups(shapes):
-    """Names by kind and shape, in order."""
+def _groups(shapes, kinds):
+    """Names by kind and shape, in order; `kinds` says what a last name is called in the original."""
     found = {}
     for name, shape in shapes.items():
-        found.setdefault((_kind(name), tuple(n for n in shape if n != 1)), []).append(name)
+        last = name.rpartition(".")[2].partition("#")[0]
+        found.setdefault((kinds.get(last, last), tuple(n for n in shape if n != 1)), []).append(name)
     return found
 
 
@@ -72,11 +77,6 @@ def _fitting(found, own, values):
         if [n for n in own[name] if n != 1] != [n for n in values[source] if n != 1]:
             raise NoCounterpart(f"{name} {own[name]} stands where the original has {source} {values[source]}")
     return found
-
-
-def _kind(name):
-    last = name.rpartition(".")[2].partition("#")[0]
-    return KINDS.get(last, last)
 
 
 def _is_index(name):
