@@ -60,6 +60,7 @@ class Why(Enum):
     DIGESTS_OF_TWO = auto()
     DAMAGED = auto()
     UNINITIALISED = auto()  # name: the operation
+    WORKSPACE = auto()  # name: the operation
     PLACEHOLDER = auto()  # name: the operation
     FILLED = auto()  # name: the operation
     # Across frameworks: records and calls that rightly have no partner. `side` is a framework.
@@ -69,8 +70,9 @@ class Why(Enum):
     NULL = auto()
     INNER_NODE = auto()
     NOISE = auto()
-    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond it, or stands out by
-    `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the inputs explain."""
+    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond
+    it, or stands out by `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the
+    inputs explain."""
     RESIDUAL = auto()
     NOISE_AMPLIFIED = auto()
     BEYOND_INPUTS = auto()

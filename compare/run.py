@@ -95,12 +95,11 @@ def compare(
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 
-        comparison = weigh(comparison, is_shown=is_shown)
-    else:
-        from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+        return weigh(comparison, is_shown=is_shown)
+    from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
-        comparison = without_unneeded(comparison)
-    if mode != "tensor" or not is_noise_judged:
+    comparison = without_unneeded(comparison)
+    if mode != "tensor" or two_frameworks or not is_noise_judged:
         return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 

@@ -17,7 +17,6 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
-from msprobe.replay.result import Replayed
 from msprobe.store.columns import NULL
 from msprobe.store.read import load_tensor
 
@@ -252,6 +251,8 @@ class _Judging:
             return State.UNKNOWN
         if inside is not None:
             return self._cell_state(row, event, is_tainted, came, inside)
+        if self._kernels.is_side_product(row, event):
+            return State.HARMLESS
         if row in self._kernels.by_bits:
             self._note(row, Judgement(Sign.BITS, self._class(row), 0.0), came)
             return State.DIVERGENT
@@ -261,8 +262,6 @@ class _Judging:
             if judgement.is_wrong:
                 return State.DIVERGENT
             return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
-        if judgement is None and self._is_side_product(row, event):
-            return State.HARMLESS
         distance, floor = self._paired.distance(row), self._kernels.floor(row)
         is_beyond = is_amplified(distance, came, floor if self._is_noisy else 0.0)
         # What the call was told differs, and nobody knows what that explains.
@@ -276,21 +275,6 @@ class _Judging:
         if is_beyond:
             return State.DIVERGENT
         return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
-
-    def _is_side_product(self, row: int, event: Event) -> bool:
-        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
-        the memory that it was handed (batch statistics of BatchNorm)."""
-        if event.direction != "forward" or event.kind != "api":
-            return False
-        others = [r for r in self._paired.outputs(event) if r != row]
-        if not any(r in self._kernels.judgements or self._paired.equal[r] == EQUAL for r in others):
-            return False
-        is_replayed = False
-        for side, (graph, replays) in enumerate(zip(self._paired.graphs, self._kernels.replays, strict=True)):
-            if graph.users.get(int(self._paired.rows[side][row])):
-                return False
-            is_replayed |= isinstance(replays.get(int(self._paired.calls[side][event.place])), Replayed)
-        return is_replayed
 
     def _what_came(self, event: Event, own: Iterable[int]) -> float:
         """The greatest relative error of the inputs that differ by more than noise; 0 where an argument differs that is

@@ -8,6 +8,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.match.frameworks import round_differently
+from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
 from .paired import Paired
@@ -119,6 +120,7 @@ class Kernels:
             ]
             if not rows:
                 continue
+            rows = [r for r in rows if self._paired.equal[r] == EQUAL or not self.is_side_product(r, event)]
             differing = [r for r in rows if self._paired.equal[r] == DIFFERENT]
             key = self._likeness(event)
             if differing:
@@ -138,6 +140,21 @@ class Kernels:
             measured = [r for r in self.origins if r in self.outputs]
             found.update(r for r in measured or self.origins if self._is_tiny_fault(r, reproducible))
         return found
+
+    def is_side_product(self, row: int, event: Event) -> bool:
+        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
+        the memory that it was handed (batch statistics of BatchNorm)."""
+        if event.direction != "forward" or event.kind != "api" or row in self.judgements:
+            return False
+        others = [r for r in self._paired.outputs(event) if r != row]
+        if not any(r in self.judgements or self._paired.equal[r] == EQUAL for r in others):
+            return False
+        is_replayed = False
+        for side, (graph, replays) in enumerate(zip(self._paired.graphs, self.replays, strict=True)):
+            if graph.users.get(int(self._paired.rows[side][row])):
+                return False
+            is_replayed |= isinstance(replays.get(int(self._paired.calls[side][event.place])), Replayed)
+        return is_replayed
 
     def _is_constant(self, row: int) -> bool:
         """Whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
