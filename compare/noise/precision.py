@@ -31,6 +31,15 @@ _PEAK = 15.0
 _SYSTEMATIC = 0.5
 """Of the energy of noise a common factor or offset carries 1/n; of a wrong constant all of it."""
 
+_THROUGHOUT = 0.8
+"""The same share of an error that is smaller than the greatest noise of its class."""
+
+_USUAL = 5e-7
+"""The greatest eta that was measured of most float32 kernels."""
+
+_MANY = 32
+"""Of fewer elements the errors have a common factor by chance."""
+
 _OPAQUE = 10.0
 """Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
 
@@ -51,7 +60,7 @@ class Sign(Enum):
     NONE = "nothing"
     ONE_SIDED = "beyond any rounding, on the target side only"
     COARSER_THAN_OTHER_LAYERS = "coarser than the same call in other layers"
-    ALONE_IN_CLASS = "the only call of its kind of this precision"
+    ALONE_IN_CLASS = "coarser than most calls of its kind"
     BEYOND_KIN = "beyond the spread of its kin"
     SINGLE_ELEMENTS = "single elements beyond noise"
     SYSTEMATIC = "a common factor or offset"
@@ -162,7 +171,8 @@ class _Kin:
         t = output.target
         if t.peak > _PEAK * t.eta and t.peak > 10 * max(self._golden_peak, FULL):
             return Sign.SINGLE_ELEMENTS
-        if t.eta > _KIN * max(self._golden_eta, FULL / 10) and _is_systematic(output):
+        is_more = t.eta > max(_KIN * self._golden_eta, _USUAL)
+        if is_more and output.count >= _MANY and max(t.bias, t.slope) > _THROUGHOUT:
             return Sign.SYSTEMATIC
         return Sign.NONE
 
@@ -172,8 +182,11 @@ class _Kin:
         same = [o.target.eta for o in others if o.place == output.place]
         if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
             return Sign.COARSER_THAN_OTHER_LAYERS
-        if len(self._in_class) == 1 and (others or not self._has_company(t.eta)):
+        fine = sum(0 < o.target.eta <= self._limit for o in others)
+        if fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta)):
             return Sign.ALONE_IN_CLASS
+        if self._is_systematic_throughout:
+            return Sign.SYSTEMATIC
         if t.eta > bound:
             return Sign.BEYOND_KIN
         if t.peak > _PEAK * t.eta:
@@ -181,6 +194,12 @@ class _Kin:
         # A product of few terms has a common factor by itself; a wrong factor adds to the noise.
         is_more = 1.6 * t.eta > bound
         return Sign.SYSTEMATIC if is_more and _is_systematic(output) else Sign.NONE
+
+    @property
+    def _is_systematic_throughout(self) -> bool:
+        """Whether most coarse calls have a common factor or offset, which no rounding makes: a constant is wrong."""
+        large = [o for o in self._in_class if o.count >= _MANY]
+        return bool(large) and 2 * sum(map(_is_systematic, large)) > len(large)
 
     def _has_company(self, eta: float) -> bool:
         """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
