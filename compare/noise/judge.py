@@ -38,9 +38,6 @@ _CONSTANT = 1e-6
 _DRIFT = 5e-4
 """Of parameters after the first update, as a share of their root mean square."""
 
-_TINY_FAULT = 2.5
-"""The only call that differs is no noise where the target's residual is so many times the golden's."""
-
 
 def judge_under_noise(comparison: Comparison, *, workers: int = 1, is_shown: bool = False) -> Comparison:
     """The comparison with verdicts that know noise; the comparison itself where nothing differs.
@@ -166,19 +163,23 @@ class _Judging:
         states = {int(self._states[at]) for at in made}
         if states & set(DIFFERING):
             return State.PROPAGATED
-        return State.UNKNOWN if State.UNKNOWN in states else State.NOISE
+        if State.UNKNOWN in states:
+            return State.UNKNOWN
+        # By the triangle inequality it cannot differ by more, unless code that was not recorded wrote to it.
+        most = 2 * sum(map(self._paired.difference, made)) + self._rounding(row) * self._paired.size(row)
+        return State.DIVERGENT if self._paired.difference(row) > most else State.NOISE
 
     def _through(self, row: int, made: Sequence[tuple[int, int]], *, is_rewired: bool = False) -> State:
         """The state of an input that reaches the nearest pairs through calls that only one side makes."""
         known = {pair for side, at in made for pair in self._ancestors(side, at)}
         self._made_of[row] = tuple(known)
         if is_rewired:  # the two calls that made it are no pair: one tensor only where they are alike
-            is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._kernels.floor(row))
+            is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
             return State.DIVERGENT if is_beyond else State.NOISE
         if any(self._is_tainted(side, at) for side, at in made):
             return State.PROPAGATED
         came = max((self._paired.distance(at) for at in known), default=0.0)
-        if not is_amplified(self._paired.distance(row), came, self._kernels.floor(row)):
+        if not is_amplified(self._paired.distance(row), came, self._rounding(row)):
             return State.NOISE
         if any(int(self._states[at]) in DIFFERING for at in known):
             return State.PROPAGATED
@@ -230,10 +231,12 @@ class _Judging:
         """Nothing tells where an input came from: whatever differed before may have reached it."""
         if self._has_diverged["forward"] or self._has_diverged[direction]:
             return State.PROPAGATED
-        came = max(self._greatest.values())
-        return (
-            State.DIVERGENT if is_amplified(self._paired.distance(row), came, self._kernels.floor(row)) else State.NOISE
-        )
+        is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
+        return State.DIVERGENT if is_beyond else State.NOISE
+
+    def _rounding(self, row: int) -> float:
+        """The relative rounding error of one call that writes a tensor; none where the runs are equal to the bit."""
+        return self._kernels.floor(row) if self._is_noisy else 0.0
 
     # Outputs.
 
@@ -262,8 +265,7 @@ class _Judging:
             if judgement.is_wrong:
                 return State.DIVERGENT
             return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
-        distance, floor = self._paired.distance(row), self._kernels.floor(row)
-        is_beyond = is_amplified(distance, came, floor if self._is_noisy else 0.0)
+        is_beyond = is_amplified(self._paired.distance(row), came, self._rounding(row))
         # What the call was told differs, and nobody knows what that explains.
         is_beyond = (
             is_beyond
@@ -344,7 +346,7 @@ class _Judging:
         if inside[0] or is_tainted:
             return State.PROPAGATED
         explained = max(came, inside[1])
-        if is_amplified(self._paired.distance(row), explained, self._kernels.floor(row) if self._is_noisy else 0.0):
+        if is_amplified(self._paired.distance(row), explained, self._rounding(row)):
             self._note(row, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained)
             return State.DIVERGENT
         return State.NOISE

@@ -72,6 +72,18 @@ class Paired:
         columns = self.pairs.target.columns
         return family(columns.looks[columns.look[int(self.rows[0][row])]][1]) in ("float", "complex")
 
+    def difference(self, row: int) -> float:
+        """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
+        if self.equal[row] == EQUAL or not self.pairs.are_tensors(row):
+            return 0.0
+        found = self.comparison.measures.get(row)
+        return math.inf if found is None or found.mismatched else found.euclid
+
+    def size(self, row: int) -> float:
+        """The norm of the golden of a pair of tensors, as far as it is finite."""
+        norm = abs(self.pairs.golden.columns.norm[int(self.rows[1][row])])
+        return norm if math.isfinite(norm) else 0.0
+
     def distance(self, row: int) -> float:
         """The relative error of a pair of tensors: the norm of the difference over the golden's."""
         known = self._apart.get(row)
