@@ -110,9 +110,22 @@ def test_single_elements_that_no_rounding_reaches(eta, peak):
 @pytest.mark.parametrize("figure", ["bias", "slope"])
 def test_a_common_factor_or_offset_stands_out_below_the_bound(figure):
     assert signs([output(5e-6, **{figure: 0.9})]) == [Sign.SYSTEMATIC]
-    assert signs([output(5e-6, **{figure: 0.4})]) == [Sign.NONE]
+    assert signs([output(5e-6, **{figure: 0.75})]) == [Sign.NONE]
     assert signs([output(5e-6, count=9, **{figure: 0.9})]) == [Sign.NONE], "of nine elements noise has it by chance"
-    assert signs([output(2e-6, **{figure: 0.9})]) == [Sign.NONE], "near the golden side's own"
+    assert signs([output(5.5e-7, **{figure: 0.9})]) == [Sign.NONE], "near the golden side's own"
+
+
+def test_a_class_most_of_which_has_a_common_factor_is_no_precision():
+    """A wrong constant in all calls of a kind: rounding has no factor."""
+    outputs = [output(BF16, place=f"layer{n}", slope=0.9 if n < 3 else 0.0) for n in range(5)]
+    assert signs(outputs) == [Sign.SYSTEMATIC] * 5
+    assert signs([output(BF16, place=f"layer{n}", slope=0.9, count=9) for n in range(5)]) == [Sign.NONE] * 5
+
+
+def test_a_class_is_coarser_throughout():
+    """As many calls of the kind in float32 as coarse ones: these are no class."""
+    assert signs(places([output(BF16)] * 2 + [output(FINE)] * 2)) == [Sign.ALONE_IN_CLASS] * 2 + [Sign.NONE] * 2
+    assert signs(places([output(BF16)] * 3 + [output(FINE)] * 2)) == [Sign.NONE] * 5
 
 
 def test_a_common_factor_within_a_class_adds_to_its_noise():
