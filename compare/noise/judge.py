@@ -166,7 +166,9 @@ class _Judging:
         if State.UNKNOWN in states:
             return State.UNKNOWN
         # By the triangle inequality it cannot differ by more, unless code that was not recorded wrote to it.
-        most = 2 * sum(map(self._paired.difference, made)) + self._rounding(row) * self._paired.size(row)
+        most = 2 * sum(map(self._paired.difference, made))
+        if len(made) > 1:  # the sum of gradients rounds, too
+            most += self._rounding(row) * self._paired.size(row)
         return State.DIVERGENT if self._paired.difference(row) > most else State.NOISE
 
     def _through(self, row: int, made: Sequence[tuple[int, int]], *, is_rewired: bool = False) -> State:

@@ -5,12 +5,17 @@ import math
 import numpy as np
 
 from msprobe.base import names
+from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event, events
 from msprobe.compare.match.pairs import Ints
+from msprobe.store.read import load_tensor
+
+_MASKED = 1e3
+"""Elements beyond this do not count for what stands beside them, as between two frameworks: a mask of -1e9."""
 
 _UNJUDGED = GRADES.index("unjudged")
 
@@ -106,7 +111,28 @@ class Paired:
             return 0.0
         if not math.isfinite(golden) and found.scale_error:  # infinities on both sides: the finite elements count
             golden = math.sqrt(found.size) * found.max_absolute / found.scale_error
-        return found.euclid / abs(golden) if golden and math.isfinite(golden) else math.inf
+        apart = found.euclid / abs(golden) if golden and math.isfinite(golden) else math.inf
+        return max(apart, self._beside_masked(row))
+
+    def _beside_masked(self, row: int) -> float:
+        """The relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or nothing
+        else."""
+        columns, at = self.pairs.golden.columns, int(self.rows[1][row])
+        if not max(abs(columns.max[at]), abs(columns.min[at])) > _MASKED or row in self.pairs.notes.views:
+            return 0.0
+        pair = self.pairs.pair(row)
+        if pair.target is None or pair.golden is None:
+            return 0.0
+        try:
+            t, g = load_tensor(self.pairs.target, pair.target), load_tensor(self.pairs.golden, pair.golden)
+        except DumpError:
+            return 0.0
+        near = np.abs(g) <= _MASKED
+        if t.shape != g.shape or not near.any() or near.all():
+            return 0.0
+        t, g = t[near].astype(np.float64), g[near].astype(np.float64)
+        norm = float(np.linalg.norm(g))
+        return float(np.linalg.norm(t - g)) / norm if norm else 0.0
 
 
 def _inverse(rows: Ints, size: int) -> Ints:

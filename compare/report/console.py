@@ -43,10 +43,12 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
     """What is taken as intended, and which differences die out."""
     for found in noise.classes:
         names = ", ".join(found.operations)
-        yield f"{names} of the {found.side} behave like {found.is_of.value} ({found.calls} outputs); taken as intended"
+        verb = "behaves" if len(found.operations) == 1 else "behave"
+        yield f"{names} of the {found.side} {verb} like {found.is_of.value} ({found.calls} outputs); taken as intended"
     if noise.harmless:
         first = comparison.pairs.pair(noise.harmless[0]).record.name
-        yield f"harmless: {len(noise.harmless)} differences that die out, the first at {first}"
+        what = "difference that dies" if len(noise.harmless) == 1 else "differences that die"
+        yield f"harmless: {len(noise.harmless)} {what} out, the first at {first}"
 
 
 def beginnings(located: Located) -> list[Finding]:
