@@ -30,8 +30,9 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
     tests/rollout) tests/test_cli.py tests/test_import.py tests/test_single_save.py tests/test_callback_entry.py \
     $(wildcard tests/gather/test_gather*.py) tests/gather/test_trace.py tests/gather/test_code_mapping.py \
     tests/mindtorch/test_detection.py tests/replay/test_residual.py tests/replay/test_without_torch.py
-# Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules.
-BOTH := $(wildcard tests/base/test_digest.py tests/base/test_statistic*.py tests/compare/test_measure*.py) \
+# Statistics and measures run in both places: numpy before 2, which MindSpore wants, promotes scalars by other rules. Where
+# noise is judged, one place has torch and the other does without.
+BOTH := $(wildcard tests/base/test_digest.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
     tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
 # Everything else: each test runs once.
 SUITE := $(filter-out $(BARE) tests/gather tests/mindtorch tests/replay tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \

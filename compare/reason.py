@@ -60,6 +60,7 @@ class Why(Enum):
     DIGESTS_OF_TWO = auto()
     DAMAGED = auto()
     UNINITIALISED = auto()  # name: the operation
+    WORKSPACE = auto()  # name: the operation
     PLACEHOLDER = auto()  # name: the operation
     FILLED = auto()  # name: the operation
     # Across frameworks: records and calls that rightly have no partner. `side` is a framework.
@@ -68,6 +69,15 @@ class Why(Enum):
     ONE_VALUE_EQUAL = auto()  # the same
     NULL = auto()
     INNER_NODE = auto()
+    NOISE = auto()
+    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond
+    it, or stands out by `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the
+    inputs explain."""
+    RESIDUAL = auto()
+    NOISE_AMPLIFIED = auto()
+    BEYOND_INPUTS = auto()
+    NOISE_BEFORE = auto()
+    DIES_OUT = auto()
     DRIFT_SETTINGS = auto()
     """A parameter differs by drift; the five kinds say by what its update was judged."""
     DRIFT_GRADIENTS = auto()
@@ -141,3 +151,6 @@ class Reason(NamedTuple):  # across frameworks most rows have one, and a frozen 
 
 Reasons = tuple[Reason, ...]
 """Why a pair of records has its verdict: mostly one reason, none for a plain pass."""
+
+DRIFT = frozenset(why for why in Why if why.name.startswith("DRIFT_"))
+"""The kinds that say of a parameter that it only drifted."""

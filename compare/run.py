@@ -27,6 +27,7 @@ def compare(
     effort: Effort | None = None,
     given: Given = NOTHING,
     is_shown: bool = False,
+    is_noise_judged: bool = True,
     settle: Callable[[Comparison], Comparison] | None = None,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
@@ -97,7 +98,12 @@ def compare(
         return weigh(comparison, is_shown=is_shown)
     from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
-    return without_unneeded(comparison)
+    comparison = without_unneeded(comparison)
+    if mode != "tensor" or two_frameworks or not is_noise_judged:
+        return comparison
+    from .noise.judge import judge_under_noise  # here: it needs the replay of calls
+
+    return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.measures import Measures
 from msprobe.compare.measure.statistics import NAMES
+from msprobe.compare.noise.report import Noise
 from msprobe.compare.reason import Reason, Reasons
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Statistics
@@ -98,7 +99,8 @@ class Comparison:
     `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is -1 elsewhere). `explain` gives every
     other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
     `by_statistics` are the rows that these decided although tensors are compared. `explained` says, by place, why a
-    call rightly has no counterpart in the other framework.
+    call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
+    that was done.
     """
 
     pairs: Pairs
@@ -114,6 +116,7 @@ class Comparison:
     described: Mapping[int, tuple[Statistics, Statistics]] = field(default_factory=dict)
     by_statistics: Collection[int] = ()
     explained: Mapping[int, Reason] = field(default_factory=dict)
+    noise: Noise | None = None
 
     @property
     def target(self) -> Dump:

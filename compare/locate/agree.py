@@ -14,6 +14,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, c
 from msprobe.compare.judge.one_by_one import Kind, collected, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
+from msprobe.compare.noise.report import State
 
 from .events import Event, missing_of
 
@@ -62,7 +63,9 @@ class _Rule:
         self._comparison = comparison
         self._exact = not round_differently(comparison.target, comparison.golden)
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
-        self._writes_out = not self._exact and not are_of_two_frameworks(comparison.target, comparison.golden)
+        self._writes_out = round_differently(comparison.target, comparison.golden) and not are_of_two_frameworks(
+            comparison.target, comparison.golden
+        )
         self._starts = comparison.pairs.starts.tolist()
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
@@ -76,6 +79,10 @@ class _Rule:
         exact[comparison.is_exempt & (sides >= 0)] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
+        if comparison.noise is not None:  # judged along the dataflow: the states say it, from the first call on
+            self._exact = False
+            known = (sides >= 0) & (comparison.noise.states != State.UNKNOWN) & ~comparison.is_exempt
+            later = np.where(known, np.where(comparison.noise.differs(), _DIFFERS, _AGREES), later)
         self._codes = {True: exact.astype(np.uint8).tobytes(), False: later.astype(np.uint8).tobytes()}
         self._dirty = {
             True: (calls_with(comparison, exact != _AGREES) > 0).tobytes(),

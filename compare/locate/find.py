@@ -67,6 +67,8 @@ def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
     if round_differently(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
+    if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
+        return Located()
     if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
         return Located()
     return _Walk(comparison, is_shown).located()
@@ -116,6 +118,8 @@ class _Walk:
         event = seen.event
         if not event.is_matched:
             self._visit_one_sided(event)
+        elif seen.given_rows and (own := self._diverging(seen)):
+            self._visit_beginning(seen, own)
         elif seen.given_rows:
             self._visit_receiving(seen)
         elif seen.result_rows and (evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]):
@@ -124,6 +128,13 @@ class _Walk:
             self._last_agreeing = event.name
         if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and self._is_told(event):
             self._unjudged[event.name] = None
+
+    def _diverging(self, seen: Seen) -> list[Judged]:
+        """The outputs of a call that its inputs, which differ too, do not explain."""
+        noise = self._comparison.noise
+        if noise is None or any(noise.diverges(j.row) for j in seen.givens):
+            return []
+        return [j for j in seen.results if noise.diverges(j.row)]
 
     def _is_told(self, event: Event) -> bool:
         """Whether a call counts among those that could not be judged."""
@@ -148,7 +159,8 @@ class _Walk:
             self._add(event, FindingKind.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
             is_of_parameters = event.kind == "parameters_grad"
-            computed = Computed(_worst(evidence), bool(event.own or event.forwards), is_of_parameters)
+            has_inputs = bool(event.own or event.forwards)
+            computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.given_rows))
             self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 

@@ -32,11 +32,15 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """All inputs agree, and an output does not. `has_inputs` is False for a call without any."""
+    """All inputs agree, and an output does not. `has_inputs` is False for a call without any.
+
+    `is_beyond_inputs`: inputs differ too, and do not explain the output.
+    """
 
     difference: Difference
     has_inputs: bool = True
     is_of_parameters: bool = False
+    is_beyond_inputs: bool = False
 
 
 class ArgumentKind(Enum):

@@ -96,14 +96,14 @@ class Sources:
         """The rows of a part with their fingerprints."""
         wanted = PARTS.index(part)
         for row, code in enumerate(self._columns.part):
-            if code == wanted and (mark := self._mark(row)) is not None:
+            if code == wanted and (mark := self.mark(row)) is not None:
                 yield row, mark
 
     @cached_property
     def _looks(self) -> list[tuple[object, ...]]:
         return [(shape, canonical(dtype)) for _, dtype, shape in self._columns.looks]
 
-    def _mark(self, row: int) -> tuple[object, ...] | None:
+    def mark(self, row: int) -> tuple[object, ...] | None:
         """`fingerprint` of a row, without its record where that is like most."""
         columns = self._columns
         if columns.kind[row] != TENSOR:
@@ -124,7 +124,7 @@ class Sources:
             path = columns.paths[columns.path[row]]
             return Source("parameter", text=".".join(filter(None, (names.parse(call).path, *path))))
         said = told(columns.source[row])
-        if said.origin != "unknown" or (mark := self._mark(row)) is None:
+        if said.origin != "unknown" or (mark := self.mark(row)) is None:
             return said
         given = self._parameters.get(mark, [])
         for owner, text in given:

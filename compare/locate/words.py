@@ -78,6 +78,8 @@ def said(evidence: Evidence) -> str:
 
 @said.register
 def _(found: Computed) -> str:
+    if found.is_beyond_inputs:
+        return f"its inputs differ and do not explain this: {_difference(found.difference)}"
     if found.is_of_parameters:
         return f"all givens agree, but the gradients of its parameters do not: {_difference(found.difference)}"
     return f"{'all givens agree' if found.has_inputs else 'it was given nothing'}, but {_difference(found.difference)}"

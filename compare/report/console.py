@@ -8,6 +8,7 @@ from msprobe.compare.judge.verdict import CAUSES, Cause, count
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.words import full
+from msprobe.compare.noise.report import Noise
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
@@ -28,12 +29,26 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     if comparison.by_statistics:
         number = len(comparison.by_statistics)
         yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
+    if comparison.noise is not None:
+        yield from _noise(comparison, comparison.noise)
     later = beginnings(located)
     for finding in later[: max(top, 0)]:
         yield f"next: {beginning(finding)}"
     if len(later) > top:
         yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
     yield ": ".join(answer(comparison, located))
+
+
+def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
+    """What is taken as intended, and which differences die out."""
+    for found in noise.classes:
+        names = ", ".join(found.operations)
+        verb = "behaves" if len(found.operations) == 1 else "behave"
+        yield f"{names} of the {found.side} {verb} like {found.is_of.value} ({found.calls} outputs); taken as intended"
+    if noise.harmless:
+        first = comparison.pairs.pair(noise.harmless[0]).record.name
+        what = "difference that dies" if len(noise.harmless) == 1 else "differences that die"
+        yield f"harmless: {len(noise.harmless)} {what} out, the first at {first}"
 
 
 def beginnings(located: Located) -> list[Finding]:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from msprobe.compare.judge.standard import ACROSS, STANDARDS
+from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.noise.precision import FULL, LOWEST, Sign
 from msprobe.compare.report.columns import GUESSES, as_markdown, columns
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,6 +36,21 @@ def test_both_pages_hold_what_two_frameworks_are_allowed(page):
         assert [f"{allowed.tolerance:.3g}", f"{allowed.kernel:.3g}"] in [
             [cell.strip() for cell in r[2:4]] for r in said
         ]
+
+
+@pytest.mark.parametrize("page", ["noise.md", "zh/noise.md"])
+def test_both_pages_of_noise_name_every_sign_and_the_bounds(page):
+    text = (DOCS / page).read_text("utf-8")
+    for sign in Sign:
+        assert sign is Sign.NONE or f"| `{sign.value}` |" in text
+    assert f"{FULL:g}" in text
+    assert f"{LOWEST:g}" in text
+
+
+@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+def test_both_pages_name_every_cause(page):
+    text = (DOCS / page).read_text("utf-8")
+    assert all(f"| `{cause.name.lower()}` |" in text for cause in Cause)
 
 
 @pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])

@@ -57,7 +57,8 @@ class TestClean:
 class TestFirstWrongCall:
     def test_what_rounding_does_not_explain_is_named_though_it_is_small(self, twins, mode):
         # 1e-5 of the scale is within any tolerance between two frameworks; but all givens agree to 1e-7.
-        comparison, located = found(twins(ms={"softmax": R * np.float32(1 + 1e-5)}, mode=mode))
+        small = np.float32(1 + 1e-5)
+        comparison, located = found(twins(ms={"softmax": R * small, "last": Y * small}, mode=mode))
         assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "computes differently")
         assert verdict(comparison, "Functional.softmax.0.forward.output.0").grade == "warning"
         assert not comparison.is_clean
@@ -68,7 +69,8 @@ class TestFirstWrongCall:
         assert located.findings == ()
 
     def test_an_argument_that_differs_is_named_by_its_value(self, twins, mode):
-        _, located = found(twins(ms={"axis": 0, "softmax": R[::-1].copy()}, pt={"axis": 1}, mode=mode))
+        other = {"axis": 0, "softmax": R[::-1].copy(), "last": Y * 2}
+        _, located = found(twins(ms=other, pt={"axis": 1}, mode=mode))
         assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "argument differs")
         assert "is 0, golden 1" in located.first.reason
 

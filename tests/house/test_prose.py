@@ -42,6 +42,8 @@ NO_SENTENCE = {
     ("msprobe.compare.merge.choice", "f'{entry}.' in text"): "the name of an API, and an entry of the user's list",
     ("msprobe.compare.merge.tables", "_DECIMAL.fullmatch(text)"): "a cell of a table that is read",
     ("msprobe.compare.merge.tables", "_WHOLE.fullmatch(text)"): "the same",
+    ("msprobe.compare.noise.replays", "_word(text.partition('=')[2]) in words"): "the label of an option, `eps=1e-05`",
+    ("msprobe.compare.noise.replays", "text.partition('=')"): "the same",
     ("msprobe.compare.report.cells", "';' not in text"): "a cell that is made harmless",
     ("msprobe.compare.report.cells", "_FORMULA.search(text)"): "the same",
     ("msprobe.compare.report.cells", "_NOT_IN_A_SHEET.search(text)"): "the same",

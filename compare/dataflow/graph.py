@@ -1,0 +1,250 @@
+"""The dataflow graph of one dump, over its tensor records: what made each input, and what uses each output.
+
+| edge | from | to | found by |
+|---|---|---|---|
+| forward | an output | an input of a later call | the dump's `from`, else content (`source.py`) |
+| alias | an output of a cell | the output of the call inside it that wrote it | content |
+| backward | an input gradient of each user of a tensor | the incoming gradient of its maker | forward edges |
+
+A cell inside which calls are recorded makes nothing itself: what uses its output uses the output of the call inside,
+and its own use of an input is that of the calls inside. So edges lead between the innermost calls.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Literal
+
+from msprobe.base import names
+from msprobe.compare.locate.source import Sources
+from msprobe.store.columns import PARTS, TENSOR, Calls
+from msprobe.store.record import Dump
+
+Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
+
+_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
+
+
+def parent_of(dump: Dump, call: int) -> str | None:
+    """The cell around a call, without the call's records where they are not made yet."""
+    calls = dump.calls
+    told = calls.parent(call) if isinstance(calls, Calls) else calls[call].parent
+    return told or dump.construct.get(dump.columns.names[call])
+
+
+class Graph:
+    """The dataflow graph of a dump. Rows and calls are places in its columns."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.dump = dump
+        self.columns = dump.columns
+        self.names = [names.parse(text) for text in self.columns.names]
+        self._sources = Sources(dump)
+
+    def call_of(self, row: int) -> int:
+        """The call that a row belongs to."""
+        return bisect_right(self.columns.starts, row) - 1
+
+    def tensors(self, call: int, part: int) -> Iterator[int]:
+        """The rows of the tensors of one part of a call."""
+        columns = self.columns
+        for row in range(columns.starts[call], columns.starts[call + 1]):
+            if columns.part[row] == part and columns.kind[row] == TENSOR:
+                yield row
+
+    def inputs(self, call: int) -> Iterator[int]:
+        """The rows of the tensors that a call received: arguments, incoming gradients."""
+        return self.tensors(call, _INPUT)
+
+    def outputs(self, call: int) -> Iterator[int]:
+        """The rows of the tensors that a call returned: results, gradients with respect to its inputs."""
+        return self.tensors(call, _OUTPUT)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """A call's place by its name."""
+        return {text: at for at, text in enumerate(self.columns.names)}
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """By call: the nearest recorded cell around it, -1 at the root."""
+        found = []
+        for at in range(len(self.names)):
+            parent, seen = parent_of(self.dump, at), set[str]()
+            while parent and parent not in self.number and parent not in seen:
+                seen.add(parent)
+                parent = self.dump.construct.get(parent)
+            found.append(self.number.get(parent, -1) if parent else -1)
+        return found
+
+    @cached_property
+    def inside(self) -> dict[int, list[int]]:
+        """By cell: the calls recorded directly inside it, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for at, parent in enumerate(self.parents):
+            if parent >= 0:
+                found[parent].append(at)
+        return found
+
+    def origin(self, row: int) -> tuple[Origin, int]:
+        """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""
+        known = self._origins.get(row)
+        if known is None:
+            known = self._origins[row] = self._found_origin(row)
+        return known
+
+    @cached_property
+    def _origins(self) -> dict[int, tuple[Origin, int]]:
+        return {}
+
+    def _found_origin(self, row: int) -> tuple[Origin, int]:
+        call = self.call_of(row)
+        parents = tuple(self.columns.names[at] for at in self.around(call))
+        source = self._sources.of(row, self.columns.names[call], parents)
+        if source.origin != "call":
+            return source.origin, -1
+        made = self._row(source.call, source.part, source.path)
+        if made < 0:
+            return "code", -1  # the call is not among the records
+        if PARTS[self.columns.part[made]] == "input":  # written to in place: the tensor is what that call left behind
+            return "code", -1
+        return "call", self.alias(made)
+
+    def around(self, call: int) -> Iterator[int]:
+        """The recorded cells around a call, innermost first."""
+        seen = {call}
+        while (call := self.parents[call]) >= 0 and call not in seen:
+            seen.add(call)
+            yield call
+
+    def _row(self, call: str, part: str, path: tuple[str, ...]) -> int:
+        at = self.number.get(call)
+        if at is None:
+            return -1
+        known = self._places.get(at)
+        if known is None:
+            columns = self.columns
+            known = self._places[at] = {}
+            for row in range(columns.starts[at], columns.starts[at + 1]):
+                known.setdefault((PARTS[columns.part[row]], columns.paths[columns.path[row]]), row)
+        return known.get((part, path), -1)
+
+    @cached_property
+    def _places(self) -> dict[int, dict[tuple[str, tuple[str, ...]], int]]:
+        return {}
+
+    def alias(self, row: int) -> int:
+        """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
+        seen = {row}
+        while (inner := self._inner(row)) >= 0 and inner not in seen:
+            seen.add(inner)
+            row = inner
+        return row
+
+    def _inner(self, row: int) -> int:
+        """The output of a call inside a cell that an output of the cell is, by content."""
+        call = self.call_of(row)
+        if self.names[call].kind == "api" or (mark := self._sources.mark(row)) is None:
+            return -1
+        direction = self.names[call].direction
+        for at in reversed(list(self.below(call))):
+            if self.names[at].direction == direction:
+                for made in self.outputs(at):
+                    if self._sources.mark(made) == mark:
+                        return made
+        return -1
+
+    def below(self, call: int) -> Iterator[int]:
+        """The calls directly inside a cell's call; for gradients of its parameters, of all its backward calls."""
+        if self.names[call].kind != "parameters_grad":
+            yield from self.inside.get(call, ())
+            return
+        for cell in self._backward.get(self.names[call].stem, ()):
+            yield from self.inside.get(cell, ())
+
+    @cached_property
+    def _backward(self) -> dict[str, list[int]]:
+        """By stem of a cell: its backward calls."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for at, name in enumerate(self.names):
+            if name.kind == "cell" and name.direction == "backward":
+                found[name.stem].append(at)
+        return found
+
+    @cached_property
+    def users(self) -> dict[int, list[int]]:
+        """By output of a forward call: the inputs of innermost forward calls that it is."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for call, name in enumerate(self.names):
+            if name.direction != "forward" or call in self.inside:
+                continue
+            for row in self.inputs(call):
+                kind, made = self.origin(row)
+                if kind == "call":
+                    found[made].append(row)
+        # A call that returns its input itself (a dropout that is off) has no user of its own: the tensor's users are
+        # told of the call that made it, and the gradient passes this one by.
+        for made, rows in found.items():
+            if len(rows) > 1:
+                found[made] = [row for row in rows if not self._returns_itself(row, found)] or rows
+        return found
+
+    def _returns_itself(self, row: int, found: Mapping[int, list[int]]) -> bool:
+        mark, outputs = self._sources.mark(row), list(self.outputs(self.call_of(row)))
+        return (
+            mark is not None
+            and len(outputs) == 1
+            and outputs[0] not in found
+            and self._sources.mark(outputs[0]) == mark
+        )
+
+    def gradient(self, row: int) -> int:
+        """The gradient with respect to an input of a forward call, as its backward call returned it; -1 without one.
+
+        Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
+        """
+        call = self.call_of(row)
+        back = self.number.get(names.counterpart(self.columns.names[call], "backward"))
+        if back is None or back == call:
+            return -1
+        columns = self.columns
+        tops: dict[str, int] = {}
+        for at in range(columns.starts[call], columns.starts[call + 1]):
+            if columns.part[at] == _INPUT:
+                tops.setdefault(columns.paths[columns.path[at]][0], len(tops))
+        path = columns.paths[columns.path[row]]
+        return self._row(columns.names[back], "output", (str(tops[path[0]]), *path[1:]))
+
+    def argument(self, row: int) -> int:
+        """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
+        call = self.call_of(row)
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"), call)
+        if forward == call:
+            return -1
+        return next((at for at in self.inputs(forward) if self.gradient(at) == row), -1)
+
+    def values(self, call: int) -> Iterator[object]:
+        """The arguments of a call, or of the forward of a backward call, that are no tensors."""
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"), call)
+        for row in range(self.columns.starts[forward], self.columns.starts[forward + 1]):
+            if self.columns.part[row] == _INPUT and row in self.columns.values:
+                yield self.columns.values[row]
+
+    def contributions(self, row: int) -> tuple[list[int], bool]:
+        """What an incoming gradient of a backward call is the sum of: the rows of its users' input gradients.
+
+        The second says whether each recorded user has one: then the sum is whole, if nothing unrecorded used the
+        tensor.
+        """
+        call = self.call_of(row)
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"))
+        if forward is None or forward == call:
+            return [], False
+        made = self._row(self.columns.names[forward], "output", self.columns.paths[self.columns.path[row]])
+        if made < 0:
+            return [], False
+        users = self.users.get(self.alias(made), [])
+        found = [self.gradient(user) for user in users]
+        is_whole = bool(users) and all(at >= 0 for at in found)
+        return [at for at in found if at >= 0 and self.columns.kind[at] == TENSOR], is_whole

@@ -1,0 +1,1 @@
+"""Which differences are noise: each call judged on its own inputs, along the dataflow (docs/compare.md, "Noise")."""

@@ -1,0 +1,235 @@
+"""What the kernels of two runs say of themselves: residuals of replayed calls, and which calls are equal to the bit."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable
+
+from msprobe.base import names
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.events import Event
+from msprobe.compare.match.frameworks import round_differently
+from msprobe.replay.result import Replayed
+from msprobe.store.columns import PARTS
+
+from .paired import Paired
+from .precision import FULL, LOWEST, Class, Judgement, Output, Side, class_of, judge
+from .replays import Answer, Residuals, replayed, residuals
+from .report import PrecisionClass
+
+_PASS = GRADES.index("pass")
+
+_TINY_FAULT = 2.5
+"""The only call that differs is no noise where the target's residual is so many times the golden's."""
+
+
+class Kernels:
+    """By pair of outputs that differs: `outputs` are its residuals, `judgements` what they say, `options` what the
+    records did not tell. `origins` are the outputs that differ although all inputs are equal to the bit; `by_bits`
+    those of them that are wrong because most calls like it are equal. `replays` are the answers by side and call.
+    """
+
+    def __init__(self, paired: Paired, workers: int, title: str) -> None:
+        self._paired = paired
+        comparison = paired.comparison
+        self._across = round_differently(comparison.target, comparison.golden)
+        self._leaves = [event for event in paired.events if event in paired.innermost]
+        self.options: dict[int, str] = {}
+        self.origins: list[int] = []
+        self.outputs: dict[int, Output] = {}
+        self._coarse: float | None = None
+        self.replays = self._replay(workers, title)
+        self.judgements = self._judge_residuals()
+        self.by_bits = self._by_bits()
+
+    @property
+    def are_noisy(self) -> bool:
+        """Whether the two runs are not equal to the bit where nothing is wrong."""
+        known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
+        return self._across or any(judgement is not None and not judgement.is_wrong for judgement in known)
+
+    def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
+        """By side and call: the replays of what made the outputs that differ."""
+        calls: tuple[dict[int, None], dict[int, None]] = ({}, {})
+        for event in self._paired.events:
+            for row in self.differing(event):
+                for side, at in enumerate(self._paired.makers(row)):
+                    calls[side][self._paired.graphs[side].call_of(at)] = None
+        found = replayed(
+            (self._paired.pairs.target, self._paired.pairs.golden), [sorted(mine) for mine in calls], workers, title
+        )
+        return found[0], found[1]
+
+    def differing(self, event: Event) -> list[int]:
+        """The pairs of tensors among the outputs of a pair of calls that differ, and were not judged elsewhere."""
+        if not event.is_matched:
+            return []
+        rows = [
+            r
+            for r in self._paired.outputs(event)
+            if self._paired.equal[r] == DIFFERENT and self._paired.pairs.are_tensors(r)
+        ]
+        if event in self._paired.innermost:
+            return rows
+        return [r for r in rows if self._paired.judged_elsewhere(r) < 0]
+
+    def _judge_residuals(self) -> dict[int, Judgement]:
+        """By row of an output that was replayed on both sides."""
+        outputs: dict[int, Output] = {}
+        for event in self._paired.events:
+            for row in self.differing(event):
+                found = self._residuals(row)
+                if found is None or min(found.target.count, found.golden.count) == 0:
+                    continue
+                self.options[row] = found.option
+                t, g = found.target, found.golden
+                outputs[row] = Output(
+                    (found.operation, event.direction, t.path[:1] if event.kind == "api" else event.kind),
+                    _place(event),
+                    t.count,
+                    found.moves_data,
+                    Side(t.eta, t.peak, t.bias, t.slope, t.relative),
+                    Side(g.eta, g.peak, g.bias, g.slope, g.relative),
+                    found.is_exhaustive,
+                )
+        self.outputs = outputs
+        return dict(zip(outputs, judge(list(outputs.values())), strict=True))
+
+    def _residuals(self, row: int) -> Residuals | None:
+        keys, answers = [], []
+        for side, (graph, at) in enumerate(zip(self._paired.graphs, self._paired.makers(row), strict=True)):
+            columns = graph.columns
+            keys.append((PARTS[columns.part[at]], columns.paths[columns.path[at]]))
+            answers.append(self.replays[side].get(graph.call_of(at)))
+        golden = self._paired.graphs[1]
+        return residuals(
+            answers[0], answers[1], keys[0], keys[1], golden.values(golden.call_of(self._paired.makers(row)[1]))
+        )
+
+    def _by_bits(self) -> set[int]:
+        """The rows of outputs that differ although all inputs, and the outputs of most calls like it, are equal."""
+        same: Counter[Hashable] = Counter()
+        others: dict[Hashable, list[int]] = defaultdict(list)
+        reproducible = 0
+        for event in self._leaves:
+            if not self._has_equal_inputs(event):
+                continue
+            rows = [
+                r
+                for r in self._paired.outputs(event)
+                if self._paired.pairs.are_tensors(r) and self._paired.is_floating(r)
+            ]
+            if not rows:
+                continue
+            rows = [r for r in rows if self._paired.equal[r] == EQUAL or not self.is_side_product(r, event)]
+            differing = [r for r in rows if self._paired.equal[r] == DIFFERENT]
+            key = self._likeness(event)
+            if differing:
+                others[key].append(event.place)
+                self.origins += differing
+            elif not all(map(self._is_constant, rows)):
+                same[key] += 1
+                reproducible += 1
+        if self._across:
+            return set()
+        found: set[int] = set()
+        for key, places in others.items():
+            rows = [r for place in places for r in self.origins if self._paired.pairs.call_of[r] == place]
+            if same[key] > len(places):
+                found.update(r for r in rows if not self._is_coarse(r))
+        if len(self.origins) and len({int(self._paired.pairs.call_of[r]) for r in self.origins}) == 1 and not found:
+            measured = [r for r in self.origins if r in self.outputs]
+            found.update(r for r in measured or self.origins if self._is_tiny_fault(r, reproducible))
+        return found
+
+    def is_side_product(self, row: int, event: Event) -> bool:
+        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
+        the memory that it was handed (batch statistics of BatchNorm)."""
+        if event.direction != "forward" or event.kind != "api" or row in self.judgements:
+            return False
+        others = [r for r in self._paired.outputs(event) if r != row]
+        if not any(r in self.judgements or self._paired.equal[r] == EQUAL for r in others):
+            return False
+        is_replayed = False
+        for side, (graph, replays) in enumerate(zip(self._paired.graphs, self.replays, strict=True)):
+            if graph.users.get(int(self._paired.rows[side][row])):
+                return False
+            is_replayed |= isinstance(replays.get(int(self._paired.calls[side][event.place])), Replayed)
+        return is_replayed
+
+    def _is_constant(self, row: int) -> bool:
+        """Whether all elements of a tensor are one number: zeros times anything are zeros in any kernel."""
+        columns, at = self._paired.pairs.target.columns, int(self._paired.rows[0][row])
+        return columns.max[at] == columns.min[at]
+
+    def _is_coarse(self, row: int) -> bool:
+        """Whether an output is as coarse as others of its precision class."""
+        output = self.outputs.get(row)
+        return output is not None and output.target.eta > FULL and not self.judgements[row].is_wrong
+
+    def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
+        """Whether the only call that differs, of many that could, is told apart from noise by its residual."""
+        output = self.outputs.get(row)
+        if output is None:
+            return True
+        if self._is_coarse(row):
+            return False
+        t, g = output.target, output.golden
+        return reproducible >= 1 and (t.eta > _TINY_FAULT * g.eta or t.peak > 2 * _TINY_FAULT * g.peak)
+
+    def _has_equal_inputs(self, event: Event) -> bool:
+        rows = [r for p in (event.place, *event.forwards) for r in self._paired.rows_of(p)]
+        if event.direction == "forward":
+            rows = [r for r in rows if self._paired.is_given[r]]
+        else:
+            rows = [r for r in rows if self._paired.pairs.call_of[r] != event.place or self._paired.is_given[r]]
+        return all(
+            self._paired.equal[r] == EQUAL
+            or (self._paired.comparison.grades[r] == _PASS and not self._paired.pairs.are_tensors(r))
+            for r in rows
+        )
+
+    def _likeness(self, event: Event) -> Hashable:
+        """What two calls have in common that one kernel computes in the same way: operation and shapes."""
+        columns = self._paired.pairs.target.columns
+        name = names.parse(event.called)
+        stem = name.stem if event.kind == "api" else name.stem.rpartition(".")[2]
+        looks = tuple(columns.look[int(self._paired.rows[0][r])] for r in event.rows if self._paired.rows[0][r] >= 0)
+        return stem, event.direction, looks
+
+    def floor(self, row: int) -> float:
+        """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
+        columns = self._paired.pairs.golden.columns
+        dtype = columns.looks[columns.look[int(self._paired.rows[1][row])]][1]
+        unit = {"float16": 2.0**-10, "bfloat16": 2.0**-7}.get(dtype.rsplit(".", 1)[-1].lower(), 2.0**-23)
+        return max(10 * unit, self._coarsest)
+
+    @property
+    def _coarsest(self) -> float:
+        if self._coarse is None:
+            found = [
+                max(o.target.eta, o.golden.eta)
+                for row, o in self.outputs.items()
+                if not self.judgements[row].is_wrong and max(o.target.eta, o.golden.eta) <= LOWEST
+            ]
+            greatest = max(found, default=0.0)
+            self._coarse = 3 * greatest if greatest > FULL else 0.0
+        return self._coarse
+
+    def classes(self) -> Iterable[PrecisionClass]:
+        for side in ("target", "golden"):
+            found: dict[Class, Counter[str]] = defaultdict(Counter)
+            for row, output in self.outputs.items():
+                eta = getattr(output, side).eta
+                if FULL < eta <= LOWEST and not self.judgements[row].is_wrong and not output.moves_data:
+                    found[class_of(eta)][output.kind[0]] += 1  # type: ignore[index]  # a tuple, above
+            for is_of, operations in found.items():
+                yield PrecisionClass(side, is_of, tuple(op for op, _ in operations.most_common()), operations.total())
+
+
+def _place(event: Event) -> str:
+    """Where a call stands, without the numbers of layers."""
+    parent = event.parents[0] if event.parents else ""
+    path = names.parse(parent).path if parent else ""
+    name = names.parse(event.called)
+    own = name.path if event.kind == "cell" else name.stem
+    return ".".join("#" if part.isdigit() else part for part in f"{path}/{own}".split("."))

@@ -1,0 +1,74 @@
+"""What judging under noise found, entered into the verdicts of a comparison."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.judge.judged import NO_CAUSE, Comparison
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.reason import Reason, Reasons, Why
+from msprobe.replay.result import NotReplayed, Replayed
+
+from .kernels import Kernels
+from .paired import Paired
+from .precision import Sign
+from .report import Evidence, Noise, State
+
+_PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
+
+
+def entered(
+    paired: Paired,
+    kernels: Kernels,
+    states: NDArray[np.uint8],
+    evidence: Mapping[int, Evidence],
+    harmless: tuple[int, ...],
+    *,
+    is_exact: bool,
+) -> Comparison:
+    """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt."""
+    comparison = paired.comparison
+    grades, causes = comparison.grades.copy(), comparison.causes.copy()
+    reasons = dict(comparison.reasons)
+    for row in np.flatnonzero(states == State.NOISE).tolist():
+        if grades[row] in (_WARNING, _ERROR):
+            grades[row], causes[row] = _PASS, NO_CAUSE
+            reasons[row] = _why(evidence.get(row))
+    for row in np.flatnonzero(states == State.DIVERGENT).tolist():
+        found = evidence.get(row)
+        if found is None or found.sign is Sign.BITS:
+            continue
+        if grades[row] == _PASS:
+            grades[row] = _WARNING
+        reasons[row] = (*comparison.because(row), *_why(found))
+    for row in np.flatnonzero(states == State.HARMLESS).tolist():
+        grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.HARMLESS)
+        reasons[row] = (Reason(Why.DIES_OUT),)
+    which = comparison.which.copy()
+    which[(states == State.NOISE) | (states == State.HARMLESS)] = -1
+    answers = [answer for side in kernels.replays for answer in side.values()]
+    noise = Noise(
+        states,
+        evidence,
+        tuple(kernels.classes()),
+        is_exact,
+        harmless,
+        sum(isinstance(a, Replayed) for a in answers),
+        Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
+    )
+    return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
+
+
+def _why(evidence: Evidence | None) -> Reasons:
+    """What decided about a pair of records, as a reason."""
+    if evidence is None:
+        return (Reason(Why.NOISE_BEFORE),)
+    if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
+        why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
+        reason = Reason(why, name=evidence.sign.value, amount=evidence.residual, allowed=evidence.bound)
+        return (reason._replace(excess=evidence.golden_residual),)
+    why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
+    return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)

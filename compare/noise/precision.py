@@ -1,0 +1,219 @@
+"""Is a kernel's rounding error noise? Judged among the calls of one kind, on both sides.
+
+Two correct kernels differ by their rounding alone, and rounding depends on the operation and the device, not on the
+place of a call in the network. So a residual is held against its kin: the residuals of the same operation, direction
+and output. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product), a property of
+the device; what stands out of its kin is an error.
+
+The thresholds are starting points of a prototype on seeded faults, re-derived on `benchmarks/bugs`.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from statistics import median
+
+FULL = 1e-5
+"""The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
+functions 4e-5 on single elements."""
+
+LOWEST = 6e-3
+"""The greatest eta of a kernel that rounds to bfloat16 inside: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to 2.7e-4)."""
+
+_KIN = 3.0
+"""A call is coarser than another where its eta is so many times the other's."""
+
+_PEAK = 15.0
+"""So many times eta no element of rounding noise is away from its reference."""
+
+_SYSTEMATIC = 0.5
+"""Of the energy of noise a common factor or offset carries 1/n; of a wrong constant all of it."""
+
+_THROUGHOUT = 0.8
+"""The same share of an error that is smaller than the greatest noise of its class."""
+
+_USUAL = 5e-7
+"""The greatest eta that was measured of most float32 kernels."""
+
+_MANY = 32
+"""Of fewer elements the errors have a common factor by chance."""
+
+_OPAQUE = 10.0
+"""Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
+
+
+class Class(Enum):
+    """What the kernel of a call computes in, judged by its residual."""
+
+    EXACT = "exact"
+    FULL = "float32"
+    HALF = "float16 or TF32"
+    BRAIN = "bfloat16"
+    OPAQUE = "unknown to the reference"
+
+
+class Sign(Enum):
+    """By what a call stands out of its kin."""
+
+    NONE = "nothing"
+    ONE_SIDED = "beyond any rounding, on the target side only"
+    COARSER_THAN_OTHER_LAYERS = "coarser than the same call in other layers"
+    ALONE_IN_CLASS = "coarser than most calls of its kind"
+    BEYOND_KIN = "beyond the spread of its kin"
+    SINGLE_ELEMENTS = "single elements beyond noise"
+    SYSTEMATIC = "a common factor or offset"
+    MOVED_DATA = "a call that only moves data changed it"
+    AMPLIFIED = "differs by more than its inputs explain"
+    BITS = "all other calls of the kind are equal to the bit"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The residual of one output on one side; see `msprobe.replay.result.Residual`."""
+
+    eta: float
+    peak: float
+    bias: float
+    slope: float
+    relative: float
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One pair of outputs of one pair of calls, replayed on both sides.
+
+    `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
+    call of other layers has the same. `count` is the number of elements. `moves_data`: its output must be its input.
+    """
+
+    kind: Hashable
+    place: str
+    count: int
+    moves_data: bool
+    target: Side
+    golden: Side
+    is_exhaustive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the residuals of a pair of outputs say: wrong by a `sign`, or noise of a class.
+
+    `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge.
+    """
+
+    sign: Sign
+    is_of: Class
+    bound: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the target's kernel computed something else."""
+        return self.sign is not Sign.NONE
+
+
+def class_of(eta: float) -> Class:
+    """The class of a kernel with this residual; TF32 keeps float16's mantissa."""
+    if eta == 0:
+        return Class.EXACT
+    if eta <= FULL:
+        return Class.FULL
+    if eta <= 8e-4:
+        return Class.HALF
+    return Class.BRAIN if eta <= LOWEST else Class.OPAQUE
+
+
+def judge(outputs: Sequence[Output]) -> list[Judgement]:
+    """Judge every pair of outputs among its kin."""
+    kin: dict[Hashable, list[int]] = defaultdict(list)
+    for n, output in enumerate(outputs):
+        kin[output.kind].append(n)
+    coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
+    found: list[Judgement | None] = [None] * len(outputs)
+    for numbers in kin.values():
+        for n, judgement in zip(numbers, _Kin([outputs[n] for n in numbers], coarse).judged(), strict=True):
+            found[n] = judgement
+    return [judgement for judgement in found if judgement is not None]
+
+
+class _Kin:
+    """The pairs of outputs of one kind. `coarse` are the etas of all kinds that lie within a precision class."""
+
+    def __init__(self, outputs: Sequence[Output], coarse: Sequence[float]) -> None:
+        self._outputs, self._coarse = outputs, coarse
+        golden = [o.golden for o in outputs if o.golden.eta <= LOWEST]
+        self._limit = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._golden_peak = max((side.peak for side in golden), default=0.0)
+        self._golden_eta = max((side.eta for side in golden), default=0.0)
+        self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
+
+    def judged(self) -> list[Judgement]:
+        return [self._judge(output) for output in self._outputs]
+
+    def _judge(self, output: Output) -> Judgement:
+        t, g = output.target, output.golden
+        if output.moves_data:
+            is_wrong = t.eta > self._limit and t.eta > _KIN * g.eta
+            return Judgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
+        if g.eta > (LOWEST if output.is_exhaustive else FULL):  # the reference does not mean what the golden side did
+            return Judgement(Sign.NONE, Class.OPAQUE, math.nan)
+        if t.eta > LOWEST:
+            return Judgement(Sign.ONE_SIDED, Class.OPAQUE, LOWEST)
+        if t.eta <= self._limit:
+            return Judgement(self._within(output), class_of(t.eta), self._limit)
+        bound = (1.6 + 4 / math.sqrt(max(output.count, 1))) * median(o.target.eta for o in self._in_class)
+        return Judgement(self._in_its_class(output, bound), class_of(t.eta), bound)
+
+    def _within(self, output: Output) -> Sign:
+        """What is systematic stands out far below the noise of one element, which averages out."""
+        t = output.target
+        if t.peak > _PEAK * t.eta and t.peak > 10 * max(self._golden_peak, FULL):
+            return Sign.SINGLE_ELEMENTS
+        is_more = t.eta > max(_KIN * self._golden_eta, _USUAL)
+        if is_more and output.count >= _MANY and max(t.bias, t.slope) > _THROUGHOUT:
+            return Sign.SYSTEMATIC
+        return Sign.NONE
+
+    def _in_its_class(self, output: Output, bound: float) -> Sign:
+        t = output.target
+        others = [o for o in self._outputs if o is not output]
+        same = [o.target.eta for o in others if o.place == output.place]
+        if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
+            return Sign.COARSER_THAN_OTHER_LAYERS
+        fine = sum(0 < o.target.eta <= self._limit for o in others)
+        if fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta)):
+            return Sign.ALONE_IN_CLASS
+        if self._is_systematic_throughout:
+            return Sign.SYSTEMATIC
+        if t.eta > bound:
+            return Sign.BEYOND_KIN
+        if t.peak > _PEAK * t.eta:
+            return Sign.SINGLE_ELEMENTS
+        # A product of few terms has a common factor by itself; a wrong factor adds to the noise.
+        is_more = 1.6 * t.eta > bound
+        return Sign.SYSTEMATIC if is_more and _is_systematic(output) else Sign.NONE
+
+    @property
+    def _is_systematic_throughout(self) -> bool:
+        """Whether most coarse calls have a common factor or offset, which no rounding makes: a constant is wrong."""
+        large = [o for o in self._in_class if o.count >= _MANY]
+        return bool(large) and 2 * sum(map(_is_systematic, large)) > len(large)
+
+    def _has_company(self, eta: float) -> bool:
+        """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
+        return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
+
+
+def _is_systematic(output: Output) -> bool:
+    by_chance = 3 / math.sqrt(max(output.count, 1))
+    return max(output.target.bias, output.target.slope) > max(_SYSTEMATIC, by_chance)
+
+
+def is_amplified(output: float, inputs: float, floor: float) -> bool:
+    """Whether the relative error of an output is beyond what the inputs' explains, without a reference.
+
+    `floor` is the rounding error of one call.
+    """
+    return output > max(_OPAQUE * inputs, floor)

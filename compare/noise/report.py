@@ -1,0 +1,76 @@
+"""What judging under noise found, as data: the state of every pair of records, its evidence, the precision classes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .precision import Class, Sign
+
+
+class State(IntEnum):
+    """What a difference between a pair of records is."""
+
+    EQUAL = 0
+    NOISE = 1
+    PROPAGATED = 2
+    DIVERGENT = 3
+    UNKNOWN = 4
+    HARMLESS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What decided about an output, by its pair of records.
+
+    `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not
+    replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
+    inputs.
+    """
+
+    sign: Sign
+    is_of: Class
+    residual: float
+    golden_residual: float
+    bound: float
+    apart: float
+    explained: float
+    option: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionClass:
+    """Operations of one side that are coarser throughout than float32: a property of the device, no error."""
+
+    side: str
+    is_of: Class
+    operations: tuple[str, ...]
+    calls: int
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The judgement of one comparison.
+
+    `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
+    equal to the bit but for what diverges. `harmless` are the pairs of
+    records where differences originate that die out. `replayed` and `not_replayed` count calls, the latter by cause.
+    """
+
+    states: NDArray[np.uint8]
+    evidence: Mapping[int, Evidence] = field(default_factory=dict)
+    classes: tuple[PrecisionClass, ...] = ()
+    is_exact: bool = False
+    harmless: tuple[int, ...] = ()
+    replayed: int = 0
+    not_replayed: Mapping[str, int] = field(default_factory=dict)
+
+    def differs(self) -> NDArray[np.bool_]:
+        """Which pairs of records differ by more than noise, here or before."""
+        return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
+
+    def diverges(self, row: int) -> bool:
+        """Whether the difference of a pair of records originates here."""
+        return bool(self.states[row] == State.DIVERGENT)
