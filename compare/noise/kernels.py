@@ -45,7 +45,10 @@ class Kernels:
     def are_noisy(self) -> bool:
         """Whether the two runs are not equal to the bit where nothing is wrong."""
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
-        return self._across or any(judgement is not None and not judgement.is_wrong for judgement in known)
+        return self._across or any(
+            judgement is not None and not judgement.is_wrong and judgement.is_of is not Class.OPAQUE
+            for judgement in known
+        )
 
     def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
         """By side and call: the replays of what made the outputs that differ."""

@@ -39,8 +39,8 @@ def entered(
             reasons[row] = _why(evidence.get(row))
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
         found = evidence.get(row)
-        if found is None or found.sign is Sign.BITS:
-            continue
+        if found is None or found.sign is Sign.BITS or (is_exact and grades[row] == _PASS):
+            continue  # within tolerance, where all before is equal to the bit
         if grades[row] == _PASS:
             grades[row] = _WARNING
         reasons[row] = (*comparison.because(row), *_why(found))

@@ -9,6 +9,11 @@ NAMED = 3  # so many parameters stand in a sentence, the others are counted
 
 _LEFT_OUT = "frozen, or not in the optimizer"
 
+_UNEXPLAINED = (
+    "two runs drift (look at the optimizer, the learning rate and earlier gradients); the step before, collected too, "
+    "would show why"
+)
+
 _BLIND = "statistics show a learning rate and parameters that are not updated, no other setting"
 
 
@@ -100,7 +105,7 @@ def _them(parameters: Sequence[str]) -> str:
 
 def _noise(judgement: UpdateJudgement) -> str:
     has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
-    return "their gradients explain" if has_before else "two runs drift; the step before, collected too, would show why"
+    return "their gradients explain" if has_before else _UNEXPLAINED
 
 
 def _number(value: float | Rule | None) -> str:
