@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from cases import DEFAULT, Case, Side
+from expected import Records, names_of
 from fault import KINDS, Fault
-from truth import Records, names_of
 
 HERE = Path(__file__).parent
 THREADS = {DEFAULT: "1", "threads": "4"}

@@ -51,7 +51,7 @@ def test_a_place_is_read(fault, text, expected):
 
 
 def test_places_become_names(fault, tmp_path):
-    import truth
+    import expected
 
     attention, dense = "Cell.attention.Attention.forward.0", "Cell.attention.out.Dense.forward.0"
     nesting = {
@@ -67,7 +67,7 @@ def test_places_become_names(fault, tmp_path):
     rank.mkdir()
     (rank / "dump.json").write_text(json.dumps({"data": {name: {} for name in nesting}}))
     (rank / "construct.json").write_text(json.dumps(nesting))
-    records = truth.Records(tmp_path)
+    records = expected.Records(tmp_path)
 
     def names(text):
         return records.find(fault.place(text))

@@ -135,7 +135,15 @@ def _nothing(step, call):
 
 
 def _other_threads(step, call):
-    threads = [threading.Thread(target=call) for _ in range(3)]
+    # One call at a time: under load MindSpore's own matmul fails in threads that compute at once ("could not execute a
+    # primitive").
+    alone = threading.Lock()
+
+    def calling():
+        with alone:
+            call()
+
+    threads = [threading.Thread(target=calling) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
