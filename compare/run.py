@@ -27,7 +27,6 @@ def compare(
     effort: Effort | None = None,
     given: Given = NOTHING,
     is_shown: bool = False,
-    is_noise_judged: bool = True,
     settle: Callable[[Comparison], Comparison] | None = None,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
@@ -99,7 +98,7 @@ def compare(
     from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
     comparison = without_unneeded(comparison)
-    if mode != "tensor" or two_frameworks or not is_noise_judged:
+    if mode != "tensor" or two_frameworks:
         return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 

@@ -17,20 +17,14 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.compare.locate.events import parent_of
 from msprobe.compare.locate.source import Sources
-from msprobe.store.columns import PARTS, TENSOR, Calls
+from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.record import Dump
 
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 
-_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
-
-
-def parent_of(dump: Dump, call: int) -> str | None:
-    """The cell around a call, without the call's records where they are not made yet."""
-    calls = dump.calls
-    told = calls.parent(call) if isinstance(calls, Calls) else calls[call].parent
-    return told or dump.construct.get(dump.columns.names[call])
+_INPUT, _OUTPUT = (PARTS.index(part) for part in ("input", "output"))
 
 
 class Graph:
@@ -41,6 +35,9 @@ class Graph:
         self.columns = dump.columns
         self.names = [names.parse(text) for text in self.columns.names]
         self._sources = Sources(dump)
+        self._origins: dict[int, tuple[Origin, int]] = {}
+        self._places: dict[int, dict[tuple[str, tuple[str, ...]], int]] = {}
+        self._aliases: dict[int, int] = {}
 
     def call_of(self, row: int) -> int:
         """The call that a row belongs to."""
@@ -94,10 +91,6 @@ class Graph:
             known = self._origins[row] = self._found_origin(row)
         return known
 
-    @cached_property
-    def _origins(self) -> dict[int, tuple[Origin, int]]:
-        return {}
-
     def _found_origin(self, row: int) -> tuple[Origin, int]:
         call = self.call_of(row)
         parents = tuple(self.columns.names[at] for at in self.around(call))
@@ -130,17 +123,16 @@ class Graph:
                 known.setdefault((PARTS[columns.part[row]], columns.paths[columns.path[row]]), row)
         return known.get((part, path), -1)
 
-    @cached_property
-    def _places(self) -> dict[int, dict[tuple[str, tuple[str, ...]], int]]:
-        return {}
-
     def alias(self, row: int) -> int:
         """The innermost record of the tensor that a cell returned, also as a gradient; the row itself for any other."""
-        seen = {row}
-        while (inner := self._inner(row)) >= 0 and inner not in seen:
-            seen.add(inner)
-            row = inner
-        return row
+        known = self._aliases.get(row)
+        if known is None:
+            known, seen = row, {row}
+            while (inner := self._inner(known)) >= 0 and inner not in seen:
+                seen.add(inner)
+                known = inner
+            self._aliases[row] = known
+        return known
 
     def _inner(self, row: int) -> int:
         """The output of a call inside a cell that an output of the cell is, by content."""

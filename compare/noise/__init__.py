@@ -1,1 +1,1 @@
-"""Which differences are noise: each call judged on its own inputs, along the dataflow (docs/compare.md, "Noise")."""
+"""Which differences are noise: each call judged on its own inputs, along the dataflow (docs/noise.md)."""

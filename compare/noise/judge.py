@@ -27,10 +27,7 @@ from .precision import Class, Judgement, Sign, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
 
-_PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
-
-_KERNEL = 10 * 2.0**-23
-"""The relative error of one float32 kernel: ten units in the last place."""
+_WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "error", "unjudged"))
 
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
@@ -96,8 +93,7 @@ class _Judging:
         if self._states[row] == State.UNKNOWN and state != State.DIVERGENT:
             return
         self._states[row] = state
-        if state == State.NOISE:
-            distance = self._paired.distance(row)
+        if state == State.NOISE and math.isfinite(distance := self._paired.distance(row)):
             self._greatest[event.direction] = max(self._greatest[event.direction], distance)
         elif state in DIFFERING:
             self._has_diverged[event.direction] = True

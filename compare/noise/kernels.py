@@ -7,7 +7,6 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
-from msprobe.compare.match.frameworks import round_differently
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
@@ -30,8 +29,6 @@ class Kernels:
 
     def __init__(self, paired: Paired, workers: int, title: str) -> None:
         self._paired = paired
-        comparison = paired.comparison
-        self._across = round_differently(comparison.target, comparison.golden)
         self._leaves = [event for event in paired.events if event in paired.innermost]
         self.options: dict[int, str] = {}
         self.origins: list[int] = []
@@ -45,7 +42,7 @@ class Kernels:
     def are_noisy(self) -> bool:
         """Whether the two runs are not equal to the bit where nothing is wrong."""
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
-        return self._across or any(
+        return any(
             judgement is not None and not judgement.is_wrong and judgement.is_of is not Class.OPAQUE
             for judgement in known
         )
@@ -111,8 +108,7 @@ class Kernels:
     def _by_bits(self) -> set[int]:
         """The rows of outputs that differ although all inputs, and the outputs of most calls like it, are equal."""
         same: Counter[Hashable] = Counter()
-        others: dict[Hashable, list[int]] = defaultdict(list)
-        reproducible = 0
+        others: dict[Hashable, list[list[int]]] = defaultdict(list)
         for event in self._leaves:
             if not self._has_equal_inputs(event):
                 continue
@@ -127,21 +123,17 @@ class Kernels:
             differing = [r for r in rows if self._paired.equal[r] == DIFFERENT]
             key = self._likeness(event)
             if differing:
-                others[key].append(event.place)
+                others[key].append(differing)
                 self.origins += differing
             elif not all(map(self._is_constant, rows)):
                 same[key] += 1
-                reproducible += 1
-        if self._across:
-            return set()
         found: set[int] = set()
-        for key, places in others.items():
-            rows = [r for place in places for r in self.origins if self._paired.pairs.call_of[r] == place]
-            if same[key] > len(places):
-                found.update(r for r in rows if not self._is_coarse(r))
-        if len(self.origins) and len({int(self._paired.pairs.call_of[r]) for r in self.origins}) == 1 and not found:
+        for key, calls in others.items():
+            if same[key] > len(calls):
+                found.update(r for rows in calls for r in rows if not self._is_coarse(r))
+        if not found and sum(map(len, others.values())) == 1:
             measured = [r for r in self.origins if r in self.outputs]
-            found.update(r for r in measured or self.origins if self._is_tiny_fault(r, reproducible))
+            found.update(r for r in measured or self.origins if self._is_tiny_fault(r, same.total()))
         return found
 
     def is_side_product(self, row: int, event: Event) -> bool:

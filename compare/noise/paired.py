@@ -37,7 +37,6 @@ class Paired:
         self.is_given, self.equal = comparison.is_given, comparison.equal
         self.events = events(comparison)
         self._apart: dict[int, float] = {}
-        self._made: dict[int, tuple[int, int]] = {}
         self.innermost = {event for event in self.events if event.is_matched and self.is_innermost(event)}
 
     def is_innermost(self, event: Event) -> bool:
@@ -62,11 +61,8 @@ class Paired:
 
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
-        known = self._made.get(row)
-        if known is None:
-            t, g = (graph.alias(int(self.rows[side][row])) for side, graph in enumerate(self.graphs))
-            known = self._made[row] = t, g
-        return known
+        t, g = (graph.alias(int(rows[row])) for graph, rows in zip(self.graphs, self.rows, strict=True))
+        return t, g
 
     def judged_elsewhere(self, row: int) -> int:
         """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""

@@ -55,8 +55,8 @@ class Noise:
     """The judgement of one comparison.
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
-    equal to the bit but for what diverges. `harmless` are the pairs of
-    records where differences originate that die out. `replayed` and `not_replayed` count calls, the latter by cause.
+    equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
+    out. `replayed` and `not_replayed` count calls, the latter by cause.
     """
 
     states: NDArray[np.uint8]
