@@ -11,7 +11,7 @@ from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
 from .paired import Paired
-from .precision import FULL, LOWEST, Class, Judgement, Output, Side, class_of, judge
+from .precision import FULL, LOWEST, Class, Judgement, Output, class_of, judge
 from .replays import Answer, Residuals, replayed, residuals
 from .report import PrecisionClass
 
@@ -81,16 +81,9 @@ class Kernels:
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
                 self.options[row] = found.option
-                t, g = found.target, found.golden
-                outputs[row] = Output(
-                    (found.operation, event.direction, t.path[:1] if event.kind == "api" else event.kind),
-                    _place(event),
-                    t.count,
-                    found.moves_data,
-                    Side(t.eta, t.peak, t.bias, t.slope, t.relative),
-                    Side(g.eta, g.peak, g.bias, g.slope, g.relative),
-                    found.is_exhaustive,
-                )
+                kind = found.operation, event.direction, found.target.path[:1] if event.kind == "api" else event.kind
+                sides = found.target, found.golden
+                outputs[row] = Output(kind, _place(event), found.moves_data, *sides, found.is_exhaustive)
         self.outputs = outputs
         return dict(zip(outputs, judge(list(outputs.values())), strict=True))
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
+from msprobe.replay.result import Residual
+
 FULL = 1e-5
 """The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
 functions 4e-5 on single elements."""
@@ -70,31 +72,24 @@ class Sign(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """The residual of one output on one side; see `msprobe.replay.result.Residual`."""
-
-    eta: float
-    peak: float
-    bias: float
-    slope: float
-    relative: float
-
-
-@dataclass(frozen=True, slots=True)
 class Output:
     """One pair of outputs of one pair of calls, replayed on both sides.
 
     `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
-    call of other layers has the same. `count` is the number of elements. `moves_data`: its output must be its input.
+    call of other layers has the same. `moves_data`: its output must be its input.
     """
 
     kind: Hashable
     place: str
-    count: int
     moves_data: bool
-    target: Side
-    golden: Side
+    target: Residual
+    golden: Residual
     is_exhaustive: bool = True
+
+    @property
+    def count(self) -> int:
+        """The number of elements that were looked at."""
+        return self.target.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from msprobe.compare.noise.precision import (
     LOWEST,
     Class,
     Output,
-    Side,
     Sign,
     class_of,
     is_amplified,
     judge,
 )
+from msprobe.replay.result import Residual
 
 FINE, BF16 = 2e-7, 1.8e-3
 """Residuals of a float32 kernel, and of one that rounds to bfloat16 inside."""
@@ -23,8 +23,9 @@ FINE, BF16 = 2e-7, 1.8e-3
 def output(target, golden=FINE, *, kind="matmul", place="", count=1024, moves_data=False, is_sure=True, **more):
     """A pair of outputs with these etas; `more` are figures of the target. Noise has peaks of three etas."""
     figures = {"peak": 3 * target, "bias": 0.0, "slope": 0.0, "relative": target, **more}
-    theirs = Side(golden, 3 * golden, 0.0, 0.0, golden)
-    return Output(kind, place, count, moves_data, Side(target, **figures), theirs, is_sure)
+    ours = Residual("output", ("0",), count, target, **figures)
+    theirs = Residual("output", ("0",), count, golden, 3 * golden, 0.0, 0.0, golden)
+    return Output(kind, place, moves_data, ours, theirs, is_sure)
 
 
 def places(outputs):
