@@ -102,6 +102,7 @@ class Why(Enum):
     OF_FORWARD = auto()
     BEFORE = auto()  # names: the call behind it
     BETWEEN = auto()  # names: the calls before and behind it
+    NOBODY_USES = auto()
     OTHER_STEP = auto()
     OUTSIDE_CELL = auto()  # names: the call that gave it, and its partner
     INSIDE_CELL = auto()  # the same

@@ -91,6 +91,10 @@ def compare(
     )
     if settle is not None:
         comparison = settle(comparison)
+    if mode == "tensor" and are_of_two_frameworks(target, golden):
+        from .noise.judge import judge_under_noise
+
+        return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
     if are_of_two_frameworks(target, golden):
         from .locate.rounding import weigh  # here: within one framework nothing is weighed
 

@@ -12,11 +12,12 @@ and its own use of an input is that of the calls inside. So edges lead between t
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
+from msprobe.compare.judge.standard import family
 from msprobe.compare.locate.events import parent_of
 from msprobe.compare.locate.source import Sources
 from msprobe.store.columns import PARTS, TENSOR
@@ -57,6 +58,22 @@ class Graph:
     def outputs(self, call: int) -> Iterator[int]:
         """The rows of the tensors that a call returned: results, gradients with respect to its inputs."""
         return self.tensors(call, _OUTPUT)
+
+    def mark(self, row: int) -> Hashable | None:
+        """What the records of one tensor have in common (`locate.source.fingerprint`); None where nothing tells it."""
+        return self._sources.mark(row)
+
+    def hands_on(self, call: int) -> bool:
+        """Whether the one output of a call is, to the bit and with its shape, the tensor that it was given."""
+        outputs = list(self.outputs(call))
+        mark = self.mark(outputs[0]) if len(outputs) == 1 else None
+        return mark is not None and any(self.mark(row) == mark for row in self.inputs(call))
+
+    def only_arranges(self, call: int) -> bool:
+        """Whether the one output of a call has the elements of an input, by their extremes and their norm."""
+        outputs, columns = list(self.outputs(call)), self.columns
+        told = [(columns.max[row], columns.min[row], columns.norm[row]) for row in (*outputs, *self.inputs(call))]
+        return len(outputs) == 1 and told[0] in told[1:]
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -166,7 +183,20 @@ class Graph:
 
     @cached_property
     def users(self) -> dict[int, list[int]]:
-        """By output of a forward call: the inputs of innermost forward calls that it is."""
+        """By output of a forward call: the inputs of innermost forward calls that it is.
+
+        A call that returns its input itself (a dropout that is off) has no user of its own: the tensor's users are told
+        of the call that made it, and the gradient passes this one by.
+        """
+        every = self._every_user
+        return {
+            made: [row for row in rows if not self._returns_itself(row, every)] or rows if len(rows) > 1 else rows
+            for made, rows in every.items()
+        }
+
+    @cached_property
+    def _every_user(self) -> dict[int, list[int]]:
+        """As `users`, with calls that return their input itself."""
         found: dict[int, list[int]] = defaultdict(list)
         for call, name in enumerate(self.names):
             if name.direction != "forward" or call in self.inside:
@@ -175,11 +205,6 @@ class Graph:
                 kind, made = self.origin(row)
                 if kind == "call":
                     found[made].append(row)
-        # A call that returns its input itself (a dropout that is off) has no user of its own: the tensor's users are
-        # told of the call that made it, and the gradient passes this one by.
-        for made, rows in found.items():
-            if len(rows) > 1:
-                found[made] = [row for row in rows if not self._returns_itself(row, found)] or rows
         return found
 
     def _returns_itself(self, row: int, found: Mapping[int, list[int]]) -> bool:
@@ -208,6 +233,15 @@ class Graph:
         path = columns.paths[columns.path[row]]
         return self._row(columns.names[back], "output", (str(tops[path[0]]), *path[1:]))
 
+    def is_floating(self, call: int) -> bool:
+        """Whether a call returns a floating tensor."""
+        looks, look = self.columns.looks, self.columns.look
+        return any(family(looks[look[row]][1]) in ("float", "complex") for row in self.outputs(call))
+
+    def has_gradients(self, call: int) -> bool:
+        """Whether the backward of a forward call was recorded."""
+        return names.counterpart(self.columns.names[call], "backward") in self.number
+
     def argument(self, row: int) -> int:
         """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""
         call = self.call_of(row)
@@ -223,20 +257,29 @@ class Graph:
             if self.columns.part[row] == _INPUT and row in self.columns.values:
                 yield self.columns.values[row]
 
+    def takers(self, row: int) -> list[int]:
+        """Of an incoming gradient: the inputs of forward calls that the tensor is whose gradient it is, also of calls
+        that return it itself."""
+        made = self._whose_gradient(row)
+        return [] if made < 0 else self._every_user.get(made, [])
+
+    def _whose_gradient(self, row: int) -> int:
+        """The output of a forward call that an incoming gradient of its backward call is with respect to; -1 for none."""
+        call = self.call_of(row)
+        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"))
+        if forward is None or forward == call:
+            return -1
+        made = self._row(self.columns.names[forward], "output", self.columns.paths[self.columns.path[row]])
+        return -1 if made < 0 else self.alias(made)
+
     def contributions(self, row: int) -> tuple[list[int], bool]:
         """What an incoming gradient of a backward call is the sum of: the rows of its users' input gradients.
 
         The second says whether each recorded user has one: then the sum is whole, if nothing unrecorded used the
         tensor.
         """
-        call = self.call_of(row)
-        forward = self.number.get(names.counterpart(self.columns.names[call], "forward"))
-        if forward is None or forward == call:
-            return [], False
-        made = self._row(self.columns.names[forward], "output", self.columns.paths[self.columns.path[row]])
-        if made < 0:
-            return [], False
-        users = self.users.get(self.alias(made), [])
+        made = self._whose_gradient(row)
+        users = [] if made < 0 else self.users.get(made, [])
         found = [self.gradient(user) for user in users]
         is_whole = bool(users) and all(at >= 0 for at in found)
         return [at for at in found if at >= 0 and self.columns.kind[at] == TENSOR], is_whole

@@ -184,6 +184,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.OF_FORWARD: "Its forward call is written differently",
     Why.BEFORE: "Written differently before {r.names[0]}, whose givens agree",
     Why.BETWEEN: "Written differently between {r.names[0]} and {r.names[1]}, whose results agree",
+    Why.NOBODY_USES: "No recorded call uses what it returns",
     Why.OTHER_STEP: "Its forward call begins or ends at another step than on the other side",
     Why.OUTSIDE_CELL: (
         "{r.names[0]} gave this, which is {r.names[1]} outside the {r.side}'s cell; there it is compared"

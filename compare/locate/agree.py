@@ -76,7 +76,7 @@ class _Rule:
         exact[sides < 0] = _ONE_SIDED
         for row, alone in comparison.pairs.notes.alone.items():
             exact[row] = _DIFFERS if alone.is_wrong else _AGREES
-        exact[comparison.is_exempt & (sides >= 0)] = _AGREES
+        exact[comparison.is_exempt & ((sides >= 0) | (comparison.noise is not None and not self._exact))] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
         if comparison.noise is not None:  # judged along the dataflow: the states say it, from the first call on

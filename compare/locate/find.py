@@ -118,16 +118,45 @@ class _Walk:
         event = seen.event
         if not event.is_matched:
             self._visit_one_sided(event)
+        elif stretch := self._stretch(seen):
+            self._visit_stretch(seen, *stretch)
         elif seen.given_rows and (own := self._diverging(seen)):
             self._visit_beginning(seen, own)
         elif seen.given_rows:
             self._visit_receiving(seen)
+        elif seen.result_rows and not self._begins(seen):
+            self._origin.setdefault(event.at, len(self._findings) - 1)
+            self._mark(seen.result_rows, "received")
         elif seen.result_rows and (evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]):
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
         if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and self._is_told(event):
             self._unjudged[event.name] = None
+
+    def _begins(self, seen: Seen) -> bool:
+        """Whether what a call returned differs by itself, although all that it received agrees: of two frameworks it may
+        have received a difference in another layout."""
+        noise = self._comparison.noise
+        return noise is None or not self._are_two_frameworks or any(map(noise.diverges, seen.result_rows))
+
+    def _stretch(self, seen: Seen) -> tuple[Event, list[Judged]] | None:
+        """Of two frameworks: the first of the calls without a counterpart that lead to what diverges here."""
+        noise = self._comparison.noise
+        rows = [row for row in (*seen.given_rows, *seen.result_rows) if noise is not None and row in noise.stretches]
+        if noise is None or not rows:
+            return None
+        places = noise.stretches[rows[0]]
+        first = next(event for event in self._events if event.place in places)
+        return first, [self._comparison.judged(row) for row in rows]
+
+    def _visit_stretch(self, seen: Seen, alone: Event, judged: Sequence[Judged]) -> None:
+        if alone.at not in self._origin and seen.event.key not in self._places:
+            self._add(alone, FindingKind.CALL, self._other_call(alone), judged)
+            self._mark(alone.rows, "begins")
+        self._origin.setdefault(seen.event.at, self._origin.get(alone.at, len(self._findings) - 1))
+        self._places.setdefault(seen.event.key, self._origin[seen.event.at])
+        self._mark((*seen.given_rows, *seen.result_rows), "received")
 
     def _diverging(self, seen: Seen) -> list[Judged]:
         """The outputs of a call that its inputs, which differ too, do not explain."""
@@ -140,7 +169,7 @@ class _Walk:
         """Whether a call counts among those that could not be judged."""
         if event.is_matched:
             return True
-        is_silent = self._are_two_frameworks and self._tells_nothing(event)
+        is_silent = self._are_two_frameworks and (self._comparison.noise is not None or self._tells_nothing(event))
         return event.place not in self._comparison.explained and not is_silent
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
@@ -161,8 +190,19 @@ class _Walk:
             is_of_parameters = event.kind == "parameters_grad"
             has_inputs = bool(event.own or event.forwards)
             computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.given_rows))
-            self._add(event, FindingKind.COMPUTES, computed, evidence)
+            if (argument := self._argument_of_one_side(event)) is not None:
+                self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
+            else:
+                self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
+
+    def _argument_of_one_side(self, event: Event) -> Judged | None:
+        """Of two frameworks: what only one side's call was told, where the two compute another thing."""
+        if not self._are_two_frameworks or self._comparison.noise is None or event.direction != "forward":
+            return None
+        return next(
+            (j for j in event.own if j.pair.record.kind == "value" and not (j.pair.target and j.pair.golden)), None
+        )
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
@@ -218,7 +258,7 @@ class _Walk:
             self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
             self._mark(event.rows, "begins")
             return
-        if self._are_two_frameworks and self._tells_nothing(event):
+        if self._are_two_frameworks and (self._comparison.noise is not None or self._tells_nothing(event)):
             return
         if event.kind == "parameters_grad" or self._uncollected.explains(event):
             if not self._findings:

@@ -28,7 +28,14 @@ def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
     stems = [[names.parse(name).stem for name in dump.columns.names] for dump in (pairs.target, pairs.golden)]
     unclear = [_sharing(dump) for dump in (pairs.target, pairs.golden)]
     known = {(stems[0][t], stems[1][g]) for t, g in both if t not in unclear[0] and g not in unclear[1]}
-    layers = {"target": {mine for mine, _ in known}, "golden": {theirs for _, theirs in known}}
+    # A layer without parameters of its own is not frozen: the parameter is another layer's there.
+    owners = [
+        {stems[side][at] for _, at in _parameters(dump)} for side, dump in enumerate((pairs.target, pairs.golden))
+    ]
+    layers = {
+        "target": {mine for mine, theirs in known if theirs in owners[1]},
+        "golden": {theirs for mine, theirs in known if mine in owners[0]},
+    }
     collects = {
         side: any(names.parse(name).kind == "parameters_grad" for name in dump.columns.names)
         for side, dump in (("golden", pairs.target), ("target", pairs.golden))  # by the side that is alone

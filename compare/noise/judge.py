@@ -7,7 +7,8 @@ run, parameters before the first update, the wiring itself) must be equal.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,11 +18,11 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
-from msprobe.store.columns import NULL
+from msprobe.store.columns import NULL, PARTS, TENSOR
 from msprobe.store.read import load_tensor
 
 from .kernels import Kernels
-from .outcome import entered
+from .outcome import Found, entered
 from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of, is_amplified
 from .reach import DIFFERING, dying_out
@@ -29,8 +30,13 @@ from .report import Evidence, State
 
 _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "error", "unjudged"))
 
+_RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
+
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
+
+_LEAST = 5e-324
+"""For what differs without being apart: another dtype."""
 
 _DRIFT = 5e-4
 """Of parameters after the first update, as a share of their root mean square."""
@@ -55,10 +61,16 @@ class _Judging:
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
-        self._lost = 0.0  # the greatest relative error of what differs by more than noise among the inputs of a call
         self._evidence: dict[int, Evidence] = {}
-        self._alone_tainted: tuple[set[int], set[int]] = (set(), set())  # outputs of unmatched calls, by side
+        self._event_at = {event.place: event for event in self._paired.events}
+        self._stretches: dict[int, tuple[int, ...]] = {}  # what diverges -> the calls of one side that lead to it
+        self._covered = set[
+            tuple[int, int]
+        ]()  # side and place of calls without a counterpart, behind which is compared
+        # By side: outputs without a counterpart that a difference reaches -> how great it was where it came from.
+        self._alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self._made_of: dict[int, tuple[int, ...]] = {}  # an input, or what a cell returned -> the outputs that it is
+        self._leaves = self._judged_leaves()  # by side: what no call made, by its content -> its pair and state
 
     def judged(self) -> Comparison:
         for event in self._paired.events:
@@ -67,27 +79,34 @@ class _Judging:
             else:
                 self._visit_unmatched(event)
         harmless = (
-            dying_out(self._paired, self._states, self._alone_tainted[0], self._made_of, self._inside)
+            dying_out(self._paired, self._states, self._alone[0].keys(), self._made_of, self._is_different_inside)
             if self._is_noisy
             else ()
         )
-        return entered(self._paired, self._kernels, self._states, self._evidence, harmless, is_exact=not self._is_noisy)
+        found = Found(self._states, self._evidence, harmless, self._stretches, self._covered)
+        return entered(self._paired, self._kernels, found, is_exact=not self._is_noisy)
 
     def _visit(self, event: Event) -> None:
         given = [r for r in event.rows if self._paired.is_given[r]]
         own = [r for p in event.owners for r in self._paired.rows_of(p) if self._paired.is_given[r]] or given
-        for row in given:
-            self._set(row, self._input_state(row, event), event)
+        for owner in map(self._event_at.__getitem__, event.owners):
+            self._judge_inputs(owner)  # the gradients of parameters come before the last backward call of their cell
+        self._judge_inputs(event)
         inherited = [r for p in event.forwards for r in self._paired.rows_of(p)]
-        states = {int(self._states[r]) for r in (*own, *inherited)}
-        is_tainted = bool(states & set(DIFFERING))
-        self._lost = self._what_came(event, own)
-        came = max(
-            (self._paired.distance(r) for r in (*own, *inherited) if self._paired.pairs.are_tensors(r)), default=0.0
-        )
+        received = self._received((*own, *inherited))
         inside = self._inside(event)
         for row in self._paired.outputs(event):
-            self._set(row, self._output_state(row, event, is_tainted, came, inside), event)
+            self._set(row, self._output_state(row, event, received, inside), event)
+            sides = [int(rows[row]) for rows in self._paired.rows]
+            if received.lost and min(sides) < 0:
+                self._alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost
+
+    def _judge_inputs(self, event: Event) -> None:
+        for row in event.rows:
+            if self._paired.is_given[row]:
+                state = self._input_state(row, event)
+                is_elsewhere = state == State.DIVERGENT and self._is_of_a_block(row, event)
+                self._set(row, State.ELSEWHERE if is_elsewhere else state, event)
 
     def _set(self, row: int, state: State, event: Event) -> None:
         if self._states[row] == State.UNKNOWN and state != State.DIVERGENT:
@@ -102,21 +121,109 @@ class _Judging:
         """What only one side computes is transparent: a propagated difference goes through."""
         side = 0 if event.side == "target" else 1
         graph, call = self._paired.graphs[side], int(self._paired.calls[side][event.place])
-        rows = [*graph.inputs(call)]
-        if event.direction == "forward":
-            sources = [made for kind, made in map(graph.origin, rows) if kind == "call"]
-        else:
-            sources = [made for row in rows for made in graph.contributions(row)[0]]
-        if any(self._is_tainted(side, made) for made in sources):
-            self._alone_tainted[side].update(graph.outputs(call))
+        behind = self._behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
+        if behind.lost:
+            self._alone[side].update(dict.fromkeys(graph.outputs(call), behind.lost))
 
-    def _is_tainted(self, side: int, row: int) -> bool:
+    def _lost(self, side: int, row: int) -> float:
+        """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
         pair = int(self._paired.pair_of[side][row])
-        if pair >= 0:
-            return int(self._states[pair]) in DIFFERING
-        return row in self._alone_tainted[side]
+        return self._alone[side].get(row, 0.0) if pair < 0 else self._lost_of([pair])
+
+    def _lost_of(self, rows: Iterable[int]) -> float:
+        """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
+        differing = (row for row in rows if int(self._states[row]) in DIFFERING)
+        return max((self._paired.distance(row) or _LEAST for row in differing), default=0.0)
+
+    def _received(self, rows: Iterable[int]) -> "_Received":
+        """What stands in the records that a pair of calls received."""
+        rows = list(rows)
+        are_tensors = self._paired.pairs.are_tensors
+        tensors, values = [row for row in rows if are_tensors(row)], [row for row in rows if not are_tensors(row)]
+        found = [_Received(max(map(self._paired.distance, tensors), default=0.0), self._lost_of(tensors), ())]
+        is_unclear = any(int(self._states[row]) in DIFFERING and self._paired.is_given[row] for row in values)
+        for row in values:
+            sides = [int(rows[row]) for rows in self._paired.rows]
+            side = 0 if sides[0] >= 0 else 1
+            is_alone = min(sides) < 0 and bool(self._paired.is_given[row])
+            if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
+                found.append(self._behind(side, [sides[side]]))
+        came, lost = max(one.came for one in found), max(one.lost for one in found)
+        return _Received(came, math.inf if is_unclear else lost, (), is_unclear)
+
+    def _behind(self, side: int, rows: Iterable[int]) -> "_Received":
+        """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
+        graph, pairs, lost = self._paired.graphs[side], set[int](), 0.0
+        for row in rows:
+            made_by = self._made_by(side, row)
+            for made in made_by:
+                pairs |= self._ancestors(side, made)[0]
+                lost = max(lost, self._lost(side, made))
+            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+                pairs.add(leaf[0])
+                lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
+        return _Received(max(map(self._paired.distance, pairs), default=0.0), lost, tuple(pairs))
+
+    def _made_by(self, side: int, row: int) -> list[int]:
+        """The outputs that an input of a call is, or is the sum of."""
+        graph = self._paired.graphs[side]
+        if graph.names[graph.call_of(row)].direction == "backward":
+            return graph.contributions(row)[0]
+        kind, made = graph.origin(row)
+        return [made] if kind == "call" else []
+
+    def _judged_leaves(self) -> tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]]:
+        """Parameters, and what no recorded call made: known before the first call, whatever takes them."""
+        found: tuple[dict[Hashable, tuple[int, State]], ...] = ({}, {})
+        for event in self._paired.events:
+            if not event.is_matched or event.direction != "forward":
+                continue
+            for row in event.rows:
+                if not self._paired.is_given[row] or not self._paired.pairs.are_tensors(row):
+                    continue
+                sides = tuple(int(rows[row]) for rows in self._paired.rows)
+                state = State.EQUAL if self._paired.equal[row] == EQUAL else self._leaf_state(row, sides)
+                for known, graph, at in zip(found, self._paired.graphs, sides, strict=True):
+                    mark = graph.mark(at)
+                    if state is not None and mark is not None and (mark not in known or known[mark][1] in DIFFERING):
+                        known[mark] = row, state
+        return found[0], found[1]
+
+    def _leaf_state(self, row: int, sides: tuple[int, ...]) -> State | None:
+        """The state of an input that no recorded call made on either side; None for any other."""
+        kinds = [graph.origin(at)[0] for graph, at in zip(self._paired.graphs, sides, strict=True)]
+        if "call" in kinds:
+            return None
+        if "parameter" in kinds:
+            return self._parameter_state(row)
+        if "leaf" in kinds or self._is_constant_input(sides):
+            is_near = self._is_noisy and self._paired.is_floating(row) and self._paired.distance(row) <= _CONSTANT
+            return State.NOISE if is_near else State.DIVERGENT
+        return None
 
     # Inputs.
+
+    def _is_of_a_block(self, row: int, event: Event) -> bool:
+        """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
+        its own inputs, and one block may begin a step later than the other, or be told otherwise what to do."""
+        if not self._kernels.is_across or event.kind != "cell":
+            return False
+        if event.direction == "forward" and self._paired.pairs.are_tensors(row):
+            sides = zip(self._paired.graphs, self._paired.rows, strict=True)
+            if "call" not in [graph.origin(int(rows[row]))[0] for graph, rows in sides]:
+                return False
+        return self._is_compared_inside(event)
+
+    def _is_compared_inside(self, event: Event) -> bool:
+        """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
+        graph, cell = self._paired.graphs[0], int(self._paired.calls[0][event.place])
+        places = (int(self._paired.place_of[0][call]) for call in _below(graph, cell))
+        return any(
+            self._paired.is_given[row] and self._paired.pairs.are_tensors(row)
+            for place in places
+            if place >= 0
+            for row in self._paired.rows_of(place)
+        )
 
     def _input_state(self, row: int, event: Event) -> State:
         if self._paired.equal[row] == EQUAL:
@@ -138,12 +245,7 @@ class _Judging:
         if "call" in (mine, theirs):
             side, at = (0, t) if mine == "call" else (1, g)
             return self._through(row, [(side, at)], is_rewired=int(self._paired.pair_of[side][at]) >= 0)
-        if "parameter" in (mine, theirs):
-            return self._parameter_state(row)
-        if "leaf" in (mine, theirs) or self._is_constant_input(sides):
-            is_near = self._is_noisy and self._paired.is_floating(row) and self._paired.distance(row) <= _CONSTANT
-            return State.NOISE if is_near else State.DIVERGENT
-        return self._untold(row, "forward")
+        return self._leaf_state(row, sides) or self._untold(row, "forward")
 
     def _is_constant_input(self, sides: tuple[int, ...]) -> bool:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
@@ -156,26 +258,42 @@ class _Judging:
     def _wired(self, row: int, made: Iterable[int]) -> State:
         """The state of an input that pairs of outputs made."""
         made = self._made_of[row] = tuple(made)
-        states = {int(self._states[at]) for at in made}
-        if states & set(DIFFERING):
-            return State.PROPAGATED
-        if State.UNKNOWN in states:
+        if lost := self._lost_of(made):
+            return self._propagated(row, lost)
+        if any(self._states[at] == State.UNKNOWN for at in made):
             return State.UNKNOWN
         # By the triangle inequality it cannot differ by more, unless code that was not recorded wrote to it.
         most = 2 * sum(map(self._paired.difference, made))
-        if len(made) > 1:  # the sum of gradients rounds, too
+        if len(made) > 1 or self._kernels.is_across:  # the sum of gradients rounds, too, and so do calls of one side
             most += self._rounding(row) * self._paired.size(row)
         return State.DIVERGENT if self._paired.difference(row) > most else State.NOISE
 
-    def _through(self, row: int, made: Sequence[tuple[int, int]], *, is_rewired: bool = False) -> State:
-        """The state of an input that reaches the nearest pairs through calls that only one side makes."""
-        known = {pair for side, at in made for pair in self._ancestors(side, at)}
+    def _through(
+        self,
+        row: int,
+        made: Sequence[tuple[int, int]],
+        *,
+        is_rewired: bool = False,
+        ends: Iterable[tuple[int, int]] = (),
+    ) -> State:
+        """The state of an input that reaches the nearest pairs through calls that only one side makes.
+
+        `ends`: for a gradient, side and place of the forward calls that end its way back.
+        """
+        known, between = set[int](), set(ends)
+        for side, at in made:
+            pairs, calls = self._ancestors(side, at)
+            known |= pairs
+            between |= {(side, call) for call in calls}
         self._made_of[row] = tuple(known)
-        if is_rewired:  # the two calls that made it are no pair: one tensor only where they are alike
+        if (
+            is_rewired and not self._kernels.is_across
+        ):  # the two calls that made it are no pair: one tensor only where they are alike
             is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
             return State.DIVERGENT if is_beyond else State.NOISE
-        if any(self._is_tainted(side, at) for side, at in made):
-            return State.PROPAGATED
+        if lost := max((self._lost(side, at) for side, at in made), default=0.0):
+            return self._propagated(row, lost)
+        self._stretches[row] = self._places(between)
         came = max((self._paired.distance(at) for at in known), default=0.0)
         if not is_amplified(self._paired.distance(row), came, self._rounding(row)):
             return State.NOISE
@@ -183,25 +301,46 @@ class _Judging:
             return State.PROPAGATED
         return State.DIVERGENT
 
-    def _ancestors(self, side: int, row: int) -> set[int]:
-        """The nearest pairs of records from which a record was computed, through calls without a partner."""
-        found, waiting, seen = set[int](), [row], {row}
+    def _places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Where calls that only one side makes stand in the comparison, in order; without those that hand on what they
+        are given, or are given no tensor. Those that take what both sides have, and those that compute, tell more than
+        what only arranges, or is computed besides."""
+        known = [(side, call) for side, call in calls if self._changes(side, call)]
+        for tells in (self._takes_a_pair, self._computes):
+            known = [(side, call) for side, call in known if tells(side, call)] or known
+        found = (self._paired.place_alone[side].get(call) for side, call in known)
+        return tuple(sorted(place for place in found if place is not None))
+
+    def _takes_a_pair(self, side: int, call: int) -> bool:
+        graph, pair_of = self._paired.graphs[side], self._paired.pair_of[side]
+        return any(int(pair_of[made]) >= 0 for row in graph.inputs(call) for made in self._made_by(side, row))
+
+    def _computes(self, side: int, call: int) -> bool:
+        return not self._paired.graphs[side].only_arranges(call)
+
+    def _changes(self, side: int, call: int) -> bool:
+        graph = self._paired.graphs[side]
+        is_end = graph.names[call].direction == "forward" and not graph.has_gradients(call)
+        return any(graph.inputs(call)) and (is_end or not graph.hands_on(call))
+
+    def _ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
+        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
+        found, waiting, seen, calls = set[int](), [row], {row}, set[int]()
         graph = self._paired.graphs[side]
         while waiting:
             at = waiting.pop()
             if (pair := int(self._paired.pair_of[side][at])) >= 0 and self._paired.pairs.are_tensors(pair):
                 found.add(pair)
                 continue
-            call = graph.call_of(at)
-            for given in graph.inputs(call):
-                if graph.names[call].direction == "forward":
-                    kind, made = graph.origin(given)
-                    before = [made] if kind == "call" else []
-                else:
-                    before, _ = graph.contributions(given)
+            calls.add(graph.call_of(at))
+            self._covered.add((side, graph.call_of(at)))
+            for given in graph.inputs(graph.call_of(at)):
+                before = self._made_by(side, given)
                 waiting += [b for b in before if b not in seen]
                 seen.update(before)
-        return found
+                if not before and (leaf := self._leaves[side].get(graph.mark(given))) is not None:
+                    found.add(leaf[0])
+        return found, calls
 
     def _incoming_state(self, row: int, sides: tuple[int, ...]) -> State:
         """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
@@ -215,7 +354,13 @@ class _Judging:
             return self._untold(row, "backward")
         if mine == other and -1 not in mine and whole_t and whole_g:
             return self._wired(row, mine)
-        return self._through(row, made)
+        ends = {
+            (side, graph.call_of(user))
+            for side, (graph, at) in enumerate(zip(self._paired.graphs, sides, strict=True))
+            for user in graph.takers(at)
+            if graph.gradient(user) < 0 and graph.is_floating(graph.call_of(user))
+        }
+        return self._through(row, made, ends=ends)
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._paired.comparison.target.step)
@@ -228,7 +373,7 @@ class _Judging:
     def _untold(self, row: int, direction: str) -> State:
         """Nothing tells where an input came from: whatever differed before may have reached it."""
         if self._has_diverged["forward"] or self._has_diverged[direction]:
-            return State.PROPAGATED
+            return self._propagated(row, math.inf)
         is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
         return State.DIVERGENT if is_beyond else State.NOISE
 
@@ -238,116 +383,117 @@ class _Judging:
 
     # Outputs.
 
-    def _output_state(
-        self, row: int, event: Event, is_tainted: bool, came: float, inside: "tuple[bool, float] | None"
-    ) -> State:
+    def _output_state(self, row: int, event: Event, received: "_Received", inside: "_Received | None") -> State:
         if self._paired.equal[row] == EQUAL:
             return State.EQUAL
         grade = int(self._paired.comparison.grades[row])
         if not self._paired.pairs.are_tensors(row):
             if grade not in (_WARNING, _ERROR):
                 return State.EQUAL
-            return State.PROPAGATED if is_tainted else State.DIVERGENT
+            return State.PROPAGATED if received.lost else State.DIVERGENT
         if grade == _UNJUDGED:
             return State.UNKNOWN
         if inside is not None:
-            return self._cell_state(row, event, is_tainted, came, inside)
+            return self._cell_state(row, event, received, inside)
         if self._kernels.is_side_product(row, event):
             return State.HARMLESS
         if row in self._kernels.by_bits:
-            self._note(row, Judgement(Sign.BITS, self._class(row), 0.0), came)
+            self._note(row, Judgement(Sign.BITS, self._class(row), 0.0), received.came)
             return State.DIVERGENT
         judgement = self._kernels.judgements.get(row)
-        if judgement is not None and (judgement.is_wrong or judgement.is_of is not Class.OPAQUE):
-            self._note(row, judgement, came)
-            if judgement.is_wrong:
-                return State.DIVERGENT
-            return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
-        is_beyond = is_amplified(self._paired.distance(row), came, self._rounding(row))
-        # What the call was told differs, and nobody knows what that explains.
+        is_same_function = not self._kernels.is_across or row in self._kernels.crossed
+        if judgement is not None and (judgement.is_wrong or (judgement.is_of is not Class.OPAQUE and is_same_function)):
+            self._note(row, judgement, received.came)
+            return State.DIVERGENT if judgement.is_wrong else self._propagated(row, received.lost, received.is_unclear)
+        # Where what the call was told differs, nobody knows what that explains.
+        is_told_else = any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
         is_beyond = (
-            is_beyond
-            and math.isfinite(came)
-            and not any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
+            not is_told_else
+            and math.isfinite(received.came)
+            and is_amplified(self._paired.distance(row), received.came, self._rounding(row))
         )
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
-        self._note(row, Judgement(sign, Class.OPAQUE, math.nan), came)
-        if is_beyond:
-            return State.DIVERGENT
-        return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
+        self._note(row, Judgement(sign, Class.OPAQUE, math.nan), received.came)
+        return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)
 
-    def _what_came(self, event: Event, own: Iterable[int]) -> float:
-        """The greatest relative error of the inputs that differ by more than noise; 0 where an argument differs that is
-        no tensor, whose effect cannot be told from noise."""
-        rows = [r for r in own if int(self._states[r]) in DIFFERING]
-        if not all(self._paired.pairs.are_tensors(r) for r in rows):
-            return 0.0
-        inherited = (r for p in event.forwards for r in self._paired.rows_of(p))
-        rows += [r for r in inherited if int(self._states[r]) in DIFFERING]
-        return max(map(self._paired.distance, rows), default=0.0)
+    def _propagated(self, row: int, lost: float, is_unclear: bool = False) -> State:
+        """The state of what agrees with its inputs, of which some are apart by `lost`. `is_unclear`: an argument that is
+        no tensor differs, whose effect cannot be told from noise."""
+        return State.PROPAGATED if lost and (is_unclear or not self._dies_out(row, lost)) else State.NOISE
 
-    def _dies_out(self, row: int, event: Event) -> bool:
-        """Whether a difference of inputs leaves no trace in an output: noise, and far less than the inputs differ."""
+    def _dies_out(self, row: int, lost: float) -> bool:
+        """Whether differences of inputs, of which `lost` is the greatest, leave no trace in a tensor: it differs by no
+        more than noise, and by far less than they do."""
         if not self._is_noisy:
             return False
-        distance = self._paired.distance(row)
-        noise = max(_CONSTANT, 3 * self._greatest[event.direction])
-        return distance <= noise and 10 * distance <= self._lost and self._has_same_zeros(row)
+        distance, direction = self._paired.distance(row), self._paired.direction(row)
+        noise = max(_CONSTANT, 3 * self._greatest[direction])
+        return distance <= noise and 10 * distance <= lost and self._has_same_zeros(row)
 
     def _has_same_zeros(self, row: int) -> bool:
         """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
         round, but a mask that is too weak does."""
-        pair = self._paired.pairs.pair(row)
-        if pair.target is None or pair.golden is None or row in self._paired.pairs.notes.views:
-            return True
-        try:
-            t, g = (
-                load_tensor(self._paired.pairs.target, pair.target),
-                load_tensor(self._paired.pairs.golden, pair.golden),
-            )
-        except DumpError:
-            return True
-        return t.shape != g.shape or bool(np.array_equal(t == 0, g == 0))
+        both = None if row in self._paired.pairs.notes.views else self._paired.loaded(row)
+        return both is None or both[0].shape != both[1].shape or bool(np.array_equal(both[0] == 0, both[1] == 0))
 
     def _class(self, row: int) -> Class:
         output = self._kernels.outputs.get(row)
         return Class.OPAQUE if output is None else class_of(output.target.eta)
 
-    def _inside(self, event: Event) -> "tuple[bool, float] | None":
-        """Whether something inside a pair of cells diverges, and the greatest relative error of noise there; None where
-        nothing is recorded inside."""
+    def _is_different_inside(self, event: Event) -> bool | None:
+        found = self._inside(event)
+        return None if found is None else bool(found.lost)
+
+    def _inside(self, event: Event) -> "_Received | None":
+        """What the calls inside a pair of cells returned; None where nothing is recorded inside."""
         if event.kind == "api" or (event.kind == "cell" and self._paired.is_innermost(event)):
             return None
         if event.kind not in ("cell", "parameters_grad"):
             return None
-        found = False, 0.0
+        came, lost = 0.0, 0.0
         for side in (0, 1):
             graph, cell = self._paired.graphs[side], int(self._paired.calls[side][event.place])
             for call in _below(graph, cell):
                 place = int(self._paired.place_of[side][call])
                 if graph.names[call].direction != event.direction or place < 0:
                     continue
-                for row in self._paired.rows_of(place):
-                    if self._paired.is_given[row]:
-                        continue
-                    tainted = int(self._states[row]) in DIFFERING
-                    found = found[0] or tainted, max(found[1], 0.0 if tainted else self._paired.distance(row))
-        return found
+                made = [row for row in self._paired.rows_of(place) if not self._paired.is_given[row]]
+                lost = max(lost, self._lost_of(made))
+                same = (row for row in made if int(self._states[row]) not in DIFFERING)
+                came = max(came, *map(self._paired.distance, same), 0.0)
+        return _Received(came, lost, ())
 
-    def _cell_state(self, row: int, event: Event, is_tainted: bool, came: float, inside: tuple[bool, float]) -> State:
+    def _cell_state(self, row: int, event: Event, received: "_Received", inside: "_Received") -> State:
         """What a cell returns was computed inside it, and is judged there."""
         if (elsewhere := self._paired.judged_elsewhere(row)) >= 0:
             return self._wired(row, [elsewhere])
+        if not self._paired.stands_for_itself(row):
+            state = self._through(row, list(enumerate(self._paired.makers(row))))
+            is_elsewhere = state == State.DIVERGENT and self._paired.has_counterpart_outside(row, event)
+            return State.ELSEWHERE if is_elsewhere else state
+        lost = max(inside.lost, received.lost)
         if (judgement := self._kernels.judgements.get(row)) is not None and not judgement.is_wrong:
-            self._note(row, judgement, came)
-            return State.PROPAGATED if inside[0] or is_tainted else State.NOISE
-        if inside[0] or is_tainted:
-            return State.PROPAGATED
-        explained = max(came, inside[1])
-        if is_amplified(self._paired.distance(row), explained, self._rounding(row)):
+            self._note(row, judgement, received.came)
+            return self._propagated(row, lost, received.is_unclear)
+        if lost:
+            return self._propagated(row, lost, received.is_unclear)
+        explained = max(received.came, inside.came)
+        if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row)):
             self._note(row, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained)
             return State.DIVERGENT
         return State.NOISE
+
+    def _distance_of_sum(self, row: int, event: Event) -> float:
+        """As `Paired.distance`; the gradient of a bias is a sum of what its cell receives, which may cancel out (that of
+        the keys, before a softmax): what is left of it keeps the rounding of what was added up."""
+        columns, at = self._paired.graphs[1].columns, int(self._paired.rows[1][row])
+        _, _, shape = columns.looks[columns.look[at]]
+        if event.kind != "parameters_grad" or len(shape or ()) != 1:
+            return self._paired.distance(row)
+        incoming = [r for place in event.owners for r in self._paired.rows_of(place) if self._paired.is_given[r]]
+        size = max((self._paired.size(r) for r in incoming if self._paired.pairs.are_tensors(r)), default=0.0)
+        size = max(size, self._paired.size(row))
+        return self._paired.difference(row) / size if size else self._paired.distance(row)
 
     def _note(self, row: int, judgement: Judgement, came: float) -> None:
         output = self._kernels.outputs.get(row)
@@ -361,6 +507,17 @@ class _Judging:
             10 * came,
             self._kernels.options.get(row, ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    """What a call received: `came` is the greatest relative error of it, `lost` that of what differs by more than noise
+    (0: nothing does), `pairs` the pairs of records behind. `is_unclear`: an argument that is no tensor differs."""
+
+    came: float
+    lost: float
+    pairs: tuple[int, ...]
+    is_unclear: bool = False
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

@@ -1,5 +1,6 @@
 """What the kernels of two runs say of themselves: residuals of replayed calls, and which calls are equal to the bit."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 
@@ -7,12 +8,13 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
+from msprobe.compare.match.frameworks import round_differently
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
 from .paired import Paired
 from .precision import FULL, LOWEST, Class, Judgement, Output, class_of, judge
-from .replays import Answer, Residuals, replayed, residuals
+from .replays import Answer, Crossing, Key, Residuals, crossed_each, replayed, residuals
 from .report import PrecisionClass
 
 _PASS = GRADES.index("pass")
@@ -23,7 +25,7 @@ _TINY_FAULT = 2.5
 
 class Kernels:
     """By pair of outputs that differs: `outputs` are its residuals, `judgements` what they say, `options` what the
-    records did not tell. `origins` are the outputs that differ although all inputs are equal to the bit; `by_bits`
+    records did not tell. `crossed` are those whose target was held against the golden's function. `origins` are the outputs that differ although all inputs are equal to the bit; `by_bits`
     those of them that are wrong because most calls like it are equal. `replays` are the answers by side and call.
     """
 
@@ -34,13 +36,18 @@ class Kernels:
         self.origins: list[int] = []
         self.outputs: dict[int, Output] = {}
         self._coarse: float | None = None
+        self.is_across = round_differently(paired.pairs.target, paired.pairs.golden)
+        self.crossed: set[int] = set()
         self.replays = self._replay(workers, title)
+        self._crossings = self._cross(workers, title) if self.is_across else {}
         self.judgements = self._judge_residuals()
         self.by_bits = self._by_bits()
 
     @property
     def are_noisy(self) -> bool:
-        """Whether the two runs are not equal to the bit where nothing is wrong."""
+        """Whether the two runs are not equal to the bit where nothing is wrong; of two frameworks they never are."""
+        if self.is_across:
+            return True
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(
             judgement is not None and not judgement.is_wrong and judgement.is_of is not Class.OPAQUE
@@ -52,12 +59,22 @@ class Kernels:
         calls: tuple[dict[int, None], dict[int, None]] = ({}, {})
         for event in self._paired.events:
             for row in self.differing(event):
+                for side in (0, 1) if self.is_across else ():
+                    calls[side][int(self._paired.calls[side][event.place])] = None
                 for side, at in enumerate(self._paired.makers(row)):
                     calls[side][self._paired.graphs[side].call_of(at)] = None
         found = replayed(
             (self._paired.pairs.target, self._paired.pairs.golden), [sorted(mine) for mine in calls], workers, title
         )
         return found[0], found[1]
+
+    def _cross(self, workers: int, title: str) -> dict[int, Answer]:
+        """By place: the golden's call on the target's inputs, of pairs of calls whose outputs differ."""
+        events = [event for event in self._paired.events if event.kind in ("api", "cell") and self.differing(event)]
+        golden, target = self._paired.pairs.golden, self._paired.pairs.target
+        wanted = [Crossing(int(self._paired.calls[1][event.place]), self._paired.partners(event)) for event in events]
+        found = crossed_each(golden, target, wanted, workers, title)
+        return {event.place: answer for event, answer in zip(events, found, strict=True)}
 
     def differing(self, event: Event) -> list[int]:
         """The pairs of tensors among the outputs of a pair of calls that differ, and were not judged elsewhere."""
@@ -77,15 +94,38 @@ class Kernels:
         outputs: dict[int, Output] = {}
         for event in self._paired.events:
             for row in self.differing(event):
-                found = self._residuals(row)
+                found = self._crossed(row, event) or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
                 self.options[row] = found.option
                 kind = found.operation, event.direction, found.target.path[:1] if event.kind == "api" else event.kind
                 sides = found.target, found.golden
-                outputs[row] = Output(kind, _place(event), found.moves_data, *sides, found.is_exhaustive)
+                own = self._own_residual(row, event) if row in self.crossed else math.nan
+                outputs[row] = Output(kind, _place(event), found.moves_data, *sides, found.is_exhaustive, own)
         self.outputs = outputs
         return dict(zip(outputs, judge(list(outputs.values())), strict=True))
+
+    def _crossed(self, row: int, event: Event) -> Residuals | None:
+        """The target's residual against the golden's function."""
+        answer = self._crossings.get(event.place)
+        golden = self.replays[1].get(int(self._paired.calls[1][event.place]))
+        found = residuals(answer, golden, *(self._key(side, row) for side in (0, 1)), ())
+        if found is not None:
+            self.crossed.add(row)
+        return found
+
+    def _own_residual(self, row: int, event: Event) -> float:
+        """The target's residual against its own function, under the best of the options that it may have."""
+        answer = self.replays[0].get(int(self._paired.calls[0][event.place]))
+        if not isinstance(answer, Replayed):
+            return math.nan
+        key = self._key(0, row)
+        every = (r.eta for found in answer.residuals.values() for r in found if (r.part, r.path) == key)
+        return min(every, default=math.nan)
+
+    def _key(self, side: int, row: int) -> Key:
+        columns, at = self._paired.graphs[side].columns, int(self._paired.rows[side][row])
+        return PARTS[columns.part[at]], columns.paths[columns.path[at]]
 
     def _residuals(self, row: int) -> Residuals | None:
         keys, answers = [], []
@@ -100,6 +140,8 @@ class Kernels:
 
     def _by_bits(self) -> set[int]:
         """The rows of outputs that differ although all inputs, and the outputs of most calls like it, are equal."""
+        if self.is_across:
+            return set()
         same: Counter[Hashable] = Counter()
         others: dict[Hashable, list[list[int]]] = defaultdict(list)
         for event in self._leaves:

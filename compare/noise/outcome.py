@@ -1,8 +1,8 @@
 """What judging under noise found, entered into the verdicts of a comparison."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.reason import Reason, Reasons, Why
 from msprobe.replay.result import NotReplayed, Replayed
 
+from .alone import one_sided, transparent
 from .kernels import Kernels
 from .paired import Paired
 from .precision import Sign
@@ -20,17 +21,20 @@ from .report import Evidence, Noise, State
 _PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
 
 
-def entered(
-    paired: Paired,
-    kernels: Kernels,
-    states: NDArray[np.uint8],
-    evidence: Mapping[int, Evidence],
-    harmless: tuple[int, ...],
-    *,
-    is_exact: bool,
-) -> Comparison:
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found of each pair of records; as in `Noise`. `covered` are calls as `alone.transparent` takes them."""
+
+    states: NDArray[np.uint8]
+    evidence: Mapping[int, Evidence]
+    harmless: tuple[int, ...]
+    stretches: Mapping[int, tuple[int, ...]]
+    covered: Collection[tuple[int, int]]
+
+
+def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt."""
-    comparison = paired.comparison
+    comparison, states, evidence = paired.comparison, found.states, found.evidence
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
     reasons = dict(comparison.reasons)
     for row in np.flatnonzero(states == State.NOISE).tolist():
@@ -38,28 +42,41 @@ def entered(
             grades[row], causes[row] = _PASS, NO_CAUSE
             reasons[row] = _why(evidence.get(row))
     for row in np.flatnonzero(states == State.DIVERGENT).tolist():
-        found = evidence.get(row)
-        if found is None or found.sign is Sign.BITS or (is_exact and grades[row] == _PASS):
+        told = evidence.get(row)
+        if told is None or told.sign is Sign.BITS or (is_exact and grades[row] == _PASS):
             continue  # within tolerance, where all before is equal to the bit
         if grades[row] == _PASS:
             grades[row] = _WARNING
-        reasons[row] = (*comparison.because(row), *_why(found))
+        reasons[row] = (*comparison.because(row), *_why(told))
     for row in np.flatnonzero(states == State.HARMLESS).tolist():
         grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.HARMLESS)
         reasons[row] = (Reason(Why.DIES_OUT),)
+    for row in np.flatnonzero(states == State.ELSEWHERE).tolist():
+        grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.NO_COUNTERPART)
+        reasons[row] = (Reason(Why.OTHER_STEP),)
+    stretches = {row: places for row, places in found.stretches.items() if states[row] == State.DIVERGENT and places}
+    explained = comparison.explained
+    if kernels.is_across:
+        explained = transparent(paired, found.covered, {place for places in stretches.values() for place in places})
+        alone = {row: why for place, why in explained.items() for row in paired.rows_of(place)}
+        for row, why in (alone | one_sided(paired, states)).items():
+            causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
     which = comparison.which.copy()
-    which[(states == State.NOISE) | (states == State.HARMLESS)] = -1
+    which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
     answers = [answer for side in kernels.replays for answer in side.values()]
     noise = Noise(
         states,
         evidence,
         tuple(kernels.classes()),
         is_exact,
-        harmless,
+        found.harmless,
+        stretches,
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
     )
-    return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
+    return replace(
+        comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
+    )
 
 
 def _why(evidence: Evidence | None) -> Reasons:

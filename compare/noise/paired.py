@@ -1,23 +1,36 @@
 """Two dumps side by side along their dataflow: which record is which of the other side, and how far apart they are."""
 
 import math
+from itertools import permutations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.standard import family
-from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.events import Event, events
+from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.pairs import Ints
+from msprobe.mapping.transform import parse
+from msprobe.replay.crossed import Partner, Place
+from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.read import load_tensor
 
 _MASKED = 1e3
 """Elements beyond this do not count for what stands beside them, as between two frameworks: a mask of -1e9."""
 
+_MOST_AXES = 6
+"""Of tensors whose axes may stand in another order."""
+
 _UNJUDGED = GRADES.index("unjudged")
+
+
+Array = NDArray[Any]
 
 
 class Paired:
@@ -28,16 +41,41 @@ class Paired:
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.pairs = comparison, comparison.pairs
+        self.is_across = round_differently(self.pairs.target, self.pairs.golden)
         self.graphs = Graph(self.pairs.target), Graph(self.pairs.golden)
         self.rows = self.pairs.target_rows, self.pairs.golden_rows
         self.calls = self.pairs.target_calls, self.pairs.golden_calls
-        sides = tuple(zip(self.rows, self.calls, self.graphs, strict=True))
-        self.pair_of = tuple(_inverse(rows, len(graph.columns)) for rows, _, graph in sides)
-        self.place_of = tuple(_inverse(calls, len(graph.names)) for _, calls, graph in sides)
+        are_paired = np.minimum(*self.rows) >= 0
+        if self.is_across:
+            are_paired &= comparison.causes != CAUSES.index(Cause.OTHER_GRADIENT)  # two tensors
+        self.pair_of = tuple(
+            _inverse(rows, are_paired, len(graph.columns)) for rows, graph in zip(self.rows, self.graphs, strict=True)
+        )
+        self.place_of = tuple(
+            _inverse(calls, np.minimum(*self.calls) >= 0, len(graph.names))
+            for calls, graph in zip(self.calls, self.graphs, strict=True)
+        )
+        self.place_alone = tuple(
+            {int(call): place for place, call in enumerate(calls.tolist()) if call >= 0 and int(other[place]) < 0}
+            for calls, other in (self.calls, self.calls[::-1])
+        )
         self.is_given, self.equal = comparison.is_given, comparison.equal
         self.events = events(comparison)
         self._apart: dict[int, float] = {}
+        self._laid_out: dict[int, float] = {}
+        self._name_inner_outputs()
         self.innermost = {event for event in self.events if event.is_matched and self.is_innermost(event)}
+
+    def _name_inner_outputs(self) -> None:
+        """What a pair of cells returns stands for the outputs of the calls inside, where these have no counterparts."""
+        for event in self.events:
+            if not event.is_matched or event.kind == "api":
+                continue
+            for row in self.outputs(event):
+                made = self.makers(row) if self.pairs.are_tensors(row) else ()
+                if all(pair_of[at] < 0 for pair_of, at in zip(self.pair_of, made, strict=False)):
+                    for pair_of, at in zip(self.pair_of, made, strict=False):
+                        pair_of[at] = row
 
     def is_innermost(self, event: Event) -> bool:
         """Whether a pair of calls computes itself: an API, or a cell inside which nothing is recorded."""
@@ -59,10 +97,54 @@ class Paired:
     def outputs(self, event: Event) -> list[int]:
         return [row for row in event.rows if not self.is_given[row]]
 
+    def partners(self, event: Event) -> dict[Place, Partner]:
+        """Which tensors of the target's call are which of the golden's, of a pair of calls and its forward."""
+        found: dict[Place, Partner] = {}
+        columns = self.graphs[1].columns
+        for place in (event.place, *event.forwards):
+            is_backward = place == event.place and event.direction == "backward"
+            for row in self.rows_of(place):
+                at = int(self.rows[1][row])
+                if at < 0 or columns.kind[at] != TENSOR or (partner := self._partner(row)) is None:
+                    continue
+                found[is_backward, PARTS[columns.part[at]], columns.paths[columns.path[at]]] = partner
+        return found
+
+    def _partner(self, row: int) -> Partner | None:
+        """The target's record of a pair in the golden's layout; None where that cannot be said."""
+        if not self.pairs.are_tensors(row):
+            return Partner(-1) if GRADES[self.comparison.grades[row]] == "pass" else None
+        at, view = int(self.rows[0][row]), self.pairs.notes.views.get(row)
+        if view is None:
+            return Partner(at)
+        columns = self.graphs[1].columns
+        _, _, shape = columns.looks[columns.look[int(self.rows[1][row])]]
+        back = parse(view.golden).inverse(shape or ()) if view.golden else parse("")
+        if view.is_part or back is None:
+            return None
+        return Partner(at, " | ".join(filter(None, (view.target, str(back)))))
+
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
         t, g = (graph.alias(int(rows[row])) for graph, rows in zip(self.graphs, self.rows, strict=True))
         return t, g
+
+    def stands_for_itself(self, row: int) -> bool:
+        """Whether no calls inside, of which either has a counterpart, made a pair of outputs of cells."""
+        made = zip(self.pair_of, self.makers(row), strict=True)
+        return all(int(pair_of[at]) in (row, -1) for pair_of, at in made)
+
+    def has_counterpart_outside(self, row: int, event: Event) -> bool:
+        """Whether the call inside one side's cell that made what it returns has its counterpart outside of the other's:
+        two blocks that end at different steps."""
+        for side, at in enumerate(self.makers(row)):
+            if (pair := int(self.pair_of[side][at])) < 0 or pair == row:
+                continue
+            graph, cell = self.graphs[1 - side], int(self.calls[1 - side][event.place])
+            call = graph.call_of(int(self.rows[1 - side][pair]))
+            if call != cell and cell not in graph.around(call):
+                return True
+        return False
 
     def judged_elsewhere(self, row: int) -> int:
         """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
@@ -75,10 +157,33 @@ class Paired:
 
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
-        if self.equal[row] == EQUAL or not self.pairs.are_tensors(row):
-            return 0.0
         found = self.comparison.measures.get(row)
-        return math.inf if found is None or found.mismatched else found.euclid
+        if not self.pairs.are_tensors(row) or (self.equal[row] == EQUAL and found is None):
+            return 0.0
+        if found is None:
+            return self._difference_laid_out_otherwise(row)
+        return math.inf if found.mismatched else found.euclid
+
+    def _difference_laid_out_otherwise(self, row: int) -> float:
+        """Of two frameworks: the norm of the difference of as many elements in another shape."""
+        if row not in self._laid_out:
+            both = self.loaded(row) if self.is_across and row not in self.pairs.notes.views else None
+            self._laid_out[row] = math.inf if both is None else nearest_layout(*both)
+        return self._laid_out[row]
+
+    def loaded(self, row: int) -> tuple[Array, Array] | None:
+        """Both tensors of a pair; None where one cannot be read."""
+        pair = self.pairs.pair(row)
+        if pair.target is None or pair.golden is None:
+            return None
+        try:
+            return load_tensor(self.pairs.target, pair.target), load_tensor(self.pairs.golden, pair.golden)
+        except DumpError:
+            return None
+
+    def direction(self, row: int) -> str:
+        """Whether a pair of records belongs to a forward or a backward call."""
+        return names.parse(self.pairs.name(int(self.pairs.call_of[row]))).direction
 
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
@@ -98,7 +203,10 @@ class Paired:
         if self.comparison.grades[row] == _UNJUDGED:
             return 0.0
         found = self.comparison.measures.get(row)
-        if found is None or found.mismatched:
+        if found is None:
+            size = self.size(row)
+            return self.difference(row) / size if size else math.inf
+        if found.mismatched:
             return math.inf
         golden = self.pairs.golden.columns.norm[int(self.rows[1][row])]
         if golden != golden and row in self.comparison.described:
@@ -116,13 +224,9 @@ class Paired:
         columns, at = self.pairs.golden.columns, int(self.rows[1][row])
         if not max(abs(columns.max[at]), abs(columns.min[at])) > _MASKED or row in self.pairs.notes.views:
             return 0.0
-        pair = self.pairs.pair(row)
-        if pair.target is None or pair.golden is None:
+        if (both := self.loaded(row)) is None:
             return 0.0
-        try:
-            t, g = load_tensor(self.pairs.target, pair.target), load_tensor(self.pairs.golden, pair.golden)
-        except DumpError:
-            return 0.0
+        t, g = both
         near = np.abs(g) <= _MASKED
         if t.shape != g.shape or not near.any() or near.all():
             return 0.0
@@ -131,9 +235,26 @@ class Paired:
         return float(np.linalg.norm(t - g)) / norm if norm else 0.0
 
 
-def _inverse(rows: Ints, size: int) -> Ints:
+def nearest_layout(target: Array, golden: Array) -> float:
+    """The norm of the difference of two tensors of as many elements in different shapes: with their elements in order,
+    or with the target's axes in the order of the golden's that is nearest; inf where neither can be meant.
+
+    One program takes the heads to the front before it scales, the other behind.
+    """
+    if target.size != golden.size or not target.size or any(a.dtype.kind not in "fiub" for a in (target, golden)):
+        return math.inf
+    t, g = target.astype(np.float64), golden.astype(np.float64)
+    found = [float(np.linalg.norm(t.ravel() - g.ravel()))]
+    t, g = t.squeeze(), g.squeeze()
+    if t.shape != g.shape and sorted(t.shape) == sorted(g.shape) and t.ndim <= _MOST_AXES:
+        orders = (order for order in permutations(range(t.ndim)) if tuple(t.shape[at] for at in order) == g.shape)
+        found += [float(np.linalg.norm(t.transpose(order) - g)) for order in orders]
+    return min((one for one in found if math.isfinite(one)), default=math.inf)
+
+
+def _inverse(rows: Ints, are_paired: NDArray[np.bool_], size: int) -> Ints:
     """By row of a dump: the pair that it stands in, -1 for none."""
     found = np.full(size, -1, np.int64)
-    known = np.flatnonzero(rows >= 0)
+    known = np.flatnonzero(are_paired)
     found[rows[known[::-1]]] = known[::-1]
     return found

@@ -68,6 +68,7 @@ class Sign(Enum):
     SYSTEMATIC = "a common factor or offset"
     MOVED_DATA = "a call that only moves data changed it"
     AMPLIFIED = "differs by more than its inputs explain"
+    OTHER_FUNCTION = "another function than the golden's"
     BITS = "all other calls of the kind are equal to the bit"
 
 
@@ -85,6 +86,7 @@ class Output:
     target: Residual
     golden: Residual
     is_exhaustive: bool = True
+    own: float = math.nan
 
     @property
     def count(self) -> int:
@@ -154,6 +156,9 @@ class _Kin:
             return Judgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
         if g.eta > (LOWEST if output.is_exhaustive else FULL):  # the reference does not mean what the golden side did
             return Judgement(Sign.NONE, Class.OPAQUE, math.nan)
+        is_finer = output.own == output.own and t.eta > max(self._limit, _KIN * output.own)
+        if is_finer:  # what the kernel rounds is far less than what is missing
+            return Judgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
         if t.eta > LOWEST:
             return Judgement(Sign.ONE_SIDED, Class.OPAQUE, LOWEST)
         if t.eta <= self._limit:

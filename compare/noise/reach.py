@@ -4,7 +4,8 @@ A difference is *material* if it reaches a loss, an output of the root, the grad
 if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses the output, or what uses it agrees.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,48 +13,53 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.locate.events import Event
-from msprobe.store.columns import TENSOR
+from msprobe.compare.match.frameworks import round_differently
+from msprobe.store.columns import PARTS, TENSOR
 
 from .paired import Paired
 from .report import State
+
+_RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad"))
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 
 class Reach:
     """Follows differences over the target's dataflow. `differs` says of a row of the target whether it differs by more
-    than noise; rows without a partner differ where a difference reaches them."""
+    than noise; rows without a partner differ where a difference reaches them. `agrees` says of a row whether it has a
+    partner and does not differ."""
 
-    def __init__(self, graph: Graph, differs: Callable[[int], bool]) -> None:
-        self._graph, self._differs = graph, differs
-        self._live: dict[int, bool] = {}
+    def __init__(self, graph: Graph, differs: Callable[[int], bool], agrees: Callable[[int], bool]) -> None:
+        self._graph, self._differs, self._agrees = graph, differs, agrees
+        self._onwards: dict[int, list[int]] = {}
 
-    def is_live(self, row: int) -> bool:
-        """Whether the difference of an output reaches something that counts."""
-        waiting = [row]
+    def live(self, rows: Iterable[int]) -> set[int]:
+        """Of some outputs, and of all that their differences reach: those whose difference reaches something that
+        counts."""
+        known = self.reached(rows)
+        before: dict[int, list[int]] = defaultdict(list)
+        for at in known:
+            for behind in self._onwards[at]:
+                before[behind].append(at)
+        waiting = [at for at in known if not self._onwards[at] and self._is_end(at)]
+        found = set(waiting)
         while waiting:
-            at = waiting[-1]
-            if at in self._live:
-                waiting.pop()
-                continue
-            behind = list(self._behind(at))
-            unknown = [b for b in behind if b not in self._live and b not in waiting]
-            if unknown and not any(self._live.get(b) for b in behind):
-                waiting += unknown
-                continue
-            self._live[at] = any(self._live.get(b) for b in behind) or (not behind and self._is_end(at))
-            waiting.pop()
-        return self._live[row]
+            new = [at for at in before[waiting.pop()] if at not in found]
+            found.update(new)
+            waiting += new
+        return found
 
     def reached(self, rows: Iterable[int]) -> set[int]:
         """The outputs that a difference of some outputs reaches, themselves included."""
         waiting = list(rows)
         seen = set(waiting)
         while waiting:
-            for at in self._behind(waiting.pop()):
-                if at not in seen:
-                    seen.add(at)
-                    waiting.append(at)
+            at = waiting.pop()
+            if at not in self._onwards:
+                self._onwards[at] = list(dict.fromkeys(self._behind(at)))
+            new = [behind for behind in self._onwards[at] if behind not in seen]
+            seen.update(new)
+            waiting += new
         return seen
 
     def _behind(self, row: int) -> Iterable[int]:
@@ -64,11 +70,19 @@ class Reach:
             yield from self._behind_gradient(row, call)
             return
         for used in graph.users.get(graph.alias(row), ()):
+            if self._agrees(used):
+                continue
             user = graph.call_of(used)
             yield from (at for at in graph.outputs(user) if self._differs(at))
-            back = graph.number.get(names.counterpart(graph.columns.names[user], "backward"), -1)
-            if back >= 0 and back != user:
-                yield from (at for at in graph.outputs(back) if self._differs(at))
+            yield from (at for at in self.behind_backward(user) if self._differs(at))
+
+    def behind_backward(self, call: int) -> Iterable[int]:
+        """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
+        of what it receives itself explains it."""
+        graph = self._graph
+        back = graph.number.get(names.counterpart(graph.columns.names[call], "backward"), call)
+        if back != call and all(map(self._agrees, graph.inputs(back))):
+            yield from graph.outputs(back)
 
     def _behind_gradient(self, row: int, call: int) -> Iterable[int]:
         """What follows from an input gradient: the backward of the call that made the input."""
@@ -94,6 +108,8 @@ class Reach:
         if name.direction == "backward":
             argument = graph.argument(row)
             return argument < 0 or graph.origin(argument)[0] in ("parameter", "unknown", "code")
+        if graph.columns.kind[row] != TENSOR:
+            return False  # None: where the golden uses its own, the user tells
         if graph.users.get(graph.alias(row)):
             return False  # it is used, and what uses it agrees
         return self._is_returned(row, call)
@@ -113,9 +129,9 @@ class Reach:
 def dying_out(
     paired: Paired,
     states: NDArray[np.uint8],
-    alone: set[int],
+    alone: Collection[int],
     made_of: Mapping[int, tuple[int, ...]],
-    inside: Callable[[Event], "tuple[bool, float] | None"],
+    is_different_inside: Callable[[Event], bool | None],
 ) -> tuple[int, ...]:
     """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
 
@@ -123,17 +139,23 @@ def dying_out(
     an input is, `inside` whether a difference is left inside a pair of cells.
     """
     graph, pair_of = paired.graphs[0], paired.pair_of[0]
+    is_across = round_differently(paired.pairs.target, paired.pairs.golden)
 
     def differs(at: int) -> bool:
         pair = int(pair_of[at])
         return int(states[pair]) in DIFFERING if pair >= 0 else at in alone
 
-    reach = Reach(graph, differs)
+    def agrees(at: int) -> bool:
+        return int(pair_of[at]) >= 0 and not differs(at)
+
+    reach = Reach(graph, differs, agrees)
+    known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and differs(at)]
+    alive = reach.live(known)
     dead: list[int] = []
     live: list[int] = []
     for event in paired.events:
         if not event.is_matched:
-            if event.side == "target":
+            if event.side == "target" and not is_across:  # within one framework that is a finding
                 live += graph.outputs(int(paired.calls[0][event.place]))
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
@@ -143,18 +165,50 @@ def dying_out(
             row for row in paired.outputs(event) if int(states[row]) in DIFFERING
         ]
         rows = [int(paired.rows[0][row]) for row in wrong]
-        is_live = any(_is_parameter(paired, row) for row in own) or any(at < 0 or reach.is_live(at) for at in rows)
+        rows += [at for row in wrong for at in _behind_the_golden(paired, row) if at < 0 or differs(at)]
+        if len(wrong) < len(own) or paired.is_given[own[0]]:
+            rows += [at for at in reach.behind_backward(int(paired.calls[0][event.place])) if differs(at)]
+        is_live = any(_is_parameter(paired, row) or _is_run_input(paired, row) for row in own) or any(
+            at < 0 or at in alive for at in rows
+        )
         (live if is_live else dead).extend(at for at in rows if at >= 0)
         if not is_live:
             states[own] = State.HARMLESS
     if not (states == State.HARMLESS).any():
         return ()
     origins = tuple(np.flatnonzero(states == State.HARMLESS).tolist())
-    for at in reach.reached(dead) - reach.reached(live):
+    received = reach.reached(live)
+    without_origin = {at for at in known if at not in alive}  # what one side's dataflow alone explains
+    for at in (reach.reached(dead) | without_origin) - received:
         if (pair := int(pair_of[at])) >= 0 and states[pair] == State.PROPAGATED:
             states[pair] = State.HARMLESS
-    _spare_the_same(paired, states, made_of, inside)
+    _spare_the_same(paired, states, made_of, is_different_inside)
     return origins
+
+
+def _behind_the_golden(paired: Paired, row: int) -> Iterable[int]:
+    """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
+    graph, at = paired.graphs[1], int(paired.rows[1][row])
+    if at < 0 or paired.pairs.are_tensors(row) or graph.names[graph.call_of(at)].direction != "backward":
+        return
+    target, waiting, seen = paired.graphs[0], [at], set[int]()
+    while waiting:
+        argument = graph.argument(waiting.pop())
+        kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
+        if kind == "parameter":
+            yield -1
+        elif kind == "call" and made not in seen:
+            seen.add(made)
+            pair = int(paired.pair_of[1][made])
+            ours = list(_gradients(target, target.call_of(int(paired.rows[0][pair])))) if pair >= 0 else []
+            yield from ours
+            waiting += [] if ours else _gradients(graph, graph.call_of(made))
+
+
+def _gradients(graph: Graph, call: int) -> Iterable[int]:
+    """What the backward of a forward call returns, which sees the inputs of the forward, too."""
+    back = graph.number.get(names.counterpart(graph.columns.names[call], "backward"), call)
+    return graph.outputs(back) if back != call else ()
 
 
 def _is_parameter(paired: Paired, row: int) -> bool:
@@ -162,11 +216,18 @@ def _is_parameter(paired: Paired, row: int) -> bool:
     return bool(paired.is_given[row]) and at >= 0 and paired.graphs[0].origin(at)[0] == "parameter"
 
 
+def _is_run_input(paired: Paired, row: int) -> bool:
+    """Whether no call made a tensor, and none before its call was given one."""
+    place = int(paired.pairs.call_of[row])
+    first = next((e.place for e in paired.events if any(map(paired.pairs.are_tensors, e.rows))), -1)
+    return bool(paired.is_given[row]) and place == first and paired.pairs.are_tensors(row)
+
+
 def _spare_the_same(
     paired: Paired,
     states: NDArray[np.uint8],
     made_of: Mapping[int, tuple[int, ...]],
-    inside: Callable[[Event], "tuple[bool, float] | None"],
+    is_different_inside: Callable[[Event], bool | None],
 ) -> None:
     """Mark the inputs and the outputs of cells that are nothing but harmless outputs."""
     for event in paired.events:
@@ -174,7 +235,7 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or paired.is_given[row] else inside(event)
+            cell = None if made or paired.is_given[row] else is_different_inside(event)
             is_live = any(int(states[at]) in DIFFERING for at in made or ())
-            if (made and not is_live) or (cell is not None and not cell[0]):
+            if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

@@ -1,4 +1,5 @@
-"""Calls of a dump executed again in float64: in processes, with progress."""
+"""Calls of a dump executed again in float64, on their own inputs or on those of their counterparts: in processes, with
+progress."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from msprobe.compare.workers.run import Lost, run
+from msprobe.replay.crossed import Partner, Place, crossed
 from msprobe.replay.replay import replay
 from msprobe.replay.result import NotReplayed, Replayed, Residual
 from msprobe.store.read import read_file
@@ -46,6 +48,47 @@ def replayed(
             result = [replay(dumps[side], at) for at in bundle.calls]
         found[side].update(zip(bundle.calls, result, strict=True))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A golden's call by its place, to be executed on the tensors of the target's call that is its counterpart."""
+
+    call: int
+    partners: Mapping[Place, Partner]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """Crossings of one pair of dumps, which are named by their files."""
+
+    golden: str
+    target: str
+    every: tuple[Crossing, ...]
+
+
+def crossed_each(
+    golden: Dump, target: Dump, crossings: Sequence[Crossing], workers: int, title: str = ""
+) -> list[Answer]:
+    """The answers for calls of the golden on the target's tensors. `workers` as in `msprobe.compare.workers.run`."""
+    if workers == 1 or len(crossings) < _WORTH_WORKERS:
+        return [crossed(golden, one.call, target, one.partners) for one in crossings]
+    bundles = [
+        Crossings(golden.where, target.where, tuple(crossings[at : at + _AT_ONCE]))
+        for at in range(0, len(crossings), _AT_ONCE)
+    ]
+    found: list[list[Answer]] = [[] for _ in bundles]
+    for n, result in run(cross_bundle, bundles, workers=workers, title=title):
+        if isinstance(result, Lost):
+            result = [crossed(golden, one.call, target, one.partners) for one in bundles[n].every]
+        found[n] = result
+    return [answer for part in found for answer in part]
+
+
+def cross_bundle(bundle: Crossings) -> list[Answer]:
+    """The answers of one task, wherever it runs."""
+    golden, target = _read(bundle.golden), _read(bundle.target)
+    return [crossed(golden, one.call, target, one.partners) for one in bundle.every]
 
 
 def replay_bundle(bundle: Bundle) -> list[Answer]:

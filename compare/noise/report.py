@@ -11,7 +11,11 @@ from .precision import Class, Sign
 
 
 class State(IntEnum):
-    """What a difference between a pair of records is."""
+    """What a difference between a pair of records is.
+
+    `ELSEWHERE`: what two blocks of two frameworks take or return, where one of them begins or ends a step later; each of
+    the two tensors is compared where its call has its counterpart.
+    """
 
     EQUAL = 0
     NOISE = 1
@@ -19,6 +23,7 @@ class State(IntEnum):
     DIVERGENT = 3
     UNKNOWN = 4
     HARMLESS = 5
+    ELSEWHERE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Noise:
     classes: tuple[PrecisionClass, ...] = ()
     is_exact: bool = False
     harmless: tuple[int, ...] = ()
+    stretches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     replayed: int = 0
     not_replayed: Mapping[str, int] = field(default_factory=dict)
 

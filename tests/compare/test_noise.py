@@ -287,11 +287,9 @@ def test_without_torch_a_wrong_call_is_beyond_its_inputs(judged, product, factor
     assert Why.BEYOND_INPUTS in {reason.why for reason in comparison.because(row)}
 
 
-def test_two_frameworks_are_judged_by_shares_of_the_scale(judged):
+def test_two_frameworks_are_judged_as_one_is(judged):
     comparison, located = judged("pytorch", product=other_order)
-    assert comparison.noise is None
     assert comparison.is_clean
     assert not located.findings
-    comparison, located = judged("pytorch", product=other_order, change=row_times(1.01))
-    assert comparison.noise is None
+    _, located = judged("pytorch", product=other_order, change=row_times(1.01))
     assert [finding.name for finding in located.findings] == ["Mint.matmul.2.forward"]

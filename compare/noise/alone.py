@@ -1,0 +1,96 @@
+"""Of two frameworks: what only one side has. Two programs are written differently; a call without a counterpart is
+transparent, since what is computed from it is compared, and so is an argument that only one side's call takes.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.base import names
+from msprobe.compare.judge.verdict import CAUSES, Cause
+from msprobe.compare.locate.trained import trained_alone
+from msprobe.compare.reason import Reason, Why
+from msprobe.store.columns import TENSOR
+
+from .paired import Paired
+from .report import State
+
+
+def transparent(
+    paired: Paired, covered: Collection[tuple[int, int]], responsible: Collection[int]
+) -> dict[int, Reason]:
+    """By place: why a call that only one side makes is no difference.
+
+    `covered` are the side and place in the dump of the calls behind which something was compared. `responsible` are the
+    places of those that lead to what diverges, which are not excused.
+    """
+    found: dict[int, Reason] = {}
+    unexcused = {*responsible, *trained_alone(paired.comparison, paired.events)}
+    last = _last_forward(paired)
+    forwards: dict[tuple[str, str], Reason] = {}
+    for event in paired.events:
+        if event.is_matched or event.place in unexcused:
+            continue
+        side = 0 if event.side == "target" else 1
+        call = int(paired.calls[side][event.place])
+        reason: Reason | None = None
+        if _hands_on(paired, side, call):
+            reason = Reason(Why.HANDS_ON)
+        elif event.place in paired.pairs.notes.without:
+            reason = paired.pairs.notes.without[event.place]
+        elif event.direction == "backward":
+            forward = names.counterpart(event.called, "forward")
+            reason = Reason(Why.OF_FORWARD) if (event.side, forward) in forwards else None
+        if reason is None and event.kind != "parameters_grad":
+            if (side, call) in covered or (event.kind == "cell" and call in paired.graphs[side].inside):
+                reason = Reason(Why.COMPARED_LATER)
+            elif event.direction == "backward" or call != last[side]:
+                reason = Reason(Why.NOBODY_USES)
+        if reason is not None:
+            found[event.place] = reason
+            forwards[event.side, event.called] = reason
+    return found
+
+
+def _hands_on(paired: Paired, side: int, call: int) -> bool:
+    """Whether a call, or the forward of a backward call, returns the tensor that it is given."""
+    graph = paired.graphs[side]
+    forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), call)
+    return graph.names[forward].kind == "api" and graph.hands_on(forward)
+
+
+def _last_forward(paired: Paired) -> list[int]:
+    """By side: the last forward call that computes something itself; what it returns may be the loss."""
+    return [
+        max(
+            (at for at, name in enumerate(graph.names) if name.direction == "forward" and at not in graph.inside),
+            default=-1,
+        )
+        for graph in paired.graphs
+    ]
+
+
+def one_sided(paired: Paired, states: NDArray[np.uint8]) -> dict[int, Reason]:
+    """By row: why a record that only one side's call has is no difference; not where the call computes another thing."""
+    sums = np.flatnonzero(paired.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
+    found = dict.fromkeys(sums, Reason(Why.COMPARED_LATER))  # one side's is a part of the other's
+    for event in paired.events:
+        if not event.is_matched:
+            continue
+        alone = [row for row in event.rows if min(int(rows[row]) for rows in paired.rows) < 0]
+        if not alone or any(states[row] == State.DIVERGENT for row in paired.outputs(event)):
+            continue
+        for row in alone:
+            if paired.is_given[row] or not _is_used(paired, row):
+                found[row] = Reason(Why.OTHER_WAY if paired.is_given[row] else Why.NOBODY_USES)
+    return found
+
+
+def _is_used(paired: Paired, row: int) -> bool:
+    """Whether a recorded call uses an output of one side."""
+    for rows, graph in zip(paired.rows, paired.graphs, strict=True):
+        at = int(rows[row])
+        if at >= 0 and graph.columns.kind[at] == TENSOR and graph.users.get(graph.alias(at)):
+            return True
+    return False

@@ -1,0 +1,232 @@
+"""MindSpore against PyTorch, judged along the dataflow: pairs of dumps of small programs computed with numpy, which are
+written differently, drift by rounding, or have a fault."""
+
+from math import erf, sqrt
+
+import numpy as np
+import pytest
+
+from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.locate.find import locate
+from msprobe.compare.locate.finding import FindingKind
+from msprobe.compare.noise.paired import nearest_layout
+from msprobe.compare.noise.precision import Sign
+from msprobe.compare.noise.report import State
+from msprobe.compare.reason import Why
+from msprobe.compare.run import compare
+
+RANDOM = np.random.default_rng(5)
+X, W, V, U = (RANDOM.standard_normal(shape).astype(np.float32) for shape in ((12, 16), (16, 16), (16, 16), (16, 8)))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.vectorize(erf)(x.astype(np.float64) / sqrt(2)))
+
+
+def gelu_by_tanh(x):
+    wide = x.astype(np.float64)
+    return 0.5 * wide * (1 + np.tanh(sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+class Program:
+    """Writes one side's calls, each result computed in float32; MindSpore adds products up from the last to the first."""
+
+    def __init__(self, build, tensor, value):
+        self.build, self.tensor, self.value = build, tensor, value
+        self.is_ms = build.framework == "mindspore"
+        self.counts = {}
+
+    def leaf(self, array):
+        return array, "leaf"
+
+    def parameter(self, array, name):
+        return array, f"parameter {name}"
+
+    def call(self, name, result, *given, parent=None, extra=(), **told):
+        """A call of `Mint` or `Torch`; gives its result with its source."""
+        number = self.counts[name] = self.counts.get(name, -1) + 1
+        full = f"{'Mint' if self.is_ms else 'Torch'}.{name}.{number}.forward"
+        result = np.asarray(result, np.float32)
+        inputs = [self.tensor(*each) if isinstance(each, tuple) else self.value(each) for each in given]
+        values = {key: self.value(each) for key, each in told.items()}
+        self.build.call(full, inputs, [result, *extra], kwargs=values, parent=parent)
+        return result, f"call {full}.output.0"
+
+    def product(self, a, b):
+        found = a[0][:, ::-1].copy() @ b[0][::-1].copy() if self.is_ms else a[0] @ b[0]
+        return self.call("matmul", found, a, b)
+
+
+@pytest.fixture
+def compared(builder, tensor, value):
+    """`compared(fill)`: `fill(program)` writes each side; the comparison and what was located in it."""
+
+    def make(fill):
+        sides = []
+        for side, framework in (("target", "mindspore"), ("golden", "pytorch")):
+            build = builder(side, mode="tensor", level="L1", framework=framework)
+            fill(Program(build, tensor, value))
+            sides.append(build.dump())
+        comparison = compare(*sides)
+        return comparison, locate(comparison)
+
+    return make
+
+
+def row_of(comparison, name):
+    return next(n for n in range(len(comparison.grades)) if comparison.pairs.pair(n).record.name == name)
+
+
+def state_of(comparison, name):
+    return State(comparison.noise.states[row_of(comparison, name)])
+
+
+@pytest.fixture
+def _replaying():
+    """Calls are replayed by torch."""
+    pytest.importorskip("torch", reason="calls are replayed")
+
+
+def layers(side, activation=np.tanh, name="tanh", weight=W):
+    h = side.product(side.leaf(X), side.parameter(weight, "first.weight"))
+    h = side.call(name, activation(h[0]), h)
+    h = side.product(h, side.parameter(V, "second.weight"))
+    h = side.call("softmax", softmax(h[0]), h, dim=-1)
+    side.product(h, side.parameter(U, "head.weight"))
+
+
+def test_two_programs_that_round_differently_are_clean(compared):
+    comparison, located = compared(layers)
+    assert comparison.is_clean
+    assert not located.findings
+    assert not comparison.noise.differs().any()
+
+
+def scaled_before(side):
+    """A scale of the keys on one side, of the scores on the other."""
+    q = side.product(side.leaf(X), side.parameter(W, "first.weight"))
+    if side.is_ms:
+        q = side.call("mul", q[0] * np.float32(0.25), q, 0.25)
+    s = side.product(q, side.parameter(V, "second.weight"))
+    if not side.is_ms:
+        s = side.call("div", s[0] / np.float32(4), s, 4.0)
+    s = side.call("softmax", softmax(s[0]), s, dim=-1)
+    side.product(s, side.parameter(U, "head.weight"))
+
+
+def test_what_is_written_differently_and_comes_to_the_same_dies_out(compared):
+    comparison, located = compared(scaled_before)
+    assert not located.findings
+    assert comparison.is_clean
+    assert state_of(comparison, "Mint.matmul.1.forward.output.0") is State.HARMLESS
+    assert state_of(comparison, "Mint.softmax.0.forward.output.0") is State.NOISE
+    place = next(n for n in range(len(comparison.pairs)) if comparison.pairs.name(n) == "Mint.mul.0.forward")
+    assert comparison.explained[place].why is Why.COMPARED_LATER
+
+
+def without_scale(side):
+    q = side.product(side.leaf(X), side.parameter(W, "first.weight"))
+    s = side.product(q, side.parameter(V, "second.weight"))
+    if not side.is_ms:
+        s = side.call("div", s[0] / np.float32(4), s, 4.0)
+    s = side.call("softmax", softmax(s[0]), s, dim=-1)
+    side.product(s, side.parameter(U, "head.weight"))
+
+
+def test_a_call_that_is_missing_is_named_where_a_difference_comes_of_it(compared):
+    comparison, located = compared(without_scale)
+    assert [(f.name, f.kind) for f in located.findings] == [("Torch.div.0.forward", FindingKind.CALL)]
+    assert not comparison.is_clean
+    assert state_of(comparison, "Mint.softmax.0.forward.input.0") is State.DIVERGENT
+    assert state_of(comparison, "Mint.softmax.0.forward.output.0") is State.PROPAGATED
+
+
+def test_another_function_in_its_place(compared):
+    def fill(side):
+        layers(side, *((lambda x: np.maximum(x, 0), "relu") if side.is_ms else (np.tanh, "tanh")))
+
+    _, located = compared(fill)
+    assert [(f.name, f.kind) for f in located.findings] == [("Mint.relu.0.forward", FindingKind.CALL)]
+
+
+@pytest.mark.usefixtures("_replaying")
+def test_another_function_of_the_same_name_is_no_precision_class(compared):
+    # By their own residuals both compute in float32; all of them are off by as much as half precision would be.
+    def fill(side):
+        h = side.leaf(X)
+        told = {"approximate": "tanh"} if side.is_ms else {}
+        for n, weight in enumerate((W, V, W)):
+            h = side.product(h, side.parameter(weight, f"{n}.weight"))
+            h = side.call("gelu", (gelu_by_tanh if side.is_ms else gelu)(h[0]), h, **told)
+        side.product(h, side.parameter(U, "head.weight"))
+
+    comparison, located = compared(fill)
+    assert located.findings[0].name == "Mint.gelu.0.forward"
+    evidence = comparison.noise.evidence[row_of(comparison, "Mint.gelu.0.forward.output.0")]
+    assert evidence.sign is Sign.OTHER_FUNCTION
+    assert not comparison.noise.classes
+
+
+def test_a_wrong_parameter_is_named_and_carried_by_calls_of_one_side(compared):
+    def fill(side):
+        wrong = np.array(W)
+        wrong[3] *= np.float32(1.01)
+        weight = wrong if side.is_ms else W
+        h = side.product(side.leaf(X), side.parameter(weight, "first.weight"))
+        if side.is_ms:  # the target adds a tensor of zeros, the golden none
+            h = side.call("add", h[0] + np.float32(0), h, 0.0)
+        h = side.call("tanh", np.tanh(h[0]), h)
+        side.product(h, side.parameter(V, "second.weight"))
+
+    comparison, located = compared(fill)
+    assert [(f.name, f.kind) for f in located.findings] == [("Mint.matmul.0.forward", FindingKind.PARAMETERS)]
+    assert state_of(comparison, "Mint.tanh.0.forward.output.0") is State.PROPAGATED
+
+
+def test_an_output_that_nobody_uses_may_be_none(compared):
+    def fill(side):
+        h = side.product(side.leaf(X), side.parameter(W, "first.weight"))
+        weights = None if side.is_ms else softmax(h[0])
+        h = side.call("softmax", softmax(h[0]), h, dim=-1, extra=(weights,))
+        side.product(h, side.parameter(U, "head.weight"))
+
+    comparison, located = compared(fill)
+    assert not located.findings
+    assert comparison.is_clean
+    assert comparison.unjudged[Cause.HARMLESS] == 1
+
+
+def test_a_call_at_the_end_that_nothing_follows_leaves_the_question_open(compared):
+    def fill(side):
+        h = side.product(side.leaf(X), side.parameter(W, "first.weight"))
+        if side.is_ms:
+            side.call("exp", np.exp(h[0]), h)
+
+    comparison, located = compared(fill)
+    assert not located.findings
+    assert not comparison.is_clean
+
+
+class TestLayouts:
+    def test_axes_in_another_order_are_one_tensor(self):
+        x = RANDOM.standard_normal((12, 2, 8))
+        assert nearest_layout(x, x.transpose(1, 0, 2) + 0.5) == pytest.approx(0.5 * sqrt(x.size))
+        assert nearest_layout(x, x.transpose(1, 0, 2)) == 0
+
+    def test_elements_in_order_are_one_tensor(self):
+        x = RANDOM.standard_normal((4, 6))
+        assert nearest_layout(x, x.reshape(2, 2, 6, 1)) == 0
+
+    def test_a_reshape_in_place_of_a_transpose_is_none(self):
+        x = RANDOM.standard_normal((12, 2, 8))
+        apart = nearest_layout(x.reshape(2, 12, 8), x.transpose(1, 0, 2))
+        assert apart == pytest.approx(np.linalg.norm(x.reshape(2, 12, 8) - x.transpose(1, 0, 2)))
+        assert apart > np.linalg.norm(x) / 2
+
+    def test_another_number_of_elements_is_infinitely_far(self):
+        assert nearest_layout(np.zeros(3), np.zeros(4)) == float("inf")
