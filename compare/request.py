@@ -10,6 +10,8 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
+from msprobe.compare.noise.limits import BUILT_IN, EXACT, Limits
+from msprobe.compare.noise.noise_file import read_noise
 from msprobe.mapping.user import NONE, UserMapping
 from msprobe.store.layout import STACK
 
@@ -38,7 +40,8 @@ class Request:
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
     target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
-    instead. `suffix` goes into the table's name.
+    instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
+    trusted run beside the golden, they are found first.
     """
 
     target: Path
@@ -63,6 +66,8 @@ class Request:
     scheduler: str = ""
     resume: bool = True
     suffix: str = ""
+    limits: Limits = BUILT_IN
+    calibrate: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,25 @@ class Sides:
     steps: tuple[int, ...] | None = None
     read_as: ReadAs = ""
     names: tuple[tuple[str, str], ...] = ()
+
+
+def limits_named(option: str, noise: str, calibrate: object) -> Limits:
+    """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
+
+    `option` stands before the two names in a message: `--` at the command line.
+    """
+    if noise and calibrate:
+        raise UsageError(
+            f"{option}noise and {option}calibrate contradict each other: a calibration gives the limits; give one"
+        )
+    if noise in ("", "auto"):
+        return BUILT_IN
+    if noise == "exact":
+        return EXACT
+    path = user_path(noise)
+    if not path.exists():
+        raise UsageError(f"{option}noise {noise}: no such file; give auto, exact, or the path of a noise.json")
+    return read_noise(path.absolute())
 
 
 def read_compare_json(file: Path) -> Sides:

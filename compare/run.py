@@ -15,6 +15,7 @@ from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
+from .noise.limits import BUILT_IN, Limits
 from .reason import Reasons
 from .workers.progress import MANY, shown
 
@@ -28,13 +29,15 @@ def compare(
     given: Given = NOTHING,
     is_shown: bool = False,
     settle: Callable[[Comparison], Comparison] | None = None,
+    limits: Limits = BUILT_IN,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
     is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
     it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
-    them (parameters that have only drifted, say), before what was computed from them is weighed.
+    them (parameters that have only drifted, say), before what was computed from them is weighed. `limits` say up to
+    where a difference of tensors is noise.
     """
     refuse_misfits(target, given.rows)
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
@@ -102,7 +105,7 @@ def compare(
         return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 
-    return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
+    return judge_under_noise(comparison, limits=limits, workers=(effort or Effort()).workers, is_shown=is_shown)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

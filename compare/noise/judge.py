@@ -16,14 +16,17 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
+from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.reason import DRIFT
 from msprobe.store.columns import NULL
 from msprobe.store.read import load_tensor
+from msprobe.store.record import Record
 
 from .kernels import Kernels
+from .limits import BUILT_IN, Limits, Source
 from .outcome import entered
 from .paired import Paired
-from .precision import Class, Judgement, Sign, class_of, is_amplified
+from .precision import OPAQUE, Class, Judgement, Sign, amplification, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
 
@@ -32,24 +35,29 @@ _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "err
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
 
-_DRIFT = 5e-4
-"""Of parameters after the first update, as a share of their root mean square."""
+DRIFT_OF_RUNNING = 5e-4
+"""Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
+
+RUNNING_STATISTICS = "running statistics"
+"""What a calibration calls the drift of what is updated by no optimizer."""
 
 
-def judge_under_noise(comparison: Comparison, *, workers: int = 1, is_shown: bool = False) -> Comparison:
-    """The comparison with verdicts that know noise; the comparison itself where nothing differs.
+def judge_under_noise(
+    comparison: Comparison, *, limits: Limits = BUILT_IN, workers: int = 1, is_shown: bool = False
+) -> Comparison:
+    """The comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
 
-    Replays what differs with torch, on `workers` processes (0: as many as cores).
+    Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     """
     if not (comparison.equal == DIFFERENT).any():
         return comparison
-    return _Judging(comparison, workers, "replaying calls" if is_shown else "").judged()
+    return _Judging(comparison, limits, workers, "replaying calls" if is_shown else "").judged()
 
 
 class _Judging:
-    def __init__(self, comparison: Comparison, workers: int, title: str) -> None:
-        self._paired = Paired(comparison)
-        self._kernels = Kernels(self._paired, workers, title)
+    def __init__(self, comparison: Comparison, limits: Limits, workers: int, title: str) -> None:
+        self._paired, self._limits = Paired(comparison), limits
+        self._kernels = Kernels(self._paired, workers, title, limits)
         self._is_noisy = self._kernels.are_noisy
         self._states = np.zeros(len(comparison.equal), np.uint8)
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
@@ -71,7 +79,10 @@ class _Judging:
             if self._is_noisy
             else ()
         )
-        return entered(self._paired, self._kernels, self._states, self._evidence, harmless, is_exact=not self._is_noisy)
+        is_exact = not self._is_noisy
+        return entered(
+            self._paired, self._kernels, self._states, self._evidence, harmless, is_exact=is_exact, limits=self._limits
+        )
 
     def _visit(self, event: Event) -> None:
         given = [r for r in event.rows if self._paired.is_given[r]]
@@ -219,9 +230,11 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._paired.comparison.target.step)
+        is_running = is_running_statistic(self._paired.pairs.pair(row).record)
+        most = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
         if any(reason.why in DRIFT for reason in self._paired.comparison.because(row)):
             return State.NOISE  # its update was judged
-        if is_later and self._is_noisy and self._paired.distance(row) <= _DRIFT:
+        if is_later and self._is_noisy and self._paired.distance(row) <= most:
             return State.NOISE
         return State.DIVERGENT
 
@@ -255,15 +268,16 @@ class _Judging:
         if self._kernels.is_side_product(row, event):
             return State.HARMLESS
         if row in self._kernels.by_bits:
-            self._note(row, Judgement(Sign.BITS, self._class(row), 0.0), came)
+            self._note(row, event, Judgement(Sign.BITS, self._class(row), 0.0), came)
             return State.DIVERGENT
         judgement = self._kernels.judgements.get(row)
         if judgement is not None and (judgement.is_wrong or judgement.is_of is not Class.OPAQUE):
-            self._note(row, judgement, came)
+            self._note(row, event, judgement, came)
             if judgement.is_wrong:
                 return State.DIVERGENT
             return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
-        is_beyond = is_amplified(self._paired.distance(row), came, self._rounding(row))
+        most = self._most(row, event)
+        is_beyond = is_amplified(self._paired.distance(row), came, self._rounding(row), most)
         # What the call was told differs, and nobody knows what that explains.
         is_beyond = (
             is_beyond
@@ -271,7 +285,7 @@ class _Judging:
             and not any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
         )
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
-        self._note(row, Judgement(sign, Class.OPAQUE, math.nan), came)
+        self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), came, most)
         if is_beyond:
             return State.DIVERGENT
         return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
@@ -339,28 +353,48 @@ class _Judging:
         if (elsewhere := self._paired.judged_elsewhere(row)) >= 0:
             return self._wired(row, [elsewhere])
         if (judgement := self._kernels.judgements.get(row)) is not None and not judgement.is_wrong:
-            self._note(row, judgement, came)
+            self._note(row, event, judgement, came)
             return State.PROPAGATED if inside[0] or is_tainted else State.NOISE
         if inside[0] or is_tainted:
             return State.PROPAGATED
-        explained = max(came, inside[1])
-        if is_amplified(self._paired.distance(row), explained, self._rounding(row)):
-            self._note(row, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained)
+        explained, most = max(came, inside[1]), self._most(row, event)
+        if is_amplified(self._paired.distance(row), explained, self._rounding(row), most):
+            self._note(row, event, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained, most)
             return State.DIVERGENT
         return State.NOISE
 
-    def _note(self, row: int, judgement: Judgement, came: float) -> None:
+    def _most(self, row: int, event: Event) -> float:
+        """How many times its inputs' relative error an output's may be, where no reference knows the call."""
+        return self._limits.amplification(self._kernels.kind(row, event), OPAQUE)
+
+    def _note(self, row: int, event: Event, judgement: Judgement, came: float, most: float = OPAQUE) -> None:
         output = self._kernels.outputs.get(row)
+        distance = self._paired.distance(row)
+        amplified = amplification(distance, came, self._rounding(row))
+        source = judgement.source
+        if self._limits.is_exact:
+            source = Source.EXACT
+        elif most > OPAQUE and amplified > OPAQUE:
+            source = Source.CALIBRATED
         self._evidence[row] = Evidence(
             judgement.sign,
             judgement.is_of,
             math.nan if output is None else output.target.eta,
             math.nan if output is None else output.golden.eta,
             judgement.bound,
-            self._paired.distance(row),
-            10 * came,
+            distance,
+            most * came,
             self._kernels.options.get(row, ""),
+            source,
+            self._kernels.kind(row, event),
+            amplified,
         )
+
+
+def is_running_statistic(record: Record) -> bool:
+    """Whether a parameter is a running mean or variance of a normalisation."""
+    name = record.path[-1] if record.path else ""
+    return name in RUNNING or record.source.rpartition(".")[2] in RUNNING
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

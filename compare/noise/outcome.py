@@ -13,6 +13,7 @@ from msprobe.compare.reason import Reason, Reasons, Why
 from msprobe.replay.result import NotReplayed, Replayed
 
 from .kernels import Kernels
+from .limits import BUILT_IN, Limits, Source
 from .paired import Paired
 from .precision import Sign
 from .report import Evidence, Noise, State
@@ -28,6 +29,7 @@ def entered(
     harmless: tuple[int, ...],
     *,
     is_exact: bool,
+    limits: Limits = BUILT_IN,
 ) -> Comparison:
     """The comparison with what is noise as a pass, what diverges at least as a warning, what dies out as exempt."""
     comparison = paired.comparison
@@ -58,17 +60,19 @@ def entered(
         harmless,
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
+        limits,
     )
     return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
 
 
 def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason."""
+    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
+    by = () if evidence.source is Source.BUILT_IN else (evidence.source.value,)
     if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
         why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
         reason = Reason(why, name=evidence.sign.value, amount=evidence.residual, allowed=evidence.bound)
-        return (reason._replace(excess=evidence.golden_residual),)
+        return (reason._replace(excess=evidence.golden_residual, names=by),)
     why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)
+    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=by),)
