@@ -145,7 +145,7 @@ def _request(
         workers=given.get("workers"),
         scheduler=given.get("scheduler") or "",
         suffix=given.get("suffix", ""),
-        limits=limits_named(f"{call}: ", os.fspath(given.get("noise", "")), given.get("calibrate")),
+        limits=limits_named(os.fspath(given.get("noise", "")), given.get("calibrate"), (f"{call}: noise", "calibrate")),
         calibrate=_path(call, "calibrate", given["calibrate"]) if given.get("calibrate") is not None else None,
     )
 

@@ -84,14 +84,14 @@ class Sides:
     names: tuple[tuple[str, str], ...] = ()
 
 
-def limits_named(option: str, noise: str, calibrate: object) -> Limits:
+def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
     """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
 
-    `option` stands before the two names in a message: `--` at the command line.
+    `called` is what the two are called in a message.
     """
     if noise and calibrate:
         raise UsageError(
-            f"{option}noise and {option}calibrate contradict each other: a calibration gives the limits; give one"
+            f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them"
         )
     if noise in ("", "auto"):
         return BUILT_IN
@@ -99,7 +99,7 @@ def limits_named(option: str, noise: str, calibrate: object) -> Limits:
         return EXACT
     path = user_path(noise)
     if not path.exists():
-        raise UsageError(f"{option}noise {noise}: no such file; give auto, exact, or the path of a noise.json")
+        raise UsageError(f"{called[0]} {noise}: no such file; give auto, exact, or the path of a noise.json")
     return read_noise(path.absolute())
 
 

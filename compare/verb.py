@@ -145,7 +145,7 @@ def request_of(args: argparse.Namespace) -> Request:
     ):
         if here is not None and there is not None and here != there:
             raise UsageError(f"{option} and {key} of {args.input_path} contradict each other; give one")
-    limits = limits_named("--", args.noise or "", args.calibrate)
+    limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
     # 8.1 shows the stack that lies beside the dump; a stack.json that is named is shown where -s asks for it.
     with_stack = None if args.input_path and sides.stack is None and not args.stack_mode else args.stack_mode
     return Request(

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 FACTOR = 3.0
@@ -92,9 +93,11 @@ class Limits:
         """Of the trusted run and of the golden."""
         return tuple(side.get("framework", "") for side in self.sides)
 
-    def eta(self, kind: Hashable) -> float | None:
-        """The residual up to which outputs of a kind may be noise; None for a kind that was not calibrated."""
-        return self._etas.get(kind)
+    def eta(self, kind: Hashable, most: float = inf) -> float | None:
+        """The residual up to which outputs of a kind may be noise, by those up to `most` that the trusted run has; None
+        for a kind of which it has none."""
+        found = [row.eta for row in self._by_kind.get(kind, ()) if row.eta <= most]
+        return FACTOR * max(found) if found else None
 
     def has_shown(self, kind: Hashable, sign: str, eta: float) -> bool:
         """Whether the trusted run stood out by the same sign in this kind of output, and by about as much."""
@@ -114,10 +117,6 @@ class Limits:
         for row in self.residuals:
             found.setdefault(row.kind, []).append(row)
         return found
-
-    @cached_property
-    def _etas(self) -> dict[Hashable, float]:
-        return {kind: FACTOR * max(row.eta for row in rows) for kind, rows in self._by_kind.items()}
 
     @cached_property
     def _amplifications(self) -> dict[Hashable, float]:

@@ -77,7 +77,7 @@ def read_noise(path: Path) -> Limits:
         )
     try:
         return _limits(path, found)
-    except (KeyError, TypeError, ValueError) as err:
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
         raise UsageError(f"{path}: is a broken noise.json ({_said(err)}); {_REMEDY}") from err
 
 

@@ -144,7 +144,8 @@ class _Kin:
     def __init__(self, outputs: Sequence[Output], coarse: Sequence[float], limits: Limits) -> None:
         self._outputs, self._coarse, self._limits = outputs, coarse, limits
         golden = [o.golden for o in outputs if o.golden.eta <= LOWEST]
-        self._limit = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._built_in = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._limit = max(self._built_in, limits.eta(outputs[0].kind, FULL) or 0.0)
         self._golden_peak = max((side.peak for side in golden), default=0.0)
         self._golden_eta = max((side.eta for side in golden), default=0.0)
         self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
@@ -165,7 +166,7 @@ class _Kin:
             return Judgement(Sign.NONE, class_of(eta), bound if eta <= LOWEST else math.nan, Source.CALIBRATED)
         if eta > bound:
             return Judgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, Source.CALIBRATED)
-        return replace(found, source=Source.CALIBRATED) if eta > self._limit else found
+        return replace(found, source=Source.CALIBRATED) if eta > self._built_in else found
 
     def _judge(self, output: Output) -> Judgement:
         t, g = output.target, output.golden
