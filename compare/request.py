@@ -10,10 +10,11 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
-from msprobe.compare.noise.limits import BUILT_IN, EXACT, Limits
-from msprobe.compare.noise.noise_file import read_noise
 from msprobe.mapping.user import NONE, UserMapping
 from msprobe.store.layout import STACK
+
+from .noise.limits import BUILT_IN, EXACT, Limits
+from .noise.noise_file import read_noise
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
