@@ -145,7 +145,9 @@ def _request(
         workers=given.get("workers"),
         scheduler=given.get("scheduler") or "",
         suffix=given.get("suffix", ""),
-        limits=limits_named(os.fspath(given.get("noise", "")), given.get("calibrate"), (f"{call}: noise", "calibrate")),
+        limits=limits_named(
+            os.fspath(given.get("noise") or ""), given.get("calibrate"), (f"{call}: noise", "calibrate")
+        ),
         calibrate=_path(call, "calibrate", given["calibrate"]) if given.get("calibrate") is not None else None,
     )
 
@@ -160,7 +162,7 @@ def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in ("format", "scheduler", "suffix"):
         if name in more and type(more[name]) is not str:
             raise UsageError(f"{call}: {name} must be a text, not {shown(more[name])}")
-    if not isinstance(more.get("noise", ""), str | os.PathLike):
+    if more.get("noise") is not None and not isinstance(more["noise"], str | os.PathLike):
         raise UsageError(f"{call}: noise must be auto, exact, or the path of a noise.json, not {shown(more['noise'])}")
     if more.get("format", "xlsx") not in FORMATS:
         raise UsageError(f"{call}: format must be one of {', '.join(FORMATS)}, not {shown(more['format'])}")

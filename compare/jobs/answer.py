@@ -76,7 +76,7 @@ class Answer:
         for mode in dict.fromkeys(o.mode for o in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
                 yield f"{mode} cannot see {blind}"
-        yield from dict.fromkeys(o.limits for o in self.outcomes if o.limits)
+        yield from map(visible, dict.fromkeys(o.limits for o in self.outcomes if o.limits))
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first

@@ -11,7 +11,7 @@ from msprobe.base.collector import without_collector
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
-from msprobe.compare.judge.judged import Comparison, Mode
+from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.words import say_limits
 from msprobe.compare.locate.find import Located, locate
@@ -19,7 +19,7 @@ from msprobe.compare.locate.finding import Finding
 from msprobe.compare.match.frameworks import are_of_two_frameworks
 from msprobe.compare.match.given import Given, Named, given_by
 from msprobe.compare.measure.files import Effort
-from msprobe.compare.noise.limits import Limits
+from msprobe.compare.noise.limits import Limits, Source
 from msprobe.compare.ranks.story import RankStory
 from msprobe.compare.ranks.summarise import summarise
 from msprobe.compare.report.console import lines
@@ -132,6 +132,12 @@ def compare_alone(task: Task) -> Outcome:
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
     found = compared(task, target, golden, given, effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
+    if (
+        request.limits.source is not Source.BUILT_IN
+        and comparison.noise is None
+        and not (comparison.equal == EQUAL).all()
+    ):
+        logger.warning("%sthe limits of noise were not used: noise is judged of tensors of one framework", label)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)

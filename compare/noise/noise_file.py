@@ -87,8 +87,8 @@ def _said(err: Exception) -> str:
 
 def _limits(path: Path, found: Mapping[str, Any]) -> Limits:
     sides = tuple({str(key): str(value) for key, value in found[side].items()} for side in _SIDES)
-    if not all(side["framework"] for side in sides):
-        raise ValueError("a side without its framework")
+    if not all("framework" in side for side in sides):
+        raise KeyError("framework")
     residuals = tuple(
         KindResidual(
             _kind(row),

@@ -263,6 +263,34 @@ def test_a_drift_that_the_trusted_run_has_is_excused_and_a_far_greater_one_is_no
     assert judgement.differing == ("up.weight",)
 
 
+@pytest.mark.usefixtures("_replaying")
+def test_a_running_mean_may_be_three_times_as_far_apart_as_in_the_trusted_run(builder, tensor, value, tmp_path):
+    """No optimizer updates it. Built in is 5e-4 of its norm; the trusted run is 1e-3 apart."""
+    mean = np.linspace(1, 2, 16, dtype=np.float32)
+
+    def run(side, factor=1.0, product=other_order):
+        build = builder(side, mode="tensor")
+        build.folder = tmp_path / side / "step3" / "rank"
+        build.extra["run"] = {"step": 3}
+        Network(build, tensor, value, product=product)
+        build.call("Cell.norm.BatchNorm2d.forward.0", [1.0], [2.0], parameters={"moving_mean": tensor(mean * factor)})
+        return read(build.write())
+
+    def state(comparison):
+        row = row_of(comparison, "Cell.norm.BatchNorm2d.forward.0.parameters.moving_mean")
+        return State(int(comparison.noise.states[row]))
+
+    golden = run("golden", product=plain)
+    comparison = compare(run("clean", 1.001), golden)
+    assert state(comparison) is State.DIVERGENT
+    limits = limits_of([calibrated(comparison, locate(comparison), None)], [""], "noise.json")
+    (drift,) = limits.drifts
+    assert (drift.basis, drift.parameters) == ("running statistics", 1)
+    assert drift.excess == pytest.approx(2.0, rel=1e-3)
+    assert state(compare(run("target", 1.0029), golden, limits=limits)) is State.NOISE
+    assert state(compare(run("wrong", 1.0031), golden, limits=limits)) is State.DIVERGENT
+
+
 def test_by_exact_limits_no_parameter_drifts(recorded):
     golden, target = recorded("golden"), recorded("target", 1e-4)
     comparison, _ = by_weights(target, golden, Limits())

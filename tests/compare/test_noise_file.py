@@ -183,6 +183,17 @@ def test_a_trusted_run_without_tensors_is_refused(sides, run, capsys):
     assert "task `tensor`" in refused([*words, "--calibrate", str(clean)], capsys)
 
 
+def test_limits_that_statistics_do_not_use_are_said(run, changed, capsys):
+    first = "Mint.exp.0.forward"
+    target, golden = run("target", "step0/rank0", wrong={"step0/rank0": first}), run("golden", "step0/rank0")
+    words = ["compare", "-tp", str(target), "-gp", str(golden), "-o", str(target.parent / "out")]
+    for noise in ("exact", str(changed())):
+        main([*words, "--noise", noise])
+        assert "the limits of noise were not used" in capsys.readouterr().err
+    main(words)
+    assert "limits of noise" not in capsys.readouterr().err
+
+
 def test_another_pair_of_frameworks_is_refused(sides, changed, capsys):
     words = sides()
     other = changed(golden={"framework": "pytorch"})
