@@ -28,6 +28,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.updates.verdicts import UpdateJudgement
+from msprobe.replay.result import Cause as Hindrance
 from msprobe.store.record import Dump
 
 from .many import Job
@@ -132,12 +133,8 @@ def compare_alone(task: Task) -> Outcome:
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
     found = compared(task, target, golden, given, effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
-    if (
-        request.limits.source is not Source.BUILT_IN
-        and comparison.noise is None
-        and not (comparison.equal == EQUAL).all()
-    ):
-        logger.warning("%sthe limits of noise were not used: noise is judged of tensors of one framework", label)
+    if request.limits.source is not Source.BUILT_IN:
+        _say_unused(comparison, label)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
@@ -191,6 +188,15 @@ def compared(
     )
     located = updates.told(locate(comparison, is_shown=is_shown), comparison)
     return Compared(comparison, located, updates.judgement)
+
+
+def _say_unused(comparison: Comparison, label: str) -> None:
+    """Say where limits that the user named were not asked, although something differs."""
+    noise = comparison.noise
+    if noise is None and not (comparison.equal == EQUAL).all():
+        logger.warning("%sthe limits of noise were not used: noise is judged of tensors of one framework", label)
+    elif noise is not None and Hindrance.NO_TORCH.value in noise.not_replayed:
+        logger.warning("%sthe limits of noise were hardly used: %s", label, Hindrance.NO_TORCH.value)
 
 
 def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:

@@ -8,12 +8,13 @@ from math import isfinite
 import numpy as np
 
 from msprobe.base import names
+from msprobe.base.errors import UsageError
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.updates.verdicts import Basis, UpdateJudgement
 from msprobe.replay.replay import replay
-from msprobe.replay.result import Replayed
+from msprobe.replay.result import Cause, NotReplayed, Replayed
 from msprobe.store.record import Dump
 
 from .judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS, is_running_statistic
@@ -22,6 +23,8 @@ from .precision import Class, Sign, class_of
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
 """Of the bases of updates those that noise plays a part in."""
+
+_NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,12 @@ class Calibrated:
 
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Calibrated:
-    """What a comparison by the built-in limits gives, whose target is the trusted run."""
+    """What a comparison by the built-in limits gives, whose target is the trusted run; UsageError without torch."""
     sides = tuple(_made(dump) for dump in (comparison.target, comparison.golden))
     if comparison.mode != "tensor":
         return Calibrated(sides=sides, is_of_tensors=False)
+    if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
+        raise UsageError(_NO_TORCH)
     residuals, amplifications = _differing(comparison)
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
@@ -137,6 +142,8 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
         rows: dict[Kind, KindResidual] = {}
         for at in dict.fromkeys((calls[0], calls[-1])):  # a kind computes alike everywhere
             answer = replay(comparison.golden, at)
+            if isinstance(answer, NotReplayed) and answer.cause is Cause.NO_TORCH:
+                raise UsageError(_NO_TORCH)
             for kind, eta in _residuals(answer, function[1]) if isinstance(answer, Replayed) else ():
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)

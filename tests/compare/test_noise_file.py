@@ -1,6 +1,7 @@
 """noise.json: written, read again, and refused where it is none; and what --noise and --calibrate refuse."""
 
 import json
+import sys
 
 import pytest
 
@@ -210,7 +211,24 @@ def test_exact_says_that_two_frameworks_are_never_equal_to_the_bit(builder, caps
     assert "never equal to the bit" in refused([*words, "--noise", "exact"], capsys)
 
 
+@pytest.fixture
+def _without_torch(monkeypatch):
+    """Comparing where torch is not installed, also where it is."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.startswith("msprobe.replay.reference")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.usefixtures("_without_torch")
+@pytest.mark.parametrize("wrong", [None, {"step0/rank0": "Mint.exp.0.forward"}])
+def test_without_torch_nothing_is_calibrated(sides, run, capsys, wrong):
+    words = sides()
+    clean = run("clean", "step0/rank0", mode="tensor", wrong=wrong)
+    assert "torch is not installed" in refused([*words, "--calibrate", str(clean)], capsys)
+
+
 def test_the_python_call_takes_the_same(sides, changed, tmp_path, run):
+    pytest.importorskip("torch", reason="calls are replayed")
     sides()
     paths = {"npu_path": str(tmp_path / "target"), "bench_path": str(tmp_path / "golden")}
     clean = run("clean", "step0/rank0", mode="tensor")
