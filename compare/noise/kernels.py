@@ -7,6 +7,7 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
+from msprobe.compare.reason import DRIFT
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
@@ -44,11 +45,20 @@ class Kernels:
     @property
     def are_noisy(self) -> bool:
         """Whether the two runs are not equal to the bit where nothing is wrong."""
+        if not self.origins and self.judgements and self._have_drifted:
+            return True
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(
             judgement is not None and not judgement.is_wrong and judgement.is_of is not Class.OPAQUE
             for judgement in known
         )
+
+    @property
+    def _have_drifted(self) -> bool:
+        """Whether parameters differ by no more than earlier steps explain: then no call has equal inputs, and nothing
+        else can tell whether the runs round alike."""
+        reasons = self._paired.comparison.reasons.values()
+        return bool(self._paired.comparison.target.step) and any(r.why in DRIFT for found in reasons for r in found)
 
     def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
         """By side and call: the replays of what made the outputs that differ."""

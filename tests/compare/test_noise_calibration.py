@@ -301,6 +301,24 @@ def test_by_exact_limits_no_parameter_drifts(recorded):
     assert comparison.noise.diverges(row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight"))
 
 
+def test_a_calibration_says_how_both_sides_were_made(builder):
+    versions = {"framework": "mindspore 2.10.0", "device": "Ascend", "tool": "msprobe-ms 0.1.0", "settings": {"a": 1}}
+    for side, run in (("clean", versions), ("golden", {})):
+        made = builder(side, mode="tensor")
+        made.extra["run"] = run
+        made.call("Mint.unknown_function.0.forward", [1.0], [2.0]).write()
+    sides = [builder(side, mode="tensor") for side in ("clean", "golden")]
+    comparison = compare(*(read(side.folder) for side in sides))
+    (clean, golden) = limits_of([calibrated(comparison, locate(comparison), None)], [""], "noise.json").sides
+    assert clean == {
+        "framework": "mindspore",
+        "version": "mindspore 2.10.0",
+        "device": "Ascend",
+        "tool": "msprobe-ms 0.1.0",
+    }
+    assert golden == {"framework": "mindspore"}
+
+
 # The command.
 
 
