@@ -15,14 +15,14 @@ from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user import OPTIONS, user_mapping
 
-from .request import FORMATS, Format, Request, Sides, sides_of
+from .request import FORMATS, Format, Request, Sides, limits_named, sides_of
 
 if TYPE_CHECKING:
     from .jobs.outcome import Outcome
 
 _OLDER = {"npu_json_path": "npu_path", "bench_json_path": "bench_path", "stack_json_path": "stack_path"}
 _FLAGS = ("diff_analyze", "highlight", "is_print_compare_log")
-_KEYWORDS = ("format", "scheduler", "suffix", "workers", *_FLAGS, *OPTIONS)
+_KEYWORDS = ("calibrate", "format", "noise", "scheduler", "suffix", "workers", *_FLAGS, *OPTIONS)
 
 
 def compare(
@@ -39,8 +39,8 @@ def compare(
     of call stacks, `auto_analyze` writes the advisor text, `fuzzy_match` pairs calls whatever their number. Of the
     other keywords `suffix` goes into the table's name; `api_mapping`, `cell_mapping`, `layer_mapping` and
     `data_mapping` are paths of mapping files, True for the option without a file, `data_mapping` also a dict; `format`
-    (xlsx, csv, json), `highlight`, `diff_analyze`,
-    `is_print_compare_log`, `workers` and `scheduler` are the options of the command.
+    (xlsx, csv, json), `highlight`, `diff_analyze`, `is_print_compare_log`, `workers`, `scheduler`, `noise` (auto,
+    exact, or the path of a noise.json) and `calibrate` (a path) are the options of the command.
 
     Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
     cannot be meant; DumpError where nothing could be compared.
@@ -145,6 +145,10 @@ def _request(
         workers=given.get("workers"),
         scheduler=given.get("scheduler") or "",
         suffix=given.get("suffix", ""),
+        limits=limits_named(
+            os.fspath(given.get("noise") or ""), given.get("calibrate"), (f"{call}: noise", "calibrate")
+        ),
+        calibrate=_path(call, "calibrate", given["calibrate"]) if given.get("calibrate") is not None else None,
     )
 
 
@@ -158,6 +162,8 @@ def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in ("format", "scheduler", "suffix"):
         if name in more and type(more[name]) is not str:
             raise UsageError(f"{call}: {name} must be a text, not {shown(more[name])}")
+    if more.get("noise") is not None and not isinstance(more["noise"], str | os.PathLike):
+        raise UsageError(f"{call}: noise must be auto, exact, or the path of a noise.json, not {shown(more['noise'])}")
     if more.get("format", "xlsx") not in FORMATS:
         raise UsageError(f"{call}: format must be one of {', '.join(FORMATS)}, not {shown(more['format'])}")
     if any(character in more.get("suffix", "") for character in "/\\\0"):

@@ -72,7 +72,7 @@ class Why(Enum):
     NOISE = auto()
     """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond
     it, or stands out by `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the
-    inputs explain."""
+    inputs explain. `names` holds whose limit decided, where that is not built in."""
     RESIDUAL = auto()
     NOISE_AMPLIFIED = auto()
     BEYOND_INPUTS = auto()

@@ -13,6 +13,9 @@ from msprobe.base.log import logger
 from msprobe.mapping.user import NONE, UserMapping
 from msprobe.store.layout import STACK
 
+from .noise.limits import BUILT_IN, EXACT, Limits
+from .noise.noise_file import read_noise
+
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
@@ -38,7 +41,8 @@ class Request:
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
     target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
-    instead. `suffix` goes into the table's name.
+    instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
+    trusted run beside the golden, they are found first.
     """
 
     target: Path
@@ -63,6 +67,8 @@ class Request:
     scheduler: str = ""
     resume: bool = True
     suffix: str = ""
+    limits: Limits = BUILT_IN
+    calibrate: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,25 @@ class Sides:
     steps: tuple[int, ...] | None = None
     read_as: ReadAs = ""
     names: tuple[tuple[str, str], ...] = ()
+
+
+def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
+    """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
+
+    `called` is what the two are called in a message.
+    """
+    if noise and calibrate:
+        raise UsageError(
+            f"{called[0]} and {called[1]} contradict each other: a calibration gives the limits; give one of them"
+        )
+    if noise in ("", "auto"):
+        return BUILT_IN
+    if noise == "exact":
+        return EXACT
+    path = user_path(noise)
+    if not path.exists():
+        raise UsageError(f"{called[0]} {noise}: no such file; give auto, exact, or the path of a noise.json")
+    return read_noise(path.absolute())
 
 
 def read_compare_json(file: Path) -> Sides:

@@ -15,6 +15,7 @@ from .match.frameworks import are_of_two_frameworks
 from .match.given import NOTHING, Given
 from .measure.files import Effort
 from .measure.measures import Measures
+from .noise.limits import BUILT_IN, Limits
 from .reason import Reasons
 from .workers.progress import MANY, shown
 
@@ -28,13 +29,15 @@ def compare(
     given: Given = NOTHING,
     is_shown: bool = False,
     settle: Callable[[Comparison], Comparison] | None = None,
+    limits: Limits = BUILT_IN,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
     is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
     it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
-    them (parameters that have only drifted, say), before what was computed from them is weighed.
+    them (parameters that have only drifted, say), before what was computed from them is weighed. `limits` say up to
+    where a difference of tensors is noise.
     """
     refuse_misfits(target, given.rows)
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
@@ -91,22 +94,20 @@ def compare(
     )
     if settle is not None:
         comparison = settle(comparison)
-    if mode == "tensor" and are_of_two_frameworks(target, golden):
-        from .noise.judge import judge_under_noise
-
-        return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
-    if are_of_two_frameworks(target, golden):
-        from .locate.rounding import weigh  # here: within one framework nothing is weighed
+    are_two_programs = are_of_two_frameworks(target, golden)
+    if are_two_programs and mode != "tensor":
+        from .locate.rounding import weigh  # here: where tensors are compared nothing is weighed
 
         return weigh(comparison, is_shown=is_shown)
-    from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+    if not are_two_programs:
+        from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
-    comparison = without_unneeded(comparison)
-    if mode != "tensor" or two_frameworks:
-        return comparison
+        comparison = without_unneeded(comparison)
+        if mode != "tensor" or two_frameworks:
+            return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 
-    return judge_under_noise(comparison, workers=(effort or Effort()).workers, is_shown=is_shown)
+    return judge_under_noise(comparison, limits=limits, workers=(effort or Effort()).workers, is_shown=is_shown)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

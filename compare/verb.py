@@ -17,7 +17,7 @@ from msprobe.base.steps import numbers_of
 from msprobe.base.visible import visible
 from msprobe.mapping.user import OPTIONS, user_mapping
 
-from .request import FORMATS, Request, Sides, read_compare_json
+from .request import FORMATS, Request, Sides, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
     "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
@@ -59,6 +59,17 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--fuzzy_match",
         action="store_true",
         help="also pair what is left over, in order, by name or operation",
+    )
+    how.add_argument(
+        "--noise",
+        metavar="MODE",
+        help="up to where a difference of tensors is noise: auto (default), exact (nothing is), or the path of a "
+        "noise.json",
+    )
+    how.add_argument(
+        "--calibrate",
+        metavar="CLEAN",
+        help="another trusted run of the golden's training: what it differs by is noise; writes noise.json",
     )
     names = parser.add_argument_group("which name is which, where that is not found by itself")
     file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
@@ -134,6 +145,7 @@ def request_of(args: argparse.Namespace) -> Request:
     ):
         if here is not None and there is not None and here != there:
             raise UsageError(f"{option} and {key} of {args.input_path} contradict each other; give one")
+    limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
     # 8.1 shows the stack that lies beside the dump; a stack.json that is named is shown where -s asks for it.
     with_stack = None if args.input_path and sides.stack is None and not args.stack_mode else args.stack_mode
     return Request(
@@ -158,6 +170,8 @@ def request_of(args: argparse.Namespace) -> Request:
         workers=args.workers,
         scheduler=args.scheduler or "",
         resume=not args.no_resume,
+        limits=limits,
+        calibrate=Path(args.calibrate) if args.calibrate else None,
     )
 
 

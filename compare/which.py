@@ -34,6 +34,7 @@ def carry_out(request: Request) -> "Answer | FlowResult | Stepwise":
 
         target, golden = map(roots_by_step, paths)
         if target and golden:
+            _refuse_calibrating(request)
             return compare_stepwise(request, target, golden)
     if not roots:
         from .jobs.carry_out import carry_out as compare_dumps
@@ -43,11 +44,20 @@ def carry_out(request: Request) -> "Answer | FlowResult | Stepwise":
         except DumpError:
             _refuse_checkpoints(paths)
             raise
+    _refuse_calibrating(request)
     from .flow.carry_out import carry_out as compare_flows
 
     if len(roots) == 1:
         request = _beside(roots[0], request)
     return compare_flows(request)
+
+
+def _refuse_calibrating(request: Request) -> None:
+    if request.calibrate is not None:
+        raise UsageError(
+            "--calibrate takes runs that are no RL flows: calibrate with the folder of one stage, as in "
+            "ROOT/actor_update, and give the noise.json that it writes with --noise"
+        )
 
 
 def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:

@@ -347,6 +347,10 @@ class Debugger:
     def _version(cls) -> str:
         """The framework's version."""
 
+    def _device(self) -> str:
+        """What computes, where the framework has one for all."""
+        return ""
+
     def _rank(self) -> int | None:
         return rank(self._framework)
 
@@ -395,7 +399,9 @@ class Debugger:
         turn = self._clock.turn_of(self)
         is_alone = self._above is None and len(self._family()) == 1
         stage = None if is_alone else turn
-        header = header_of(self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run)
+        header = header_of(
+            self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run, self._device()
+        )
         return Home(folder, header, self._settings, self._budget, self._tally)
 
     def _own_folder(self, rank: int | None) -> RunFolder:

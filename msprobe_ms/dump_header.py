@@ -22,11 +22,12 @@ def header_of(
     rank: int | None,
     stage: int | None = None,
     run: str = "",
+    device: str = "",
 ) -> dict[str, Any]:
     """The header of a step's dump; `made_with` is the framework with its version.
 
     `stage` is as which of the step's stages this one began; None for a debugger that has no stages and is none. `run`
-    tells the dumps of one run from those of another.
+    tells the dumps of one run from those of another. `device` is what computes, where the framework has one for all.
     """
     return {
         "task": settings.task,
@@ -37,6 +38,7 @@ def header_of(
             "tool": f"msprobe-ms {_ours()}",
             **({"id": run} if run else {}),
             "framework": made_with,
+            **({"device": device} if device else {}),
             "python": platform.python_version(),
             "numpy": np.__version__,
             "step": step,

@@ -52,6 +52,9 @@ class PrecisionDebugger(Debugger):
         layer = f"{sys.modules['torch'].__version__} on mindspore " if self._collectors.speaks_torch else ""
         return f"{layer}{mindspore.__version__}"
 
+    def _device(self) -> str:
+        return str(mindspore.get_context("device_target"))
+
     def _rank(self) -> int | None:
         """The framework's rank of this process; None where no communication is initialised."""
         return get_rank() if GlobalComm.INITED else None

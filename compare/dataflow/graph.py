@@ -264,7 +264,7 @@ class Graph:
         return [] if made < 0 else self._every_user.get(made, [])
 
     def _whose_gradient(self, row: int) -> int:
-        """The output of a forward call that an incoming gradient of its backward call is with respect to; -1 for none."""
+        """The output of the forward call that an incoming gradient is with respect to; -1 for none."""
         call = self.call_of(row)
         forward = self.number.get(names.counterpart(self.columns.names[call], "forward"))
         if forward is None or forward == call:

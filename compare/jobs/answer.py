@@ -76,6 +76,7 @@ class Answer:
         for mode in dict.fromkeys(o.mode for o in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
                 yield f"{mode} cannot see {blind}"
+        yield from map(visible, dict.fromkeys(o.limits for o in self.outcomes if o.limits))
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first
@@ -134,6 +135,7 @@ def write_summary(path: Path, answer: Answer) -> None:
                 "unjudged": causes(o.unjudged),
                 "beginnings": [as_object(finding, o.step, o.rank) for finding in o.findings],
                 "failed": o.failed or None,
+                "noise_limits": o.limits or None,
             }
             for o in answer.outcomes
         ],

@@ -17,6 +17,7 @@ from msprobe.compare.workers.run import run
 from msprobe.store.claim import alone, claimed
 
 from .answer import Answer, write_first_over_ranks, write_summary
+from .calibrate import with_limits
 from .many import Plan, plan
 from .outcome import Outcome, Task, compare_alone, compare_job
 from .places import named_after, of_ranks, summary, tables, task
@@ -32,6 +33,8 @@ def carry_out(request: Request, loud: int = logging.INFO, time: str = "") -> Ans
     """
     request = _absolute(request)
     made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    if request.calibrate is not None:
+        request = with_limits(request, request.calibrate, loud)
     if request.stack_file is not None and len(made.jobs) > 1:
         logger.warning(
             "%s is the stack of one dump, and there are %d; it is ignored", request.stack_file, len(made.jobs)
@@ -124,4 +127,5 @@ def _absolute(request: Request) -> Request:
         golden=request.golden.absolute(),
         output=request.output.absolute(),
         stack_file=request.stack_file and request.stack_file.absolute(),
+        calibrate=request.calibrate and request.calibrate.absolute(),
     )

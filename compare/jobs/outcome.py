@@ -11,12 +11,15 @@ from msprobe.base.collector import without_collector
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
-from msprobe.compare.judge.judged import Mode
+from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
-from msprobe.compare.locate.find import locate
+from msprobe.compare.judge.words import say_limits
+from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding
-from msprobe.compare.match.given import Named, given_by
+from msprobe.compare.match.frameworks import are_of_two_frameworks
+from msprobe.compare.match.given import Given, Named, given_by
 from msprobe.compare.measure.files import Effort
+from msprobe.compare.noise.limits import Limits, Source
 from msprobe.compare.ranks.story import RankStory
 from msprobe.compare.ranks.summarise import summarise
 from msprobe.compare.report.console import lines
@@ -24,6 +27,9 @@ from msprobe.compare.report.summary import described
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
+from msprobe.compare.updates.verdicts import UpdateJudgement
+from msprobe.replay.result import Cause as Hindrance
+from msprobe.store.record import Dump
 
 from .many import Job
 from .read_both import read_both
@@ -60,7 +66,8 @@ class Outcome:
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
-    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say.
+    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
+    up to where differences were noise, where that was judged.
     """
 
     label: str = ""
@@ -79,6 +86,7 @@ class Outcome:
     failed: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
+    limits: str = ""
 
     @property
     def judged(self) -> int:
@@ -112,6 +120,7 @@ def compare_alone(task: Task) -> Outcome:
     target, golden = read_both(job.target, job.golden, request, workers)
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
+    refuse_other_frameworks(request.limits, target, golden)
     with _writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
@@ -122,11 +131,10 @@ def compare_alone(task: Task) -> Outcome:
     if len(given.unused) > _SAID:
         logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
-    updates = Updates(partial(read_steps, task.before, backwards=True), partial(read_steps, task.after))
-    comparison = compare(
-        target, golden, fuzzy=request.fuzzy, effort=effort, given=given, is_shown=is_shown, settle=updates.settle
-    )
-    located = updates.told(locate(comparison, is_shown=is_shown), comparison)
+    found = compared(task, target, golden, given, effort, is_shown=is_shown)
+    comparison, located = found.comparison, found.located
+    if request.limits.source is not Source.BUILT_IN:
+        _say_unused(comparison, label)
     with _writing(task.table):
         of_calls = job.target.family == "dump" and job.place.what == "dump"
         write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
@@ -149,7 +157,61 @@ def compare_alone(task: Task) -> Outcome:
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
+        limits=say_limits(comparison.noise.limits) if comparison.noise is not None else "",
     )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A comparison, where its differences begin, and what was found of the updates of parameters."""
+
+    comparison: Comparison
+    located: Located
+    updates: UpdateJudgement | None
+
+
+def compared(
+    task: Task, target: Dump, golden: Dump, given: Given, effort: Effort, *, is_shown: bool = False
+) -> Compared:
+    """Compare two dumps that were read for a task, by its limits, and find where differences begin."""
+    limits = task.request.limits
+    updates = Updates(partial(read_steps, task.before, backwards=True), partial(read_steps, task.after), limits)
+    comparison = compare(
+        target,
+        golden,
+        fuzzy=task.request.fuzzy,
+        effort=effort,
+        given=given,
+        is_shown=is_shown,
+        settle=updates.settle,
+        limits=limits,
+    )
+    located = updates.told(locate(comparison, is_shown=is_shown), comparison)
+    return Compared(comparison, located, updates.judgement)
+
+
+def _say_unused(comparison: Comparison, label: str) -> None:
+    """Say where limits that the user named were not asked, although something differs."""
+    noise = comparison.noise
+    if noise is None and not (comparison.equal == EQUAL).all():
+        logger.warning("%sthe limits of noise were not used: noise is judged where both sides hold tensors", label)
+    elif noise is not None and Hindrance.NO_TORCH.value in noise.not_replayed:
+        logger.warning("%sthe limits of noise were hardly used: %s", label, Hindrance.NO_TORCH.value)
+
+
+def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
+    """UsageError where limits are of another pair of frameworks, or cannot be meant for this one."""
+    sides = target.framework, golden.framework
+    if limits.frameworks and limits.frameworks != sides:
+        raise UsageError(
+            f"{limits.file}: is a calibration of {' against '.join(limits.frameworks)}, and these dumps are of "
+            f"{' against '.join(sides)}; calibrate with another trusted run of the target's framework"
+        )
+    if limits.is_exact and are_of_two_frameworks(target, golden):
+        raise UsageError(
+            f"exact noise: {' and '.join(sides)} are never equal to the bit; leave the option out, or compare two runs "
+            "of one framework"
+        )
 
 
 @contextmanager

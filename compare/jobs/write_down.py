@@ -12,7 +12,7 @@ from msprobe.compare.locate.find import Located
 from msprobe.compare.ranks.diff_analyze import write_calls
 from msprobe.compare.report.advice import SUSPICIOUS, advise, write_advice
 from msprobe.compare.report.coloured import coloured
-from msprobe.compare.report.columns import Column, columns
+from msprobe.compare.report.columns import Column, columns_of
 from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.csv_shares import WORTH_SHARES, write_csv_shares
 from msprobe.compare.report.json_file import write_json
@@ -44,7 +44,7 @@ def write_down(
     with_stack = request.with_stack
     if with_stack is None:
         with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
-    shown = columns(comparison.mode, with_stack, bool(comparison.pairs.notes.guesses))
+    shown = columns_of(comparison, with_stack)
     table = rows(comparison, located, with_stack)
     colours: Iterator[str | None] | None = None
     if highlight and request.format == "xlsx":

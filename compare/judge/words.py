@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+from msprobe.compare.noise.limits import Limits, Source
 from msprobe.compare.reason import Reason, TensorLook, Why
 from msprobe.store.record import NonFinite
 
@@ -21,7 +22,23 @@ def sentences(reasons: Iterable[Reason]) -> str:
 def sentence(reason: Reason) -> str:
     """One reason, without the full stop."""
     words = _WORDS[reason.why]
-    return words.format(r=reason, there=_OTHER.get(reason.side, "")) if isinstance(words, str) else words(reason)
+    if not isinstance(words, str):
+        return words(reason)
+    return words.format(r=reason, there=_OTHER.get(reason.side, ""), by=_by(reason))
+
+
+def say_limits(limits: Limits) -> str:
+    """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
+    if limits.source is Source.EXACT:
+        return "noise limits: exact, no difference is noise"
+    if limits.source is Source.BUILT_IN:
+        return "noise limits: built-in"
+    wrong = (
+        f"; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
+        if limits.first_wrong
+        else ""
+    )
+    return f"noise limits: calibrated by {limits.file}{wrong}"
 
 
 def say_value(value: object) -> str:
@@ -89,6 +106,11 @@ def _amplified(r: Reason) -> str:
     return f"Differs by {r.amount:.3g} of its scale, where all that it was computed from is {within}"
 
 
+def _by(r: Reason) -> str:
+    """Whose limit decided; nothing where it is built in."""
+    return f" ({r.names[0]} limit)" if r.names else ""
+
+
 def _candidates(r: Reason) -> str:
     more = len(r.names) - _CANDIDATES
     named = ", ".join(r.names[:_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
@@ -151,17 +173,20 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.NULL: "{r.side} says None here, and {there} nothing",
     Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
     Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
-    Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}",
-    Why.RESIDUAL: "Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name})",
-    Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}",
-    Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}",
+    Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
+    Why.RESIDUAL: lambda r: (
+        f"Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}"
+        f"{f': {r.allowed:.2g}' if r.names else ''})"
+    ),
+    Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
+    Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
-    Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart",
-    Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart",
+    Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
+    Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
-    Why.DRIFT_ALONE: "The weights are no further apart than two runs drift",
+    Why.DRIFT_ALONE: "The weights are no further apart than two runs drift{by}",
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"

@@ -135,8 +135,10 @@ class _Walk:
             self._unjudged[event.name] = None
 
     def _begins(self, seen: Seen) -> bool:
-        """Whether what a call returned differs by itself, although all that it received agrees: of two frameworks it may
-        have received a difference in another layout."""
+        """Whether what a call returned differs by itself, where all that it received agrees.
+
+        Of two frameworks it may have received a difference in another layout.
+        """
         noise = self._comparison.noise
         return noise is None or not self._are_two_frameworks or any(map(noise.diverges, seen.result_rows))
 

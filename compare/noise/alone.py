@@ -72,7 +72,7 @@ def _last_forward(paired: Paired) -> list[int]:
 
 
 def one_sided(paired: Paired, states: NDArray[np.uint8]) -> dict[int, Reason]:
-    """By row: why a record that only one side's call has is no difference; not where the call computes another thing."""
+    """By row: why a record that only one side's call has is no difference; not where the call computes otherwise."""
     sums = np.flatnonzero(paired.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
     found = dict.fromkeys(sums, Reason(Why.COMPARED_LATER))  # one side's is a part of the other's
     for event in paired.events:

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
+from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.reason import DRIFT
 from msprobe.store.columns import NULL, PARTS, TENSOR
-from msprobe.store.read import load_tensor
+from msprobe.store.record import Record
 
 from .kernels import Kernels
+from .limits import BUILT_IN, Limits, Source
 from .outcome import Found, entered
 from .paired import Paired
-from .precision import Class, Judgement, Sign, class_of, is_amplified
+from .precision import OPAQUE, Class, Judgement, Sign, amplification, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
 
@@ -38,24 +39,29 @@ _CONSTANT = 1e-6
 _LEAST = 5e-324
 """For what differs without being apart: another dtype."""
 
-_DRIFT = 5e-4
-"""Of parameters after the first update, as a share of their root mean square."""
+DRIFT_OF_RUNNING = 5e-4
+"""Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
+
+RUNNING_STATISTICS = "running statistics"
+"""What a calibration calls the drift of what is updated by no optimizer."""
 
 
-def judge_under_noise(comparison: Comparison, *, workers: int = 1, is_shown: bool = False) -> Comparison:
-    """The comparison with verdicts that know noise; the comparison itself where nothing differs.
+def judge_under_noise(
+    comparison: Comparison, *, limits: Limits = BUILT_IN, workers: int = 1, is_shown: bool = False
+) -> Comparison:
+    """The comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
 
-    Replays what differs with torch, on `workers` processes (0: as many as cores).
+    Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     """
     if not (comparison.equal == DIFFERENT).any():
         return comparison
-    return _Judging(comparison, workers, "replaying calls" if is_shown else "").judged()
+    return _Judging(comparison, limits, workers, "replaying calls" if is_shown else "").judged()
 
 
 class _Judging:
-    def __init__(self, comparison: Comparison, workers: int, title: str) -> None:
-        self._paired = Paired(comparison)
-        self._kernels = Kernels(self._paired, workers, title)
+    def __init__(self, comparison: Comparison, limits: Limits, workers: int, title: str) -> None:
+        self._paired, self._limits = Paired(comparison), limits
+        self._kernels = Kernels(self._paired, workers, title, limits)
         self._is_noisy = self._kernels.are_noisy
         self._states = np.zeros(len(comparison.equal), np.uint8)
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
@@ -83,7 +89,7 @@ class _Judging:
             if self._is_noisy
             else ()
         )
-        found = Found(self._states, self._evidence, harmless, self._stretches, self._covered)
+        found = Found(self._states, self._evidence, harmless, self._stretches, self._covered, self._limits)
         return entered(self._paired, self._kernels, found, is_exact=not self._is_noisy)
 
     def _visit(self, event: Event) -> None:
@@ -364,9 +370,11 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._paired.comparison.target.step)
+        is_running = is_running_statistic(self._paired.pairs.pair(row).record)
+        most = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
         if any(reason.why in DRIFT for reason in self._paired.comparison.because(row)):
             return State.NOISE  # its update was judged
-        if is_later and self._is_noisy and self._paired.distance(row) <= _DRIFT:
+        if is_later and self._is_noisy and self._paired.distance(row) <= most:
             return State.NOISE
         return State.DIVERGENT
 
@@ -398,27 +406,30 @@ class _Judging:
         if self._kernels.is_side_product(row, event):
             return State.HARMLESS
         if row in self._kernels.by_bits:
-            self._note(row, Judgement(Sign.BITS, self._class(row), 0.0), received.came)
+            self._note(row, event, Judgement(Sign.BITS, self._class(row), 0.0), received.came)
             return State.DIVERGENT
         judgement = self._kernels.judgements.get(row)
         is_same_function = not self._kernels.is_across or row in self._kernels.crossed
         if judgement is not None and (judgement.is_wrong or (judgement.is_of is not Class.OPAQUE and is_same_function)):
-            self._note(row, judgement, received.came)
+            self._note(row, event, judgement, received.came)
             return State.DIVERGENT if judgement.is_wrong else self._propagated(row, received.lost, received.is_unclear)
         # Where what the call was told differs, nobody knows what that explains.
         is_told_else = any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
+        most = self._most(row, event)
         is_beyond = (
             not is_told_else
             and math.isfinite(received.came)
-            and is_amplified(self._paired.distance(row), received.came, self._rounding(row))
+            and is_amplified(self._paired.distance(row), received.came, self._rounding(row), most)
         )
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
-        self._note(row, Judgement(sign, Class.OPAQUE, math.nan), received.came)
+        self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.came, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)
 
     def _propagated(self, row: int, lost: float, is_unclear: bool = False) -> State:
-        """The state of what agrees with its inputs, of which some are apart by `lost`. `is_unclear`: an argument that is
-        no tensor differs, whose effect cannot be told from noise."""
+        """The state of what agrees with its inputs, of which some are apart by `lost`.
+
+        `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
+        """
         return State.PROPAGATED if lost and (is_unclear or not self._dies_out(row, lost)) else State.NOISE
 
     def _dies_out(self, row: int, lost: float) -> bool:
@@ -473,19 +484,21 @@ class _Judging:
             return State.ELSEWHERE if is_elsewhere else state
         lost = max(inside.lost, received.lost)
         if (judgement := self._kernels.judgements.get(row)) is not None and not judgement.is_wrong:
-            self._note(row, judgement, received.came)
+            self._note(row, event, judgement, received.came)
             return self._propagated(row, lost, received.is_unclear)
         if lost:
             return self._propagated(row, lost, received.is_unclear)
-        explained = max(received.came, inside.came)
-        if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row)):
-            self._note(row, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained)
+        explained, most = max(received.came, inside.came), self._most(row, event)
+        if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
+            self._note(row, event, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained, most)
             return State.DIVERGENT
         return State.NOISE
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
-        """As `Paired.distance`; the gradient of a bias is a sum of what its cell receives, which may cancel out (that of
-        the keys, before a softmax): what is left of it keeps the rounding of what was added up."""
+        """As `Paired.distance`, but for the gradient of a bias, the sum of what its cell receives.
+
+        It may cancel out (that of the keys, before a softmax), and what is left keeps the rounding of what was added.
+        """
         columns, at = self._paired.graphs[1].columns, int(self._paired.rows[1][row])
         _, _, shape = columns.looks[columns.look[at]]
         if event.kind != "parameters_grad" or len(shape or ()) != 1:
@@ -495,17 +508,31 @@ class _Judging:
         size = max(size, self._paired.size(row))
         return self._paired.difference(row) / size if size else self._paired.distance(row)
 
-    def _note(self, row: int, judgement: Judgement, came: float) -> None:
+    def _most(self, row: int, event: Event) -> float:
+        """How many times its inputs' relative error an output's may be, where no reference knows the call."""
+        return self._limits.amplification(self._kernels.kind(row, event), OPAQUE)
+
+    def _note(self, row: int, event: Event, judgement: Judgement, came: float, most: float = OPAQUE) -> None:
         output = self._kernels.outputs.get(row)
+        distance = self._paired.distance(row)
+        amplified = amplification(distance, came, self._rounding(row))
+        source = judgement.source
+        if self._limits.is_exact:
+            source = Source.EXACT
+        elif most > OPAQUE and amplified > OPAQUE:
+            source = Source.CALIBRATED
         self._evidence[row] = Evidence(
             judgement.sign,
             judgement.is_of,
             math.nan if output is None else output.target.eta,
             math.nan if output is None else output.golden.eta,
             judgement.bound,
-            self._paired.distance(row),
-            10 * came,
+            distance,
+            most * came,
             self._kernels.options.get(row, ""),
+            source,
+            self._kernels.kind(row, event),
+            amplified,
         )
 
 
@@ -518,6 +545,12 @@ class _Received:
     lost: float
     pairs: tuple[int, ...]
     is_unclear: bool = False
+
+
+def is_running_statistic(record: Record) -> bool:
+    """Whether a parameter is a running mean or variance of a normalisation."""
+    name = record.path[-1] if record.path else ""
+    return name in RUNNING or record.source.rpartition(".")[2] in RUNNING
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

@@ -9,11 +9,13 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.match.frameworks import round_differently
+from msprobe.compare.reason import DRIFT
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
+from .limits import BUILT_IN, Kind, Limits
 from .paired import Paired
-from .precision import FULL, LOWEST, Class, Judgement, Output, class_of, judge
+from .precision import FULL, LOWEST, Class, Judgement, Output, Sign, class_of, judge
 from .replays import Answer, Crossing, Key, Residuals, crossed_each, replayed, residuals
 from .report import PrecisionClass
 
@@ -25,12 +27,15 @@ _TINY_FAULT = 2.5
 
 class Kernels:
     """By pair of outputs that differs: `outputs` are its residuals, `judgements` what they say, `options` what the
-    records did not tell. `crossed` are those whose target was held against the golden's function. `origins` are the outputs that differ although all inputs are equal to the bit; `by_bits`
-    those of them that are wrong because most calls like it are equal. `replays` are the answers by side and call.
+    records did not tell. `crossed` are those whose target was held against the golden's function. `origins` are the
+    outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because most
+    calls like it are equal. `replays` are the answers by side and call; none where no difference is to be noise.
+    `kinds` are those of `outputs`.
     """
 
-    def __init__(self, paired: Paired, workers: int, title: str) -> None:
-        self._paired = paired
+    def __init__(self, paired: Paired, workers: int, title: str, limits: Limits = BUILT_IN) -> None:
+        self._paired, self._limits = paired, limits
+        self.kinds: dict[int, Kind] = {}
         self._leaves = [event for event in paired.events if event in paired.innermost]
         self.options: dict[int, str] = {}
         self.origins: list[int] = []
@@ -46,7 +51,7 @@ class Kernels:
     @property
     def are_noisy(self) -> bool:
         """Whether the two runs are not equal to the bit where nothing is wrong; of two frameworks they never are."""
-        if self.is_across:
+        if self.is_across or (not self.origins and self.judgements and self._have_drifted):
             return True
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(
@@ -54,8 +59,17 @@ class Kernels:
             for judgement in known
         )
 
+    @property
+    def _have_drifted(self) -> bool:
+        """Whether parameters differ by no more than earlier steps explain: then no call has equal inputs, and nothing
+        else can tell whether the runs round alike."""
+        reasons = self._paired.comparison.reasons.values()
+        return bool(self._paired.comparison.target.step) and any(r.why in DRIFT for found in reasons for r in found)
+
     def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
         """By side and call: the replays of what made the outputs that differ."""
+        if self._limits.is_exact:
+            return {}, {}
         calls: tuple[dict[int, None], dict[int, None]] = ({}, {})
         for event in self._paired.events:
             for row in self.differing(event):
@@ -98,12 +112,19 @@ class Kernels:
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
                 self.options[row] = found.option
-                kind = found.operation, event.direction, found.target.path[:1] if event.kind == "api" else event.kind
+                kind = self.kinds[row] = Kind(found.operation, event.direction, output_of(event, found.target.path))
                 sides = found.target, found.golden
                 own = self._own_residual(row, event) if row in self.crossed else math.nan
                 outputs[row] = Output(kind, _place(event), found.moves_data, *sides, found.is_exhaustive, own)
         self.outputs = outputs
-        return dict(zip(outputs, judge(list(outputs.values())), strict=True))
+        return dict(zip(outputs, judge(list(outputs.values()), self._limits), strict=True))
+
+    def kind(self, row: int, event: Event) -> Kind:
+        """The kind of an output: by the operation where it was replayed, else by what was called."""
+        if (known := self.kinds.get(row)) is not None:
+            return known
+        columns, at = self._paired.pairs.target.columns, int(self._paired.rows[0][row])
+        return Kind(stem_of(event), event.direction, output_of(event, columns.paths[columns.path[at]]))
 
     def _crossed(self, row: int, event: Event) -> Residuals | None:
         """The target's residual against the golden's function."""
@@ -169,7 +190,12 @@ class Kernels:
         if not found and sum(map(len, others.values())) == 1:
             measured = [r for r in self.origins if r in self.outputs]
             found.update(r for r in measured or self.origins if self._is_tiny_fault(r, same.total()))
-        return found
+        return {r for r in found if not self._is_never_reproducible(r)}
+
+    def _is_never_reproducible(self, row: int) -> bool:
+        """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
+        output = self.outputs.get(row)
+        return output is not None and self._limits.has_shown(output.kind, Sign.BITS.name, output.target.eta)
 
     def is_side_product(self, row: int, event: Event) -> bool:
         """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
@@ -221,10 +247,8 @@ class Kernels:
     def _likeness(self, event: Event) -> Hashable:
         """What two calls have in common that one kernel computes in the same way: operation and shapes."""
         columns = self._paired.pairs.target.columns
-        name = names.parse(event.called)
-        stem = name.stem if event.kind == "api" else name.stem.rpartition(".")[2]
         looks = tuple(columns.look[int(self._paired.rows[0][r])] for r in event.rows if self._paired.rows[0][r] >= 0)
-        return stem, event.direction, looks
+        return stem_of(event), event.direction, looks
 
     def floor(self, row: int) -> float:
         """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
@@ -254,6 +278,17 @@ class Kernels:
                     found[class_of(eta)][output.kind[0]] += 1  # type: ignore[index]  # a tuple, above
             for is_of, operations in found.items():
                 yield PrecisionClass(side, is_of, tuple(op for op, _ in operations.most_common()), operations.total())
+
+
+def stem_of(event: Event) -> str:
+    """What was called: a function, or the class of a cell."""
+    stem = names.parse(event.called).stem
+    return stem if event.kind == "api" else stem.rpartition(".")[2]
+
+
+def output_of(event: Event, path: tuple[str, ...]) -> str:
+    """Which output of a call a record is; of cells all are alike."""
+    return ".".join(path[:1]) if event.kind == "api" else event.kind
 
 
 def _place(event: Event) -> str:

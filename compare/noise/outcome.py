@@ -14,6 +14,7 @@ from msprobe.replay.result import NotReplayed, Replayed
 
 from .alone import one_sided, transparent
 from .kernels import Kernels
+from .limits import BUILT_IN, Limits, Source
 from .paired import Paired
 from .precision import Sign
 from .report import Evidence, Noise, State
@@ -30,6 +31,7 @@ class Found:
     harmless: tuple[int, ...]
     stretches: Mapping[int, tuple[int, ...]]
     covered: Collection[tuple[int, int]]
+    limits: Limits = BUILT_IN
 
 
 def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -> Comparison:
@@ -73,6 +75,7 @@ def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -
         stretches,
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
+        found.limits,
     )
     return replace(
         comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
@@ -80,12 +83,13 @@ def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -
 
 
 def _why(evidence: Evidence | None) -> Reasons:
-    """What decided about a pair of records, as a reason."""
+    """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
+    by = () if evidence.source is Source.BUILT_IN else (evidence.source.value,)
     if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
         why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
         reason = Reason(why, name=evidence.sign.value, amount=evidence.residual, allowed=evidence.bound)
-        return (reason._replace(excess=evidence.golden_residual),)
+        return (reason._replace(excess=evidence.golden_residual, names=by),)
     why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)
+    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=by),)

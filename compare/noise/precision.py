@@ -11,11 +11,13 @@ The thresholds are starting points of a prototype on seeded faults, re-derived o
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import median
 
 from msprobe.replay.result import Residual
+
+from .limits import BUILT_IN, Limits, Source
 
 FULL = 1e-5
 """The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
@@ -42,7 +44,7 @@ _USUAL = 5e-7
 _MANY = 32
 """Of fewer elements the errors have a common factor by chance."""
 
-_OPAQUE = 10.0
+OPAQUE = 10.0
 """Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
 
 
@@ -70,6 +72,7 @@ class Sign(Enum):
     AMPLIFIED = "differs by more than its inputs explain"
     OTHER_FUNCTION = "another function than the golden's"
     BITS = "all other calls of the kind are equal to the bit"
+    BEYOND_CALIBRATED = "coarser than the calibration allows its kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +101,14 @@ class Output:
 class Judgement:
     """What the residuals of a pair of outputs say: wrong by a `sign`, or noise of a class.
 
-    `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge.
+    `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
+    is whose limit decided.
     """
 
     sign: Sign
     is_of: Class
     bound: float
+    source: Source = Source.BUILT_IN
 
     @property
     def is_wrong(self) -> bool:
@@ -122,15 +127,15 @@ def class_of(eta: float) -> Class:
     return Class.BRAIN if eta <= LOWEST else Class.OPAQUE
 
 
-def judge(outputs: Sequence[Output]) -> list[Judgement]:
-    """Judge every pair of outputs among its kin."""
+def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[Judgement]:
+    """Judge every pair of outputs among its kin, and by what a calibration says of its kind."""
     kin: dict[Hashable, list[int]] = defaultdict(list)
     for n, output in enumerate(outputs):
         kin[output.kind].append(n)
     coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
     found: list[Judgement | None] = [None] * len(outputs)
     for numbers in kin.values():
-        for n, judgement in zip(numbers, _Kin([outputs[n] for n in numbers], coarse).judged(), strict=True):
+        for n, judgement in zip(numbers, _Kin([outputs[n] for n in numbers], coarse, limits).judged(), strict=True):
             found[n] = judgement
     return [judgement for judgement in found if judgement is not None]
 
@@ -138,16 +143,32 @@ def judge(outputs: Sequence[Output]) -> list[Judgement]:
 class _Kin:
     """The pairs of outputs of one kind. `coarse` are the etas of all kinds that lie within a precision class."""
 
-    def __init__(self, outputs: Sequence[Output], coarse: Sequence[float]) -> None:
-        self._outputs, self._coarse = outputs, coarse
+    def __init__(self, outputs: Sequence[Output], coarse: Sequence[float], limits: Limits) -> None:
+        self._outputs, self._coarse, self._limits = outputs, coarse, limits
         golden = [o.golden for o in outputs if o.golden.eta <= LOWEST]
-        self._limit = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._built_in = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._limit = max(self._built_in, limits.eta(outputs[0].kind, FULL) or 0.0)
         self._golden_peak = max((side.peak for side in golden), default=0.0)
         self._golden_eta = max((side.eta for side in golden), default=0.0)
         self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
 
     def judged(self) -> list[Judgement]:
-        return [self._judge(output) for output in self._outputs]
+        return [self._calibrated(output, self._judge(output)) for output in self._outputs]
+
+    def _calibrated(self, output: Output, found: Judgement) -> Judgement:
+        """The judgement as a calibration changes it: by what the trusted run stood out, too, is no sign; what is
+        coarser than that run ever was is no precision class."""
+        eta, allowed = output.target.eta, self._limits.eta(output.kind)
+        if allowed is None or (found.is_of is Class.OPAQUE and not found.is_wrong):
+            return found
+        bound = max(self._limit, allowed, _KIN * output.golden.eta)
+        if found.is_wrong:
+            if not self._limits.has_shown(output.kind, found.sign.name, eta):
+                return found
+            return Judgement(Sign.NONE, class_of(eta), bound if eta <= LOWEST else math.nan, Source.CALIBRATED)
+        if eta > bound:
+            return Judgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, Source.CALIBRATED)
+        return replace(found, source=Source.CALIBRATED) if eta > self._built_in else found
 
     def _judge(self, output: Output) -> Judgement:
         t, g = output.target, output.golden
@@ -211,9 +232,17 @@ def _is_systematic(output: Output) -> bool:
     return max(output.target.bias, output.target.slope) > max(_SYSTEMATIC, by_chance)
 
 
-def is_amplified(output: float, inputs: float, floor: float) -> bool:
+def is_amplified(output: float, inputs: float, floor: float, most: float = OPAQUE) -> bool:
     """Whether the relative error of an output is beyond what the inputs' explains, without a reference.
 
-    `floor` is the rounding error of one call.
+    `floor` is the rounding error of one call, `most` how many times the inputs' relative error the output's may be.
     """
-    return output > max(_OPAQUE * inputs, floor)
+    return output > max(most * inputs, most / OPAQUE * floor)
+
+
+def amplification(output: float, inputs: float, floor: float) -> float:
+    """How many times the inputs' relative error an output's is, which counts as a tenth of `floor` at least; NaN where
+    that is no number. Up to `most` of it nothing is amplified."""
+    least = max(inputs, floor / OPAQUE)
+    found = output / least if least else math.nan
+    return found if math.isfinite(found) else math.nan

@@ -1,5 +1,6 @@
 """What judging under noise found, as data: the state of every pair of records, its evidence, the precision classes."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -7,14 +8,15 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from .limits import BUILT_IN, Kind, Limits, Source
 from .precision import Class, Sign
 
 
 class State(IntEnum):
     """What a difference between a pair of records is.
 
-    `ELSEWHERE`: what two blocks of two frameworks take or return, where one of them begins or ends a step later; each of
-    the two tensors is compared where its call has its counterpart.
+    `ELSEWHERE`: what two blocks of two frameworks take or return, where one of them begins or ends a step later; each
+    of the two tensors is compared where its call has its counterpart.
     """
 
     EQUAL = 0
@@ -32,7 +34,8 @@ class Evidence:
 
     `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not
     replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
-    inputs.
+    inputs, or what a calibration allows. `source` is whose limit decided. `kind` is the kind of output; `amplification`
+    is how many times the inputs' relative error the output's is.
     """
 
     sign: Sign
@@ -43,6 +46,9 @@ class Evidence:
     apart: float
     explained: float
     option: str = ""
+    source: Source = Source.BUILT_IN
+    kind: Kind | None = None
+    amplification: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Noise:
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
-    out. `replayed` and `not_replayed` count calls, the latter by cause.
+    out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
     """
 
     states: NDArray[np.uint8]
@@ -72,6 +78,7 @@ class Noise:
     stretches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     replayed: int = 0
     not_replayed: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits = BUILT_IN
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

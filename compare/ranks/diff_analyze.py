@@ -9,7 +9,7 @@ from msprobe.base.files import replacing
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.compare.report.columns import columns
+from msprobe.compare.report.columns import columns_of
 from msprobe.compare.report.rows import rows
 
 from .search import First
@@ -43,7 +43,7 @@ def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
     A call is the same where none of its results is in error. A call of the golden alone whose name the target has too
     stands there as `golden {name}`.
     """
-    titles = [column.title for column in columns(comparison.mode, False, bool(comparison.pairs.notes.guesses))]
+    titles = [column.title for column in columns_of(comparison, False)]
     call_of = comparison.pairs.call_of.tolist()
     is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_given).tolist()
     met: set[str] = set()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from msprobe.compare.judge.judged import Mode
+from msprobe.compare.judge.judged import Comparison, Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,14 @@ _OURS = (
     ),
 )
 
+NOISE = (
+    Column("Residual", "error of the target's kernel on its own inputs, where the call was executed again", 10),
+    Column("Noise", "the residual up to which that is noise; empty where no residual decided", 10),
+    Column("Class", "what the target's kernel computes in, by its residual", 12),
+    Column("Limits", "whose limit decided: `built-in`, `calibrated`, or `exact`", 10),
+)
+"""Only where differences were judged under noise, behind ours."""
+
 GUESSES = (
     Column("Match Confidence", "how sure a pair is that was found by itself, above 0 and at most 1", 10),
     Column("Match Reason", "what speaks for the pair; without a partner, what the call could be", 40),
@@ -108,9 +116,15 @@ GUESSES = (
 """Only across frameworks, behind all others."""
 
 
-def columns(mode: Mode, with_stack: bool, with_guesses: bool = False) -> tuple[Column, ...]:
-    """The columns of one comparison: those of msprobe 8.1, then ours; those of guesses where pairs were guessed."""
-    return (*_columns(mode, with_stack), *(GUESSES if with_guesses else ()))
+def columns(mode: Mode, with_stack: bool, with_guesses: bool = False, with_noise: bool = False) -> tuple[Column, ...]:
+    """The columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, and those of
+    guesses where pairs were guessed."""
+    return (*_columns(mode, with_stack), *(NOISE if with_noise else ()), *(GUESSES if with_guesses else ()))
+
+
+def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
+    """The columns of a comparison, by what it found."""
+    return columns(comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise is not None)
 
 
 def _columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:

@@ -1,6 +1,7 @@
 """A comparison becomes a JSON file that a program reads: counts, the first wrong call, all beginnings, rows."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -12,6 +13,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.words import kind
+from msprobe.compare.noise.report import Noise
 from msprobe.compare.reason import Reason
 
 from .cells import number
@@ -32,6 +34,7 @@ def write_json(
         "cannot_see": BLIND.get(comparison.mode),
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "unjudged": causes(comparison.unjudged),
+        "noise": None if comparison.noise is None else noise_limits(comparison.noise),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
     }
@@ -43,6 +46,18 @@ def write_json(
             text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
             file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
         file.write(b"\n ]\n}\n")
+
+
+def noise_limits(noise: Noise) -> dict[str, object]:
+    """Up to where differences were noise, and whose limits decided about how many outputs."""
+    limits = noise.limits
+    decided = Counter(found.source.value for found in noise.evidence.values())
+    return {
+        "limits": limits.source.value,
+        "file": limits.file or None,
+        "calibrated_on_wrong": list(limits.first_wrong),
+        "decided": dict(sorted(decided.items())),
+    }
 
 
 def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:

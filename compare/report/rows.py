@@ -79,6 +79,8 @@ class _Rows:
         columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
         columns.append([self._roles.get(row, "") for row in range(start, stop)])
         columns.append([self._pairs.by[place] for place in places.tolist()])
+        if self._comparison.noise is not None:
+            columns += zip(*map(self._noise, range(start, stop)), strict=True)
         if guesses := self._pairs.notes.guesses:
             made = [guesses.get(place) for place in places.tolist()]
             columns.append(
@@ -106,6 +108,15 @@ class _Rows:
         columns = self._comparison.target.columns
         shape = columns.looks[columns.look[target]][2] if target >= 0 else None
         return our_measures(self._comparison.measures.get(row), shape or ())
+
+    def _noise(self, row: int) -> tuple[Cell, ...]:
+        """What decided about an output; nothing of what was not judged by itself."""
+        noise = self._comparison.noise
+        found = noise.evidence.get(row) if noise is not None else None
+        if found is None:
+            return "", "", "", ""
+        residual, bound = ("" if value != value else number(value) for value in (found.residual, found.bound))
+        return residual, bound, found.is_of.value, found.source.value
 
     def _statistics(self, t: Ints, g: Ints) -> list[list[Cell]]:
         """The cells of statistics: of plain floats by the column, of everything else one by one."""

@@ -6,6 +6,7 @@ from importlib.metadata import version
 
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.judge.words import say_limits
 from msprobe.compare.locate.find import Located
 from msprobe.store.record import Dump
 
@@ -49,6 +50,8 @@ def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_
     yield Line("compared by", comparison.mode)
     if blind := BLIND.get(comparison.mode):
         yield Line("cannot see", blind)
+    if comparison.noise is not None:
+        yield Line("noise", guard(say_limits(comparison.noise.limits)))
     yield Line("compared with", f"msprobe-ms {version('msprobe-ms')}")
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

@@ -14,6 +14,7 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding, FindingKind, Updated
 from msprobe.compare.locate.words import RUNNING
+from msprobe.compare.noise.limits import BUILT_IN, Limits, Source
 from msprobe.compare.reason import Reason, Why
 from msprobe.store.record import Dump
 
@@ -38,10 +39,13 @@ Steps = Sequence[tuple[Dump, Dump]]
 class Updates:
     """The updates behind one comparison. `judgement` is None where no parameter differs, or no update was before."""
 
-    def __init__(self, before: Callable[[], Steps] = tuple, after: Callable[[], Steps] = tuple) -> None:
+    def __init__(
+        self, before: Callable[[], Steps] = tuple, after: Callable[[], Steps] = tuple, limits: Limits = BUILT_IN
+    ) -> None:
         """`before` reads the steps before the comparison's without a gap, in order, and `after` those behind it; both
-        are called only where parameters differ in a step that is not the first."""
-        self._before, self._after = before, after
+        are called only where parameters differ in a step that is not the first. `limits` say how far parameters may
+        drift; by exact ones none does."""
+        self._before, self._after, self._limits = before, after, limits
         self.judgement: UpdateJudgement | None = None
 
     def settle(self, comparison: Comparison) -> Comparison:
@@ -51,7 +55,7 @@ class Updates:
             return comparison
         steps = self._before()
         last = steps[-1] if steps else (None, None)
-        self.judgement = judge_updates(
+        judgement = judge_updates(
             last[0],
             comparison.target,
             last[1],
@@ -60,7 +64,8 @@ class Updates:
             earlier=steps[:-1],
             later=self._after() if steps else (),
         )
-        return _without_drift(comparison, self.judgement, pairs)
+        self.judgement = _within(judgement, self._limits)
+        return comparison if self._limits.is_exact else _without_drift(comparison, self.judgement, pairs)
 
     def told(self, located: Located, comparison: Comparison) -> Located:
         """The findings: of a difference of parameters what differs in the update before, of a drift none; but one that
@@ -68,7 +73,7 @@ class Updates:
         judgement = self.judgement
         if judgement is None:
             return located
-        rows = _drifted(comparison, judgement)
+        rows = set() if self._limits.is_exact else _drifted(comparison, judgement)
         findings: list[Finding] = []
         for finding in located.findings:
             is_of_parameters = finding.kind is FindingKind.PARAMETERS
@@ -88,6 +93,24 @@ def _differing(comparison: Comparison) -> list[ParameterPair]:
     return pairs if any((comparison.equal[list(pair.rows)] != EQUAL).any() for pair in pairs) else []
 
 
+def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
+    """The judgement in which parameters agree that have drifted no further than a calibration allows."""
+    allowed = {
+        v.parameter
+        for v in judgement.verdicts
+        if v.status is Status.DIFFERS and v.excess <= limits.drift(v.basis.value)
+    }
+    if not allowed:
+        return judgement
+    verdicts = (replace(v, status=Status.AGREES) if v.parameter in allowed else v for v in judgement.verdicts)
+    left = ((d, tuple(p for p in d.parameters if p not in allowed)) for d in judgement.differences)
+    return replace(
+        judgement,
+        verdicts=tuple(verdicts),
+        differences=tuple(replace(d, parameters=parameters) for d, parameters in left if parameters),
+    )
+
+
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
     agreeing = set(judgement.agreeing)
     rows = [(row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows]
@@ -97,8 +120,12 @@ def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Se
     grades, causes = comparison.grades.copy(), comparison.causes.copy()
     places = [row for row, _ in changed]
     grades[places], causes[places] = _PASS, NO_CAUSE
-    basis = {v.parameter: v.basis for v in judgement.verdicts if v.status is Status.AGREES}
-    reasons = dict(comparison.reasons) | {row: (Reason(_WHY[basis[name]]),) for row, name in changed}
+    why = {
+        v.parameter: Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ())
+        for v in judgement.verdicts
+        if v.status is Status.AGREES
+    }
+    reasons = dict(comparison.reasons) | {row: (why[name],) for row, name in changed}
     return replace(comparison, grades=grades, causes=causes, reasons=reasons)
 
 

@@ -27,8 +27,8 @@ Place = tuple[bool, Part, Path]
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The row of the other dump that has the same tensor, and the transform (`msprobe.mapping.transform`) that brings it
-    to the layout of the call's own; -1 where the other call was given the value in another form, a number."""
+    """The row of the other dump that has the same tensor, and the transform (`msprobe.mapping.transform`) that brings
+    it to the layout of the call's own; -1 where the other call was given the value in another form, a number."""
 
     row: int
     transform: str = ""

@@ -26,6 +26,8 @@ from .record import Dump, Record
 if TYPE_CHECKING:
     import numpy as np
 
+_MADE_WITH = ("tool", "framework", "device", "python", "numpy")
+
 
 def read(path: str | Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
     """Read one step of one rank from its dump.json (or debug.json), its rank's folder, or a step with one rank.
@@ -75,6 +77,7 @@ def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
         missing=missing,
         run=_text(run, "id"),
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
+        made_with={key: said for key in _MADE_WITH if (said := _text(run, key))},
         extra_info=not (isinstance(settings, dict) and settings.get("extra_info") is False),
     )
 

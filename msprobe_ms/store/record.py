@@ -3,7 +3,7 @@
 These are what the reader gives and the comparison takes; no dictionary with magic keys goes past the reader.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -101,7 +101,8 @@ class Dump:
     `tensors` is the folder, below `folder`, that holds the files of the records, by their bare names; empty for files
     of others that lie anywhere below `folder`, and then a record's `file` is a path relative to it. `run` is the same
     for all dumps of one run; empty where the dump does not say. `extra_info` is False where the dump says that no call
-    stacks and no enclosing cells were wanted.
+    stacks and no enclosing cells were wanted. `made_with` has versions (`tool`, `framework`, `python`, `numpy`) and the
+    `device`, as far as the dump says.
     """
 
     where: str
@@ -119,6 +120,7 @@ class Dump:
     tensors: str = TENSORS
     run: str = ""
     extra_info: bool = True
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def columns(self) -> "Columns":

@@ -52,6 +52,7 @@ def test_save_needs_no_start_and_may_be_called_on_the_class(debugging, tmp_path)
         dump = saved(tmp_path, step)
         assert list(dump["data"]) == ["y.0.debug", "y.1.debug", "y_grad.0.debug"]
         assert (dump["task"], dump["level"], dump["run"]["step"]) == ("tensor", "debug", step)
+        assert dump["run"]["device"] == "CPU"
         tensors = tmp_path / "dump" / f"step{step}" / "rank" / "dump_tensor_data"
         assert dump["dump_data_dir"] == str(tensors)
         np.testing.assert_array_equal(np.load(tensors / "y_grad.0.debug.npy"), GRID * 4)

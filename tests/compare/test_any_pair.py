@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.columns import columns
+from msprobe.compare.report.columns import columns_of
 from msprobe.compare.report.console import lines
 from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
@@ -69,7 +69,7 @@ def test_an_answer_for_every_pair(dumps, seed):
         assert sorted(there) == sorted(r.name for c in getattr(comparison, side).calls for r in c.records)
     assert [c.calls.target.name for c in comparison.calls if c.calls.target] == [c.name for c in target.calls]
 
-    width = len(columns(comparison.mode, True, bool(comparison.pairs.notes.guesses)))
+    width = len(columns_of(comparison, True))
     assert all(len(row) == width for row in rows(comparison, located, True))
 
     last = list(lines(comparison, located, 3))[-1]

@@ -7,7 +7,7 @@ import pytest
 from msprobe.compare.judge.standard import ACROSS, STANDARDS
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.noise.precision import FULL, LOWEST, Sign
-from msprobe.compare.report.columns import GUESSES, as_markdown, columns
+from msprobe.compare.report.columns import GUESSES, NOISE, as_markdown, columns
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -24,8 +24,9 @@ def test_both_pages_hold_every_threshold(page):
         assert f"| {dtype} | {standard.relative:g} | {standard.absolute:g} |" in text
 
 
-def test_the_page_holds_the_columns_of_guesses():
-    assert as_markdown(GUESSES) in (DOCS / "compare-table.md").read_text("utf-8")
+@pytest.mark.parametrize("shown", [GUESSES, NOISE])
+def test_the_page_holds_the_columns_that_not_every_table_has(shown):
+    assert as_markdown(shown) in (DOCS / "compare-table.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])

@@ -11,7 +11,7 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.measure import files as measure_files
 from msprobe.compare.measure.files import Effort, Files, measure_all, measure_bundle
 from msprobe.compare.measure.side import side_statistics
-from msprobe.compare.report.columns import columns
+from msprobe.compare.report.columns import columns_of
 from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.json_file import write_json
 from msprobe.compare.report.rows import rows
@@ -55,7 +55,7 @@ def test_the_table_is_the_same_however_many_processes_measure(workers, dumps, tm
     for number in (1, workers):
         comparison = compare(*dumps, effort=Effort(number))
         located = locate(comparison)
-        shown = columns(comparison.mode, False)
+        shown = columns_of(comparison, False)
         write_csv(tmp_path / f"{number}.csv", shown, rows(comparison, located, False))
         write_json(tmp_path / f"{number}.json", comparison, located, shown, rows(comparison, located, False))
         written.append([(tmp_path / f"{number}.{form}").read_bytes() for form in ("csv", "json")])

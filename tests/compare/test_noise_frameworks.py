@@ -34,7 +34,7 @@ def softmax(x):
 
 
 class Program:
-    """Writes one side's calls, each result computed in float32; MindSpore adds products up from the last to the first."""
+    """Writes one side's calls, results computed in float32; MindSpore's products are added up from the last term."""
 
     def __init__(self, build, tensor, value):
         self.build, self.tensor, self.value = build, tensor, value

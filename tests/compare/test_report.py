@@ -16,7 +16,7 @@ from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, FindingKind, OtherCall
 from msprobe.compare.report import sheet
 from msprobe.compare.report.cells import guard, number, percent
-from msprobe.compare.report.columns import Column, columns
+from msprobe.compare.report.columns import Column, columns, columns_of
 from msprobe.compare.report.console import lines
 from msprobe.compare.report.csv_file import write_csv
 from msprobe.compare.report.json_file import write_json
@@ -39,13 +39,13 @@ def compared(builder, value):
 
 
 def titles(comparison):
-    return [c.title for c in columns(comparison.mode, False)]
+    return [c.title for c in columns_of(comparison, False)]
 
 
 def test_a_sheet_holds_the_rows_as_text_and_numbers(compared, tmp_path):
     comparison, located = compared
     path = tmp_path / "out.xlsx"
-    write_sheet(path, columns(comparison.mode, False), rows(comparison, located, False))
+    write_sheet(path, columns_of(comparison, False), rows(comparison, located, False))
     book = load_workbook(path)
     heading, *table = book.active.iter_rows(values_only=True)
     assert list(heading) == titles(comparison)
@@ -67,7 +67,7 @@ def test_a_sheet_holds_the_rows_as_text_and_numbers(compared, tmp_path):
 
 def test_only_verdicts_that_need_a_look_are_coloured(compared, tmp_path):
     comparison, located = compared
-    write_sheet(tmp_path / "out.xlsx", columns(comparison.mode, False), rows(comparison, located, False))
+    write_sheet(tmp_path / "out.xlsx", columns_of(comparison, False), rows(comparison, located, False))
     at = titles(comparison).index("Verdict")
     colours = {}
     for row in load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2):
@@ -110,7 +110,7 @@ def test_a_sheet_without_rows_has_its_heading(tmp_path):
 
 def test_a_csv_reads_back_as_the_same_numbers(compared, tmp_path):
     comparison, located = compared
-    write_csv(tmp_path / "out.csv", columns(comparison.mode, False), rows(comparison, located, False))
+    write_csv(tmp_path / "out.csv", columns_of(comparison, False), rows(comparison, located, False))
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         heading, *table = csv.reader(file)
     assert heading == titles(comparison)
@@ -119,7 +119,7 @@ def test_a_csv_reads_back_as_the_same_numbers(compared, tmp_path):
 
 def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
     comparison, located = compared
-    shown = columns(comparison.mode, False)
+    shown = columns_of(comparison, False)
     write_json(tmp_path / "out.json", comparison, located, shown, rows(comparison, located, False))
 
     def refuse(word):
@@ -316,7 +316,7 @@ def test_a_sheet_that_cannot_be_finished_leaves_nothing(tmp_path):
 
 def test_sheets_are_zip_files_without_links(compared, tmp_path):
     comparison, located = compared
-    write_sheet(tmp_path / "o.xlsx", columns(comparison.mode, False), rows(comparison, located, False))
+    write_sheet(tmp_path / "o.xlsx", columns_of(comparison, False), rows(comparison, located, False))
     with zipfile.ZipFile(io.BytesIO((tmp_path / "o.xlsx").read_bytes())) as parts:
         assert not any("externalLink" in name or "hyperlink" in name for name in parts.namelist())
 

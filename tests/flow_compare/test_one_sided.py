@@ -236,3 +236,14 @@ def test_from_python_it_gives_the_outcomes_of_the_stages(roots, tmp_path):
     outcomes = ms_compare({"npu_path": str(roots[0].path), "bench_path": str(roots[1].path)}, tmp_path / "out")
     assert [(o.step, o.rank, o.first.name) for o in outcomes] == [(0, 0, "Cell.norm.LayerNorm.forward.0")]
     assert json.loads(next((tmp_path / "out").glob("compare_flow_2*.json")).read_text())["is_clean"] is False
+
+
+def test_a_flow_is_not_calibrated_but_one_of_its_stages(roots, tmp_path, capsys):
+    target, golden = roots
+    for root in roots:
+        root.configure(seed=1).save().dump("actor_update")
+    words = ["compare", str(target.path), str(golden.path), "-o", str(tmp_path / "out")]
+    assert main([*words, "--calibrate", str(tmp_path / "clean")]) == 2
+    said = capsys.readouterr().err
+    assert "calibrate with the folder of one stage" in said
+    assert not (tmp_path / "out").exists()

@@ -17,6 +17,7 @@ PRINTS = {
     "msprobe.compare.rollout.report": "the file of a rollout",
     "msprobe.compare.judge.judged": "`Comparison.reason`, for whoever prints",
     # A failure of a worker process, which the operating system says in words.
+    "msprobe.compare.jobs.calibrate": "the failure of a job",
     "msprobe.compare.jobs.carry_out": "the failure of a job",
     "msprobe.compare.jobs.read_both": "the failure of a reader",
     "msprobe.compare.key_data.workers": "the failure of a pair",
