@@ -91,7 +91,7 @@ verify: install
 lint: $(TOOLS) install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare \
+	$(BIN)/mypy --strict -p msprobe.base -p msprobe.store -p msprobe.mapping -p msprobe.replay -p msprobe.compare -p msprobe.diagnose \
 	    -p msprobe.graph_save.gather -p msprobe.graph_save.code_mapping
 
 #   make format   put the sources into the form that lint asks for

@@ -38,7 +38,7 @@ class Request:
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
     target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
-    instead. `suffix` goes into the table's name.
+    instead. `suffix` goes into the table's name. `survey`: it is also counted how surely each part agrees.
     """
 
     target: Path
@@ -63,6 +63,7 @@ class Request:
     scheduler: str = ""
     resume: bool = True
     suffix: str = ""
+    survey: bool = False
 
 
 @dataclass(frozen=True)

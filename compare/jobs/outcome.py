@@ -28,6 +28,7 @@ from msprobe.compare.updates.explained import Updates
 from .many import Job
 from .read_both import read_both
 from .steps import read_steps
+from .survey import Survey, survey
 from .write_down import data_mapping_file, write_data_mapping, write_down
 
 _KEPT = 10  # findings that travel; the table has all of them
@@ -60,7 +61,8 @@ class Outcome:
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
-    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say.
+    why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `survey` is
+    there where the request asks for it.
     """
 
     label: str = ""
@@ -79,6 +81,7 @@ class Outcome:
     failed: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
+    survey: Survey | None = None
 
     @property
     def judged(self) -> int:
@@ -149,6 +152,7 @@ def compare_alone(task: Task) -> Outcome:
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
+        survey=survey(comparison, located) if request.survey else None,
     )
 
 
