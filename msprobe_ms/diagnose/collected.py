@@ -72,7 +72,7 @@ class Held:
 def held(path: Path) -> Held:
     """What lies at a path. DumpError or UsageError, with what is there and what to give, where there is nothing."""
     if not path.is_dir():
-        return Held(path, (), {"": path}) if is_checkpoint(path) else Held(path, (_collection(path, ""),), {})
+        return Held(path, (), {path.name: path}) if is_checkpoint(path) else Held(path, (_collection(path, ""),), {})
     top = look(path)
     beside = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
     if _is_flow(top):

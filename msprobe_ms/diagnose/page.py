@@ -53,8 +53,8 @@ def _answer(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"in {where}"
         yield from _of_flow(answered)
         return
-    for name, answer in diagnosis.checkpoints:
-        if diagnosis.verdict is Verdict.DIFFERS:
+    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.looked:
+        for name, answer in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
         results = [each.result for each in diagnosis.looked if each.result is not None]
@@ -91,7 +91,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
     for name, checkpoint in diagnosis.checkpoints:
-        if answered is not None or not checkpoint.is_clean:
+        if diagnosis.looked and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
             yield from (f"checkpoint {name}: {line}" for line in checkpoint.lines(1))
     said = [f"the sides differ in {words.setting(each)}" for each in diagnosis.environment]
     compared = diagnosis.configurations
