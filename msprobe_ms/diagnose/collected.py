@@ -38,6 +38,12 @@ class Collection:
     files: int = 1
 
     @property
+    def is_of_calls(self) -> bool:
+        """Whether a debugger recorded calls in it, so that a configuration describes it: no kernels, no single saves,
+        no flow, whose stages have switches of their own."""
+        return self.family == "dump" and self.head.level != "L2" and not self.is_flow
+
+    @property
     def has_digests(self) -> bool:
         """Whether digests were asked for."""
         section = self.head.settings.get(self.head.task)
@@ -52,11 +58,12 @@ class Collection:
         return bool(section.get("scope") or section.get("list") or section.get("data_mode", ["all"]) != ["all"])
 
     @property
-    def fineness(self) -> tuple[int, int, int, int]:
-        """What orders collections, the coarsest first: dumps of calls by level and task, then everything else."""
+    def fineness(self) -> tuple[int, ...]:
+        """What orders collections, the coarsest first: dumps of calls by level and task, of equal ones those that are
+        filtered first, then everything else."""
         level = _LEVELS.index(self.head.level) if self.head.level in _LEVELS else len(_LEVELS)
         is_of_calls = self.family == "dump"
-        return not is_of_calls, level, _FINER.get(self.head.task, 0), self.has_digests
+        return not is_of_calls, level, _FINER.get(self.head.task, 0), self.has_digests, not self.is_filtered
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ class Meeting:
     golden: Collection
 
     @property
-    def fineness(self) -> tuple[int, int, int, int]:
+    def fineness(self) -> tuple[int, ...]:
         """Of the coarser of the two."""
         return min(self.target.fineness, self.golden.fineness)
 

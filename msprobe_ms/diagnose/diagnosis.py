@@ -12,7 +12,7 @@ from msprobe.compare.jobs.answer import Answer
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
-from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
 
 from .collected import Collection, Meeting
 
@@ -87,12 +87,21 @@ class Skipped(Enum):
 
 @dataclass(frozen=True)
 class Looked:
-    """Two collections that belong together, and what came of them; `failed` says why they could not be compared."""
+    """Two collections that belong together, and what came of them; `failed` says why they could not be compared.
+
+    `is_overruled`: by statistics they differ, and a whole collection of the tensors shows that this is rounding.
+    """
 
     meeting: Meeting
     result: Result | None = None
     skipped: Skipped | None = None
     failed: str = ""
+    is_overruled: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was compared and agrees, be it that finer records say so."""
+        return self.is_overruled or (self.result is not None and self.result.is_clean)
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -108,7 +117,12 @@ class Looked:
 @dataclass(frozen=True)
 class Answered:
     """The first wrong call: where, and in which collections. `stage` is empty where there are none, `survey` None where
-    the result is of a flow whose difference is no dump's."""
+    the result is of a flow whose difference is no dump's.
+
+    `is_unconfirmed`: a narrower collection was made because of it, and does not show where it begins. `border`: a
+    filtered collection names something that came from outside it, and a wider one had it agree; then the finding is the
+    first that begins inside.
+    """
 
     looked: Looked
     finding: Finding | None
@@ -116,6 +130,16 @@ class Answered:
     rank: int | None
     survey: Survey | None = None
     stage: str = ""
+    border: Finding | None = None
+    is_unconfirmed: bool = False
+
+
+def is_from_border(finding: Finding) -> bool:
+    """Whether what differs came from outside what was collected, or from nobody knows where."""
+    evidence = finding.evidence
+    if isinstance(evidence, Between):
+        return evidence.dataflow in (Dataflow.UNRECORDED, Dataflow.UNKNOWN)
+    return finding.is_from_outside or isinstance(evidence, Unclear)
 
 
 class Verdict(Enum):
@@ -133,11 +157,13 @@ class Purpose(Enum):
     BETWEEN_CALLS = "between_calls"
     UNRECORDED_CODE = "unrecorded_code"
     ELEMENTS = "elements"
+    NOISE = "noise"
     WHOLE_STEP = "whole_step"
     MISSING_RECORDS = "missing_records"
     STEP_BEFORE = "step_before"
     BLIND = "blind"
     ONE_SIDE = "one_side"
+    OUTSIDE_CELLS = "outside_cells"
     OTHER_STEPS = "other_steps"
 
 

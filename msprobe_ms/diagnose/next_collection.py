@@ -3,13 +3,15 @@
 | the answer | the next collection |
 |---|---|
 | a cell, at level L0 | everything inside that cell, with tensors |
-| code between two calls of L0 | everything inside the cell around it, or between the two calls |
+| code between two calls of L0 | everything inside the cell around both, or from one to the other |
 | code between two calls of L1 or mix | the same with every dispatched operation, once |
 | a call that statistics or digests point at | its cell with tensors, which show permutations and noise |
 | parameters, and the step before was not recorded | weights and gradients of that step and this one |
-| something from outside, of a filtered collection | the whole step |
+| a difference within tolerance, by statistics | the whole step with tensors, on which noise is judged call by call |
+| something from outside, of a filtered collection; or one that such a collection does not show | the whole step |
 | records that are needed are missing | the whole step, with all that was left out |
 | nothing differs, by statistics alone | the same steps by digest; with tensors where two runs round differently |
+| nothing differs, at level L0 | the same steps with the calls outside of cells, such as the loss |
 | nothing differs, and something is on one side only | that, on the other side |
 | nothing differs in what was compared | later steps, coarsely |
 """
@@ -36,13 +38,13 @@ from msprobe.compare.locate.finding import (
 )
 
 from .collected import Collection
-from .diagnosis import Answered, Looked, NextCollection, Purpose
+from .diagnosis import Answered, Looked, NextCollection, Purpose, is_from_border
 
 DUMP_PATH = "./next_dump"
 """Where the next collection goes, below the folder in which the training runs."""
 
-_KEPT: dict[str, object] = {"gradients": "own", "jit_cells": "joined", "dispatch": False}
-"""Settings of the last collection that change how is collected, and so are kept where they are not at their default."""
+_KEPT: dict[str, list[object]] = {"gradients": ["hooks"], "jit_cells": ["split", "off"], "dispatch": [True]}
+"""Settings of the last collection that change how is collected: at these values, not their defaults, they are kept."""
 
 _DISPATCHES_FROM = (2, 9)
 """MindSpore's version."""
@@ -52,6 +54,10 @@ _LATER = (1, 2, 5, 10, 20, 50, 100)
 
 _FROM_THE_START = 16
 """Up to this step all steps from 0 on are collected to judge an update: optimizers remember."""
+
+
+_WHOLE = (Purpose.STEP_BEFORE, Purpose.WHOLE_STEP, Purpose.MISSING_RECORDS, Purpose.NOISE)
+"""What needs all calls of a step."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class _Plan:
 def after_answer(answered: Answered) -> NextCollection | None:
     """What shows more of the first wrong call; None where the records say all that a collection can say."""
     meeting, found = answered.looked.meeting, answered.finding
-    if found is None or answered.survey is None or meeting.target.is_flow or meeting.target.family != "dump":
+    if found is None or answered.survey is None or not meeting.target.is_of_calls:
         return None
     purpose = _purpose(answered)
     if purpose is None:
@@ -97,24 +103,28 @@ def _purpose(answered: Answered) -> Purpose | None:
     assert answered.finding is not None  # whoever asks has one
     evidence, held = answered.finding.evidence, answered.looked.meeting.target
     level, is_tensor = held.head.level, _is_tensor(answered)
+    if answered.is_unconfirmed or (held.is_filtered and is_from_border(answered.finding)):
+        return Purpose.WHOLE_STEP
     if isinstance(evidence, Unclear) or level == "debug":
         return Purpose.MISSING_RECORDS
     if isinstance(evidence, OtherCall):
         return None
     if isinstance(evidence, Parameters | Updated):
         return Purpose.STEP_BEFORE if _needs_step_before(answered) else None
-    if answered.finding.is_from_outside and held.is_filtered:
-        return Purpose.WHOLE_STEP
     if isinstance(evidence, RunInput):
-        return None
+        return Purpose.BETWEEN_CALLS if evidence.is_made_unrecorded and level == "L0" else None
     if isinstance(evidence, Argument):
         is_computed = evidence.kind is ArgumentKind.TENSOR and level == "L0"
         return Purpose.BETWEEN_CALLS if is_computed else None
     if isinstance(evidence, Between):
         return _between(evidence, level, held)
     if isinstance(evidence, Computed):
+        if answered.finding.grade == "pass" and not is_tensor:
+            return Purpose.NOISE
         if level == "L0":
             return Purpose.INSIDE_CELL
+        if is_tensor and held.is_filtered and names.parse(answered.finding.name).kind != "api":
+            return Purpose.WHOLE_STEP  # no call inside begins it: what reaches a gradient may be made elsewhere
         return None if is_tensor else Purpose.ELEMENTS
     return None
 
@@ -168,32 +178,53 @@ def _ranks(answered: Answered) -> tuple[int, ...]:
 
 def _around(answered: Answered, purpose: Purpose, side: Side) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """`scope` and `list` around the first wrong call, in the words of one side; both empty for the whole step."""
-    if purpose in (Purpose.STEP_BEFORE, Purpose.WHOLE_STEP, Purpose.MISSING_RECORDS) or not side.name:
+    if purpose in _WHOLE or not side.name:
         return (), ()
     called = names.parse(side.name)
     if purpose is Purpose.INSIDE_CELL and called.kind in ("cell", "parameters_grad"):
         return (), (f"{called.stem}.",)
+    if purpose in (Purpose.BETWEEN_CALLS, Purpose.UNRECORDED_CODE):
+        common = _around_both(answered, side)
+        return ((), (f"{names.parse(common).stem}.",)) if common else (_window(answered, side), ())
     if side.within:
         return (), (f"{names.parse(side.within[0]).stem}.",)
-    if purpose in (Purpose.BETWEEN_CALLS, Purpose.UNRECORDED_CODE):
-        return _window(answered, side), ()
     return (), (f"{called.stem}.{called.number}.",) if called.kind == "api" else (f"{called.stem}.",)
 
 
-def _window(answered: Answered, side: Side) -> tuple[str, ...]:
-    """From the last call that agrees to the one whose input differs, where both may be bounds; only of one framework,
-    for the golden's name of the first is not known."""
+def _around_both(answered: Answered, side: Side) -> str:
+    """The innermost cell around the call whose input differs that holds the last call that agrees too: what made the
+    input may run before that one. Empty where only the network itself holds both.
+
+    The paths of cells tell it; of a call of a function nothing does, and the cell around the other counts.
+    """
+    after = _after(answered)
+    path = names.parse(after).path
+    if after and not path:
+        return side.within[0] if side.within else ""
+    return next((cell for cell in side.within if path.startswith(f"{names.parse(cell).path}.")), "")
+
+
+def _after(answered: Answered) -> str:
+    """The last call that agrees before code that differs; empty for none."""
     evidence = answered.finding.evidence if answered.finding is not None else None
-    after = evidence.after if isinstance(evidence, Between) else ""
-    if not after or answered.survey is None or answered.survey.target.framework != answered.survey.golden.framework:
+    return evidence.after if isinstance(evidence, Between) else ""
+
+
+def _window(answered: Answered, side: Side) -> tuple[str, ...]:
+    """From the last call that agrees to the one whose input differs, where both may be bounds; else empty, the whole
+    step: for a backward call, which is judged together with its forward call, and of two frameworks, for the golden's
+    name of the first is not known."""
+    if answered.survey is None or answered.survey.target.framework != answered.survey.golden.framework:
         return ()
-    bounds = after, side.name
+    bounds = _after(answered), side.name
+    if not all(bounds) or any(names.parse(bound).direction != "forward" for bound in bounds):
+        return ()
     return () if wrong_bounds(_level_inside(answered.looked.meeting.target), bounds) else bounds
 
 
 def after_agreement(looked: Sequence[Looked], is_clean: bool) -> NextCollection | None:
     """What to collect where nothing differs: what is on one side only, what statistics do not see, or other steps."""
-    compared = [each for each in looked if each.surveyed and not each.meeting.target.is_flow]
+    compared = [each for each in looked if each.surveyed and each.meeting.target.is_of_calls and not each.is_overruled]
     if not compared:
         return None
     finest = compared[-1]
@@ -209,13 +240,16 @@ def after_agreement(looked: Sequence[Looked], is_clean: bool) -> NextCollection 
     modes = {outcome.mode for outcome, _ in finest.surveyed}
     if not is_clean:
         purpose, plan = Purpose.MISSING_RECORDS, _Plan("tensor", level, steps, ranks)
+    elif level == "L0":
+        task = "statistics" if can_digest else "tensor"
+        purpose, plan = Purpose.OUTSIDE_CELLS, _Plan(task, "mix", steps, ranks, by_digest=can_digest)
     elif modes == {"statistics"} and can_digest:
         purpose, plan = Purpose.BLIND, _Plan("statistics", level, steps, ranks, by_digest=True)
     elif "statistics" in modes:
         purpose, plan = Purpose.BLIND, _Plan("tensor", level, steps, ranks)
     else:
         last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
-        coarse = "L1" if level == "L1" else "L0"
+        coarse = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
         purpose = Purpose.OTHER_STEPS
         if can_digest:
             plan = _Plan("statistics", coarse, tuple(last + n for n in _LATER), ranks, by_digest=True)
@@ -254,7 +288,7 @@ def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
         "summary_mode": "md5" if plan.by_digest else "statistics",
     }
     told = last.head.settings
-    kept = {key: told[key] for key, default in _KEPT.items() if told.get(key) not in (None, default)}
+    kept = {key: told[key] for key, values in _KEPT.items() if told.get(key) in values}
     if plan.with_dispatch:
         kept["dispatch"] = True
     return {

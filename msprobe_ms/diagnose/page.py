@@ -48,7 +48,10 @@ def last_line(result: Result) -> str:
 def _answer(diagnosis: Diagnosis) -> Iterator[str]:
     answered = diagnosis.answered
     if answered is not None and answered.looked.result is not None:
-        yield last_line(answered.looked.result)
+        if answered.border is not None and answered.finding is not None:
+            yield f"first wrong call: {full(answered.finding)}"
+        else:
+            yield last_line(answered.looked.result)
         if where := words.place(answered):
             yield f"in {where}"
         yield from _of_flow(answered)
@@ -57,7 +60,7 @@ def _answer(diagnosis: Diagnosis) -> Iterator[str]:
         for name, answer in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
-        results = [each.result for each in diagnosis.looked if each.result is not None]
+        results = [each.result for each in diagnosis.looked if each.result is not None and not each.is_overruled]
         yield from dict.fromkeys(map(last_line, results))
 
 
@@ -81,6 +84,10 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     if answered is not None and answered.finding is not None:
         if answered.finding.receivers > 0:
             yield f"{answered.finding.receivers} later calls received the difference"
+        if answered.border is not None:
+            yield words.border(answered.border)
+        if answered.is_unconfirmed:
+            yield words.unconfirmed()
         yield from _few(_others(answered), _SHOWN)
     if answered is not None and answered.survey is not None:
         seen = answered.survey
@@ -108,7 +115,7 @@ def _of_looked(looked: Looked, answered: Answered | None) -> Iterator[str]:
         return
     outcomes = looked.outcomes
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
-    yield f"{what}: {count(counts)}"
+    yield f"{what}: {count(counts)}{words.overruled() if looked.is_overruled else ''}"
     yield from _where(looked, answered)
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
@@ -134,8 +141,9 @@ def _where(looked: Looked, answered: Answered | None) -> Iterator[str]:
 def _others(answered: Answered) -> Iterator[str]:
     """Other calls in which a difference begins, of the same step and rank."""
     for outcome in answered.looked.outcomes:
-        if outcome.first is answered.finding:
-            yield from (f"another difference: {short(finding)}" for finding in outcome.findings[1:])
+        if answered.finding in outcome.findings:
+            others = (each for each in outcome.findings if each not in (answered.finding, answered.border))
+            yield from (f"another difference: {short(finding)}" for finding in others)
 
 
 def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
@@ -188,6 +196,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
         else [],
         "step": answered.step if answered is not None else None,
         "rank": answered.rank if answered is not None else None,
+        "is_unconfirmed": answered.is_unconfirmed if answered is not None else False,
         "stage": (answered.stage or None) if answered is not None else None,
         "collection": answered.looked.meeting.target.name if answered is not None else None,
         "looked": [_looked_as_object(each) for each in diagnosis.looked],
@@ -210,6 +219,7 @@ def _looked_as_object(looked: Looked) -> dict[str, object]:
         "collection": looked.meeting.target.name,
         "task": head.task,
         "level": head.level,
+        "is_overruled": looked.is_overruled,
         "skipped": looked.skipped.value if looked.skipped is not None else None,
         "failed": looked.failed or None,
         "is_clean": looked.result.is_clean if looked.result is not None else None,

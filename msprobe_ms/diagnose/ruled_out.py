@@ -44,7 +44,7 @@ def _before(answered: Answered, looked: Sequence[Looked]) -> Iterator[RuledOut]:
             if (tally := seen.whole.get(subject)) is not None and not tally.differing:
                 yield _of_subject(subject, tally, outcome.mode)
                 break
-    if answered.survey is not None:
+    if answered.survey is not None and answered.border is None:
         mode = next((o.mode for o, s in here.surveyed if s is answered.survey), None)
         tally = _sum(tally for subject, tally in answered.survey.before.items() if subject in _OF_CALLS)
         if tally.agreeing:
@@ -70,7 +70,7 @@ def _same_place(answered: Answered, looked: Sequence[Looked]) -> Iterator[tuple[
 def _without_answer(looked: Sequence[Looked]) -> Iterator[RuledOut]:
     several = sum(each.result is not None for each in looked) > 1
     for each in looked:
-        if each.result is None:
+        if each.result is None or each.is_overruled:
             continue
         if several:
             yield from _of_collection(each)

@@ -22,7 +22,7 @@ from msprobe.compare.request import Request
 from msprobe.compare.which import carry_out as compare_any
 
 from .collected import Held, Meeting, held, meetings
-from .diagnosis import Answered, Diagnosis, Looked, Result, Setting, Skipped, Verdict
+from .diagnosis import Answered, Diagnosis, Looked, Result, Setting, Skipped, Verdict, is_from_border
 from .next_collection import after_agreement, after_answer
 from .ruled_out import lacking, ruled_out
 
@@ -55,9 +55,7 @@ def diagnose(request: Request) -> Diagnosis:
     if pairs and not is_compared and not checkpoints:
         raise UsageError(f"nothing could be compared: {next(each.failed for each in walked.looked if each.failed)}")
     is_clean = (
-        not alone
-        and all(each.result is not None and each.result.is_clean for each in walked.looked)
-        and all(answer.is_clean for _, answer in checkpoints)
+        not alone and all(each.is_clean for each in walked.looked) and all(answer.is_clean for _, answer in checkpoints)
     )
     answered = walked.answered
     differs = answered is not None or any(_differs(answer) for _, answer in checkpoints)
@@ -84,9 +82,43 @@ def _walk(pairs: Sequence[Meeting], request: Request) -> _Walked:
     walked = _Walked()
     for pair in pairs:
         looked = _look(pair, walked.answered, request, is_only=len(pairs) == 1)
-        found = _answer(looked)
-        walked = _Walked((*walked.looked, looked), walked.answered if found is None else found)
+        walked = _with(walked, looked)
     return walked
+
+
+def _with(walked: _Walked, looked: Looked) -> _Walked:
+    """What is known when one more was looked at: it sharpens the answer so far, overrules it, or leaves it."""
+    found, before = _answer(looked), walked.answered
+    everything = (*walked.looked, looked)
+    if before is None or looked.result is None:
+        return _Walked(everything, found or before)
+    if found is None and _overrules(looked, before):
+        return _Walked(
+            tuple(replace(each, is_overruled=True) if each is before.looked else each for each in everything), None
+        )
+    is_narrow = looked.meeting.target.is_filtered
+    if found is None:
+        return _Walked(everything, replace(before, is_unconfirmed=is_narrow and _holds(looked, before)))
+    found = inside(found, before)
+    if is_narrow and found.border is None and found.finding is not None and is_from_border(found.finding):
+        return _Walked(everything, replace(before, is_unconfirmed=True))
+    return _Walked(everything, found)
+
+
+def _overrules(looked: Looked, before: Answered) -> bool:
+    """Whether tensors of whole steps agree wherever statistics or digests differed: then that was rounding."""
+    fine, coarse = looked.meeting.target, before.looked.meeting.target
+    if fine.is_filtered or fine.head.task != "tensor" or coarse.head.task == "tensor":
+        return False
+    if fine.head.level not in ("mix", coarse.head.level):
+        return False
+    agreeing = {(o.step, o.rank) for o in looked.outcomes if o.is_clean}
+    return all((o.step, o.rank) in agreeing for o in before.looked.outcomes if not o.is_clean)
+
+
+def _holds(looked: Looked, before: Answered) -> bool:
+    """Whether a collection has the step and rank of an answer."""
+    return any((o.step, o.rank) == (before.step, before.rank) for o in looked.outcomes if not o.failed)
 
 
 def _look(pair: Meeting, answered: Answered | None, request: Request, *, is_only: bool) -> Looked:
@@ -132,6 +164,22 @@ def _answer(looked: Looked) -> Answered | None:
     if not isinstance(result, Answer) or (first := result.first) is None:
         return None
     return Answered(looked, first.first, first.step, first.rank, first.survey)
+
+
+def inside(found: Answered, wider: Answered) -> Answered:
+    """The answer of a filtered collection that was made because of a wider one: the first finding inside it.
+
+    What two runs that round differently hand into the window is never equal to the bit, and the calls that made it are
+    not there to be judged; the wider collection judged them. A call that does not compute what its own inputs say is
+    wrong whatever they are.
+    """
+    if not found.looked.meeting.target.is_filtered or found.step != wider.step:
+        return found
+    outcome = next((o for o in found.looked.outcomes if o.first is not None and o.first is found.finding), None)
+    if outcome is None or found.finding is None or not is_from_border(found.finding):
+        return found
+    inner = next((finding for finding in outcome.findings if not is_from_border(finding)), None)
+    return found if inner is None else replace(found, finding=inner, border=found.finding)
 
 
 def _of_flow(looked: Looked, result: FlowResult) -> Answered | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msprobe.compare.jobs.survey import Subject, Tally
 from msprobe.compare.judge.judged import Mode
-from msprobe.compare.locate.finding import FindingKind
+from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.noise.report import PrecisionClass
 from msprobe.compare.report.console import BLIND
 
@@ -34,11 +34,13 @@ _PURPOSES = {
     Purpose.BETWEEN_CALLS: "level L0 records no call between cells; this collects {around}, with tensors",
     Purpose.UNRECORDED_CODE: "the operation is none of the recorded calls; this collects every operation of {around}",
     Purpose.ELEMENTS: "statistics and digests do not show how it differs; this collects {around} with tensors",
-    Purpose.WHOLE_STEP: "the difference comes from outside what was collected; this collects the whole step",
+    Purpose.NOISE: "statistics do not tell rounding from a small fault; this collects the whole step with tensors",
+    Purpose.WHOLE_STEP: "a narrow collection does not show where it begins; this collects the whole step",
     Purpose.MISSING_RECORDS: "records that are needed are missing; this collects the whole step, with tensors",
     Purpose.STEP_BEFORE: "an update before this step is different; this collects weights and gradients up to this step",
     Purpose.BLIND: "statistics do not see everything; this collects the same steps {how}",
     Purpose.ONE_SIDE: "one side has more than the other; this collects on the {side} side what it lacks",
+    Purpose.OUTSIDE_CELLS: "level L0 records no call outside cells, such as the loss; this collects these steps {how}",
     Purpose.OTHER_STEPS: "nothing differs in these steps; this collects later ones, coarsely",
 }
 
@@ -201,6 +203,21 @@ def later_steps(steps: Sequence[int]) -> str:
     """The steps behind the first one that differs, which its difference reaches by the weights."""
     numbers = few([str(step) for step in steps], 8)
     return f"step{'s' * (len(steps) != 1)} {numbers} behind it differ{'s' * (len(steps) == 1)} too"
+
+
+def border(found: Finding) -> str:
+    """What a filtered collection was handed, and why that is not the answer."""
+    return f"what was handed in differs too, at {found.name}; the wider collection has it agree"
+
+
+def overruled() -> str:
+    """Behind the counts of a collection whose differences are rounding."""
+    return "; rounding, as the tensors below show"
+
+
+def unconfirmed() -> str:
+    """Of an answer that a narrower collection does not show."""
+    return "a narrower collection does not show where it begins: the answer may be rounding, or begin elsewhere"
 
 
 def few(names: Sequence[str], most: int = NAMED) -> str:

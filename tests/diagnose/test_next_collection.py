@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from three_cells import EMBED, HEAD, NORM
+from three_cells import EMBED, HEAD, NORM, Run
 
 from msprobe.base.settings import load
 from msprobe.cli import main
@@ -47,6 +47,41 @@ def test_of_a_call_by_tensors_nothing_more_is_collected(found):
     made = found(lambda run, is_target: run.step(level="mix", task="tensor", wrong=wrong if is_target else None))
     assert made.answered.finding.name == "Functional.sub.0.forward"
     assert made.next is None
+
+
+def test_a_difference_within_tolerance_by_statistics_needs_tensors_of_the_whole_step(found):
+    made = found(lambda run, is_target: run.step(wrong={NORM: 1e-6} if is_target else None))
+    assert made.answered.finding.grade == "pass"
+    assert made.next.purpose is Purpose.NOISE
+    assert (made.next.target["task"], made.next.target["level"], section(made.next.target)["list"]) == (
+        "tensor",
+        "mix",
+        [],
+    )
+
+
+def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(found):
+    inside = [f"Cell.{NORM}.forward.0", "Functional.mean.0.forward", "Functional.sub.0.forward"]
+
+    def fill(run, is_target):
+        Run(run.path / "a").step(wrong={NORM: 0.5} if is_target else None)
+        Run(run.path / "b").step(level="mix", task="tensor", settings={"list": ["Cell.net.norm."]}, keep=inside)
+
+    made = found(fill)
+    assert (made.answered.looked.meeting.target.name, made.answered.is_unconfirmed) == ("a", True)
+    assert made.next.purpose is Purpose.WHOLE_STEP
+
+
+def test_a_cell_in_which_no_call_begins_it_needs_the_whole_step(found):
+    inside = [f"Cell.{NORM}.forward.0", "Functional.mean.0.forward", "Functional.sub.0.forward"]
+    settings = {"list": ["Cell.net.norm."]}
+    made = found(
+        lambda run, is_target: run.step(
+            level="mix", task="tensor", settings=settings, keep=inside, wrong={NORM: 0.5} if is_target else None
+        )
+    )
+    assert made.answered.finding.name == f"Cell.{NORM}.forward.0"
+    assert made.next.purpose is Purpose.WHOLE_STEP
 
 
 def test_code_between_cells_is_looked_for_in_the_cell_around_them(found):
@@ -113,9 +148,10 @@ def test_of_ranks_whose_exchanges_are_unknown_all_that_differ_are_collected(foun
 @pytest.mark.parametrize(
     ("kind", "purpose", "task", "mode"),
     [
-        ({}, Purpose.BLIND, "statistics", "md5"),
-        ({"digests": True}, Purpose.OTHER_STEPS, "statistics", "md5"),
-        ({"task": "tensor"}, Purpose.OTHER_STEPS, "statistics", "md5"),
+        ({"level": "mix"}, Purpose.BLIND, "statistics", "md5"),
+        ({"level": "mix", "digests": True}, Purpose.OTHER_STEPS, "statistics", "md5"),
+        ({"level": "mix", "task": "tensor"}, Purpose.OTHER_STEPS, "statistics", "md5"),
+        ({"digests": True}, Purpose.OUTSIDE_CELLS, "statistics", "md5"),
     ],
 )
 def test_where_nothing_differs_what_is_blind_is_made_seeing_then_other_steps(kind, purpose, task, mode, found):
@@ -123,8 +159,9 @@ def test_where_nothing_differs_what_is_blind_is_made_seeing_then_other_steps(kin
     assert made.is_clean
     assert made.next.purpose is purpose
     assert (made.next.target["task"], section(made.next.target)["summary_mode"]) == (task, mode)
-    steps = {Purpose.BLIND: [2, 5], Purpose.OTHER_STEPS: [6, 7, 10, 15, 25, 55, 105]}[purpose]
-    assert made.next.target["step"] == steps
+    is_later = purpose is Purpose.OTHER_STEPS
+    assert made.next.target["step"] == ([6, 7, 10, 15, 25, 55, 105] if is_later else [2, 5])
+    assert made.next.target["level"] == ("L0" if is_later else "mix")
 
 
 def test_a_step_that_one_side_lacks_is_collected_there(found):

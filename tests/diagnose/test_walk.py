@@ -8,10 +8,27 @@ from three_cells import HEAD, NORM, Run
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
+from msprobe.compare.jobs.answer import Answer
+from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.survey import Subject, Tally
-from msprobe.compare.locate.finding import FindingKind
-from msprobe.diagnose.diagnosis import About, Lack, Skipped, Sureness, Verdict
+from msprobe.compare.locate.finding import (
+    Argument,
+    ArgumentKind,
+    Between,
+    Computed,
+    Dataflow,
+    Difference,
+    Finding,
+    FindingKind,
+    Missing,
+    RunInput,
+    Unclear,
+)
+from msprobe.diagnose.collected import Collection, Meeting
+from msprobe.diagnose.diagnosis import About, Answered, Lack, Looked, Skipped, Sureness, Verdict
 from msprobe.diagnose.ruled_out import sureness
+from msprobe.diagnose.walk import inside
+from msprobe.store.head import Head
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
 
@@ -207,12 +224,66 @@ def test_an_answer_that_says_all_ends_the_walk(found):
 def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
     def fill(run, is_target):
         several(run, "a").step(wrong={NORM: 0.5} if is_target else None)
-        several(run, "b").step(level="mix", task="tensor")
+        several(run, "b").step(level="mix")
 
     made = found(fill)
     assert made.answered.looked.meeting.target.name == "a"
     agreeing = ruled_out(made, About.COLLECTION)
-    assert (agreeing.names, agreeing.sureness) == (("b", "mix", "tensor"), Sureness.BITS)
+    assert (agreeing.names, agreeing.sureness) == (("b", "mix", "statistics"), Sureness.STATISTICS)
+
+
+def test_tensors_of_whole_steps_that_agree_overrule_statistics(found):
+    def fill(run, is_target):
+        several(run, "a").step(wrong={NORM: 1e-6} if is_target else None)
+        several(run, "b").step(level="mix", task="tensor")
+
+    made = found(fill)
+    assert (made.answered, made.verdict) == (None, Verdict.AGREES)
+    assert [(each.meeting.target.name, each.is_overruled) for each in made.looked] == [("a", True), ("b", False)]
+    assert ruled_out(made, About.ALL_CALLS).sureness is Sureness.BITS
+
+
+def test_tensors_of_another_step_overrule_nothing(found):
+    def fill(run, is_target):
+        for step in (0, 1):
+            several(run, "a").step(step, wrong={NORM: 0.5} if is_target else None)
+        several(run, "b").step(0, level="mix", task="tensor")
+
+    made = found(fill)
+    assert (made.answered.step, made.verdict) == (0, Verdict.DIFFERS)
+    assert not any(each.is_overruled for each in made.looked)
+
+
+def finding(evidence, name="Functional.sub.0.forward"):
+    return Finding(name, "net.norm", FindingKind.COMPUTES, evidence, "error")
+
+
+BORDERS = [
+    RunInput(Difference("input.0", "warning")),
+    Argument(Difference("input.0", "warning"), ArgumentKind.TENSOR),
+    Between(Difference("input.0", "warning"), "", Dataflow.UNRECORDED),
+    Unclear(Missing.PRODUCER),
+]
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_of_two_runs_that_round_differently_what_begins_inside_a_window_is_the_answer(border):
+    """What is handed into the window is never equal to the bit; the wider collection judged what made it."""
+    handed_in, inner = finding(border, "Functional.mean.0.forward"), finding(Computed(Difference("output.0", "error")))
+    wider = answered(finding(Computed(Difference("output.0", "error"))), settings={})
+    narrow = answered(handed_in, inner, settings={"list": ["Cell.net.norm."]})
+    found = inside(narrow, wider)
+    assert (found.finding, found.border) == (inner, handed_in)
+    assert inside(answered(handed_in, inner, settings={}), wider).finding is handed_in, "a whole step has no border"
+    assert inside(answered(inner, handed_in, settings={"list": ["x"]}), wider).border is None
+    assert inside(answered(handed_in, settings={"list": ["x"]}), wider).finding is handed_in
+
+
+def answered(*findings, settings):
+    head = Head("tensor", "mix", "mindspore", {}, {"tensor": settings})
+    held = Collection(Path("x"), head=head)
+    result = Answer((Outcome(findings=findings, step=0, rank=0),))
+    return Answered(Looked(Meeting(held, held), result), findings[0], 0, 0)
 
 
 def test_a_collection_that_cannot_be_read_does_not_stop_the_others(found):
