@@ -114,6 +114,8 @@ def _write(found: "NextCollection | None", config: Path) -> list[str]:
     if found is None:
         logger.info("%s: not written, for no further collection is needed", visible(str(config)))
         return []
+    from .page import shown  # here, as above
+
     wanted = [(config, found.of(found.sides[0]))]
     if not found.is_one:
         wanted.append((_golden(config), found.golden))
@@ -121,7 +123,7 @@ def _write(found: "NextCollection | None", config: Path) -> list[str]:
         try:
             make_folder(path.parent)
             with creating(path) as file:
-                file.write(json.dumps(configuration, ensure_ascii=False, indent=2).encode() + b"\n")
+                file.write("\n".join(shown(configuration)).encode() + b"\n")
         except OSError as err:
             raise UsageError(f"--write-config {path}: cannot be written ({err.strerror}); give another file") from err
     return [str(path) for path, _ in wanted]
