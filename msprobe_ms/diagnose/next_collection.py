@@ -123,8 +123,9 @@ def _purpose(answered: Answered) -> Purpose | None:
             return Purpose.NOISE
         if level == "L0":
             return Purpose.INSIDE_CELL
-        if is_tensor and held.is_filtered and names.parse(answered.finding.name).kind != "api":
-            return Purpose.WHOLE_STEP  # no call inside begins it: what reaches a gradient may be made elsewhere
+        called = names.parse(answered.finding.name)
+        if is_tensor and held.is_filtered and called.kind != "api" and called.direction == "backward":
+            return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
         return None if is_tensor else Purpose.ELEMENTS
     return None
 

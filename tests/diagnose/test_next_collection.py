@@ -1,14 +1,19 @@
 """What is proposed to be collected next; the fixture `found` reads every proposal as a debugger does."""
 
 import json
+from pathlib import Path
 
 import pytest
 from three_cells import EMBED, HEAD, NORM, Run
 
 from msprobe.base.settings import load
 from msprobe.cli import main
-from msprobe.compare.locate.finding import FindingKind
-from msprobe.diagnose.diagnosis import Purpose
+from msprobe.compare.jobs.survey import Side, Survey
+from msprobe.compare.locate.finding import Computed, Difference, Finding, FindingKind
+from msprobe.diagnose.collected import Collection, Meeting
+from msprobe.diagnose.diagnosis import Answered, Looked, Purpose
+from msprobe.diagnose.next_collection import after_answer
+from msprobe.store.head import Head
 
 
 def section(configuration):
@@ -72,16 +77,25 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
     assert made.next.purpose is Purpose.WHOLE_STEP
 
 
-def test_a_cell_in_which_no_call_begins_it_needs_the_whole_step(found):
-    inside = [f"Cell.{NORM}.forward.0", "Functional.mean.0.forward", "Functional.sub.0.forward"]
-    settings = {"list": ["Cell.net.norm."]}
-    made = found(
-        lambda run, is_target: run.step(
-            level="mix", task="tensor", settings=settings, keep=inside, wrong={NORM: 0.5} if is_target else None
-        )
+@pytest.mark.parametrize(
+    ("name", "patterns", "purpose"),
+    [
+        (f"Cell.{NORM}.backward.0", ["Cell.net.norm."], Purpose.WHOLE_STEP),
+        (f"Cell.{NORM}.backward.0", [], None),
+        (f"Cell.{NORM}.forward.0", ["Cell.net.norm."], None),
+        ("Functional.sub.0.backward", ["Cell.net.norm."], None),
+    ],
+)
+def test_a_gradient_that_no_call_of_a_window_begins_needs_the_whole_step(name, patterns, purpose):
+    """A tensor's gradient is the sum over all that use it, be it outside of the window."""
+    computed = Finding(name, "net", FindingKind.COMPUTES, Computed(Difference("output.0", "error")), "error")
+    held = Collection(Path("x"), head=Head("tensor", "mix", "mindspore", {}, {"tensor": {"list": patterns}}))
+    side = Side(
+        "x", "tensor", "mix", "mindspore", name, (f"Cell.net.Net.{name.rpartition('.')[0].rpartition('.')[2]}.0",)
     )
-    assert made.answered.finding.name == f"Cell.{NORM}.forward.0"
-    assert made.next.purpose is Purpose.WHOLE_STEP
+    survey = Survey(side, side, {}, {}, 1, 0, 0)
+    found = after_answer(Answered(Looked(Meeting(held, held)), computed, 0, 0, survey))
+    assert (found.purpose if found else None) is purpose
 
 
 def test_code_between_cells_is_looked_for_in_the_cell_around_them(found):
