@@ -223,7 +223,7 @@ def _window(answered: Answered, side: Side) -> tuple[str, ...]:
     return () if wrong_bounds(_level_inside(answered.looked.meeting.target), bounds) else bounds
 
 
-def after_agreement(looked: Sequence[Looked], is_clean: bool) -> NextCollection | None:
+def after_agreement(looked: Sequence[Looked]) -> NextCollection | None:
     """What to collect where nothing differs: what is on one side only, what statistics do not see, or other steps."""
     compared = [each for each in looked if each.surveyed and each.meeting.target.is_of_calls and not each.is_overruled]
     if not compared:
@@ -239,7 +239,7 @@ def after_agreement(looked: Sequence[Looked], is_clean: bool) -> NextCollection 
     frameworks = {s.target.framework for _, s in finest.surveyed} | {s.golden.framework for _, s in finest.surveyed}
     can_digest = is_exact and len(frameworks) == 1
     modes = {outcome.mode for outcome, _ in finest.surveyed}
-    if not is_clean:
+    if not all(each.is_clean for each in compared):
         purpose, plan = Purpose.MISSING_RECORDS, _Plan("tensor", level, steps, ranks)
     elif level == "L0":
         task = "statistics" if can_digest else "tensor"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from msprobe.base.visible import visible
+from msprobe.compare.flow.answer import First
 from msprobe.compare.flow.result import FlowResult
 from msprobe.compare.flow.stepwise import Stepwise
 from msprobe.compare.judge.verdict import GRADES, count
@@ -60,21 +61,27 @@ def _answer(diagnosis: Diagnosis) -> Iterator[str]:
         for name, answer in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
-        results = [each.result for each in diagnosis.looked if each.result is not None and not each.is_overruled]
-        yield from dict.fromkeys(map(last_line, results))
+        counting = [each for each in diagnosis.looked if not each.is_overruled]
+        found = [(each.meeting.target.name or "itself", last_line(each.result)) for each in counting if each.result]
+        yield from _few([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
 
 
 def _of_flow(answered: Answered) -> Iterator[str]:
+    if (first := _first_of_flow(answered)) is not None:
+        if first.why:
+            yield f"why: {first.why}"
+        if first.finding:
+            yield f"first wrong call: {full(first.finding)}"
+        if first.then:
+            yield first.then
+
+
+def _first_of_flow(answered: Answered) -> First | None:
+    """The first difference of a flow, with what to do; None for plain dumps."""
     result = answered.looked.result
     if isinstance(result, Stepwise):
-        result = next((each for each in result.results.values() if each.first is not None), None)
-    if isinstance(result, FlowResult) and result.first is not None:
-        if result.first.why:
-            yield f"why: {result.first.why}"
-        if result.first.finding:
-            yield f"first wrong call: {full(result.first.finding)}"
-        if result.first.then:
-            yield result.first.then
+        return next((each.first for each in result.results.values() if each.first is not None), None)
+    return result.first if isinstance(result, FlowResult) else None
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
@@ -185,6 +192,7 @@ def shown(configuration: Mapping[str, object]) -> list[str]:
 def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     """Everything that was found, for programs."""
     answered = diagnosis.answered
+    flow = _first_of_flow(answered) if answered is not None else None
     return {
         "target": diagnosis.target,
         "golden": diagnosis.golden,
@@ -209,6 +217,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
         "checkpoints": [{"name": name, "is_clean": answer.is_clean} for name, answer in diagnosis.checkpoints],
         "ruled_out": [_ruled_out_as_object(each) for each in diagnosis.ruled_out],
         "not_recorded": [{"what": each.lack.value, "names": list(each.names)} for each in diagnosis.lacking],
+        "collect": dict(flow.collect) if flow is not None else {},
         "next_collection": _next_as_object(diagnosis.next) if diagnosis.next is not None else None,
     }
 

@@ -68,12 +68,11 @@ def _same_place(answered: Answered, looked: Sequence[Looked]) -> Iterator[tuple[
 
 
 def _without_answer(looked: Sequence[Looked]) -> Iterator[RuledOut]:
-    several = sum(each.result is not None for each in looked) > 1
-    for each in looked:
-        if each.result is None or each.is_overruled:
-            continue
-        if several:
-            yield from _of_collection(each)
+    """All that was compared; of several collections each as a whole, and the finest in its parts."""
+    counting = [each for each in looked if each.result is not None and not each.is_overruled]
+    for each in counting[:-1]:
+        yield from _of_collection(each)
+    for each in counting[-1:]:
         outcomes = [o for o in each.outcomes if not o.failed]
         if len({o.step for o in outcomes}) > 1:
             yield from _of_steps([o for o in outcomes if o.step is not None])

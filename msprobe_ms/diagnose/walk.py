@@ -61,7 +61,7 @@ def diagnose(request: Request) -> Diagnosis:
     differs = answered is not None or any(_differs(answer) for _, answer in checkpoints)
     proposed = after_answer(answered) if answered else None
     if not differs:
-        proposed = after_agreement(walked.looked, is_clean)
+        proposed = after_agreement(walked.looked)
     return Diagnosis(
         str(request.target),
         str(request.golden),

@@ -310,6 +310,21 @@ def test_collections_of_other_names_are_paired_by_level_and_task(found):
     assert [(side, held.name) for side, held in made.alone] == [("target", "more")]
 
 
+def test_of_several_that_agree_each_is_ruled_out_and_the_finest_in_its_parts(found):
+    def fill(run, _):
+        several(run, "a").step()
+        several(run, "b").step(level="mix", task="tensor")
+
+    made = found(fill)
+    assert [(each.what, each.tally.equal) for each in made.ruled_out] == [
+        (About.COLLECTION, 9),  # four calls with an input and an output each, and a parameter
+        (Subject.RUN_INPUTS, 2),
+        (Subject.PARAMETERS, 1),
+        (About.ALL_CALLS, 10),  # six calls: their outputs, and the inputs that others made
+    ]
+    assert made.is_clean
+
+
 def test_a_collection_on_one_side_is_not_clean(found):
     def fill(run, is_target):
         several(run, "a").step()
@@ -399,6 +414,10 @@ def test_a_flow_of_stages_has_the_headline_of_compare(sides, tmp_path, capsys):
     page = capsys.readouterr().out.splitlines()
     assert page[1:3] == [f"  {headline}", "  in stage actor_update, step 0, rank 0"]
     assert f"  {call}" in page
+    assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["stage"], told["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
+    assert told["next_collection"] is None
 
 
 def test_two_checkpoints_alone_are_compared(tmp_path, capsys):
