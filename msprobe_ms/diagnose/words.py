@@ -45,12 +45,12 @@ _PURPOSES = {
 }
 
 _LACKS = {
-    Lack.STEPS_BEFORE: "steps before {names}: not recorded",
+    Lack.STEPS_BEFORE: "steps before {names}: not compared",
     Lack.CALLS_IN_CELLS: "calls inside cells and between them: not recorded at level L0",
     Lack.BACKWARD: "backward: not recorded",
     Lack.PARAMETERS: "parameters: not recorded",
     Lack.FILTERED: "calls outside `list` and `scope` of this collection: recorded by {names}",
-    Lack.OTHER_STEPS: "steps other than {names}: not recorded",
+    Lack.OTHER_STEPS: "steps other than {names}: not compared",
 }
 
 _SKIPPED = {

@@ -9,7 +9,21 @@ from three_cells import EMBED, HEAD, NORM, Run
 from msprobe.base.settings import load
 from msprobe.cli import main
 from msprobe.compare.jobs.survey import Side, Survey
-from msprobe.compare.locate.finding import Computed, Difference, Finding, FindingKind
+from msprobe.compare.locate.finding import (
+    Argument,
+    ArgumentKind,
+    Between,
+    Computed,
+    Dataflow,
+    Difference,
+    Finding,
+    FindingKind,
+    Missing,
+    OtherCall,
+    Parameters,
+    RunInput,
+    Unclear,
+)
 from msprobe.diagnose.collected import Collection, Meeting
 from msprobe.diagnose.diagnosis import Answered, Looked, Purpose
 from msprobe.diagnose.next_collection import after_answer
@@ -77,25 +91,53 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
     assert made.next.purpose is Purpose.WHOLE_STEP
 
 
-@pytest.mark.parametrize(
-    ("name", "patterns", "purpose"),
-    [
-        (f"Cell.{NORM}.backward.0", ["Cell.net.norm."], Purpose.WHOLE_STEP),
-        (f"Cell.{NORM}.backward.0", [], None),
-        (f"Cell.{NORM}.forward.0", ["Cell.net.norm."], None),
-        ("Functional.sub.0.backward", ["Cell.net.norm."], None),
-    ],
-)
-def test_a_gradient_that_no_call_of_a_window_begins_needs_the_whole_step(name, patterns, purpose):
-    """A tensor's gradient is the sum over all that use it, be it outside of the window."""
-    computed = Finding(name, "net", FindingKind.COMPUTES, Computed(Difference("output.0", "error")), "error")
-    held = Collection(Path("x"), head=Head("tensor", "mix", "mindspore", {}, {"tensor": {"list": patterns}}))
-    side = Side(
-        "x", "tensor", "mix", "mindspore", name, (f"Cell.net.Net.{name.rpartition('.')[0].rpartition('.')[2]}.0",)
-    )
+def proposed(evidence, level="mix", task="tensor", patterns=(), name="Functional.sub.0.forward", grade="error"):
+    """The purpose of what is proposed for one finding in a single pair of dumps of step 0."""
+    found = Finding(name, "net.norm", FindingKind.COMPUTES, evidence, grade)
+    section = {"list": list(patterns)}
+    settings = {"dispatch": False, task: section}
+    head = Head(task, level, "mindspore", {"framework": "mindspore 2.10.0"}, settings)
+    held = Collection(Path("x"), head=head)
+    side = Side("x", task, level, "mindspore", name, ("Cell.net.norm.LayerNorm.forward.0",))
     survey = Survey(side, side, {}, {}, 1, 0, 0)
-    found = after_answer(Answered(Looked(Meeting(held, held)), computed, 0, 0, survey))
-    assert (found.purpose if found else None) is purpose
+    following = after_answer(Answered(Looked(Meeting(held, held)), found, 0, 0, survey))
+    return following.purpose if following else None
+
+
+OUTPUT, INPUT = Difference("output.0", "error"), Difference("input.1", "error")
+TABLE = [
+    (Computed(OUTPUT), {"level": "L0", "name": f"Cell.{NORM}.forward.0"}, Purpose.INSIDE_CELL),
+    (Computed(OUTPUT), {"task": "statistics"}, Purpose.ELEMENTS),
+    (Computed(OUTPUT), {"task": "statistics", "grade": "pass"}, Purpose.NOISE),
+    (Computed(OUTPUT), {}, None),
+    (Computed(OUTPUT), {"level": "L2"}, None),
+    (Argument(INPUT, ArgumentKind.VALUE), {"level": "L0", "task": "statistics"}, None),
+    (Argument(INPUT, ArgumentKind.TENSOR), {"level": "L0"}, Purpose.BETWEEN_CALLS),
+    (Argument(INPUT, ArgumentKind.TENSOR), {}, None),
+    (Argument(INPUT, ArgumentKind.TENSOR), {"patterns": ["x"]}, Purpose.WHOLE_STEP),
+    (RunInput(INPUT), {"level": "L0"}, None),
+    (RunInput(INPUT, is_made_unrecorded=True), {"level": "L0"}, Purpose.BETWEEN_CALLS),
+    (RunInput(INPUT, is_made_unrecorded=True), {}, None),
+    (RunInput(INPUT), {"patterns": ["x"]}, Purpose.WHOLE_STEP),
+    (Between(INPUT, "", Dataflow.UNRECORDED), {"level": "L0"}, Purpose.BETWEEN_CALLS),
+    (Between(INPUT, "", Dataflow.UNRECORDED), {}, Purpose.UNRECORDED_CODE),
+    (Between(INPUT, "", Dataflow.SWAPPED, ("input.0", "input.1")), {}, None),
+    (OtherCall("target"), {"task": "statistics"}, None),
+    (Parameters(("weight",), 1), {}, None),
+    (Unclear(Missing.INPUTS, side="target"), {}, Purpose.MISSING_RECORDS),
+    (Unclear(Missing.IN_BETWEEN), {"task": "statistics"}, Purpose.MISSING_RECORDS),
+    (Unclear(Missing.PRODUCER), {"patterns": ["x"]}, Purpose.WHOLE_STEP),
+    # A tensor's gradient is the sum over all that use it, be it outside of the window.
+    (Computed(OUTPUT), {"name": f"Cell.{NORM}.backward.0", "patterns": ["Cell.net.norm."]}, Purpose.WHOLE_STEP),
+    (Computed(OUTPUT), {"name": f"Cell.{NORM}.backward.0"}, None),
+    (Computed(OUTPUT), {"name": f"Cell.{NORM}.forward.0", "patterns": ["Cell.net.norm."]}, None),
+    (Computed(OUTPUT), {"name": "Functional.sub.0.backward", "patterns": ["Cell.net.norm."]}, None),
+]
+
+
+@pytest.mark.parametrize(("evidence", "recorded", "purpose"), TABLE)
+def test_what_is_lacking_depends_on_the_evidence_and_on_what_was_recorded(evidence, recorded, purpose):
+    assert proposed(evidence, **recorded) is purpose
 
 
 def test_code_between_cells_is_looked_for_in_the_cell_around_them(found):
