@@ -206,8 +206,8 @@ def later_steps(steps: Sequence[int]) -> str:
 
 
 def border(found: Finding) -> str:
-    """What a filtered collection was handed, and why that is not the answer."""
-    return f"what was handed in differs too, at {found.name}; the wider collection has it agree"
+    """Inputs from outside a filtered collection that differ, and why they are not the answer."""
+    return f"inputs from outside this collection differ too, at {found.name}; the wider collection has them agree"
 
 
 def overruled() -> str:

@@ -268,15 +268,20 @@ BORDERS = [
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_of_two_runs_that_round_differently_what_begins_inside_a_window_is_the_answer(border):
-    """What is handed into the window is never equal to the bit; the wider collection judged what made it."""
-    handed_in, inner = finding(border, "Functional.mean.0.forward"), finding(Computed(Difference("output.0", "error")))
+    """The inputs of the window are never equal to the bit; the wider collection judged what produced them."""
+    from_outside, inner = (
+        finding(border, "Functional.mean.0.forward"),
+        finding(Computed(Difference("output.0", "error"))),
+    )
     wider = answered(finding(Computed(Difference("output.0", "error"))), settings={})
-    narrow = answered(handed_in, inner, settings={"list": ["Cell.net.norm."]})
+    narrow = answered(from_outside, inner, settings={"list": ["Cell.net.norm."]})
     found = inside(narrow, wider)
-    assert (found.finding, found.border) == (inner, handed_in)
-    assert inside(answered(handed_in, inner, settings={}), wider).finding is handed_in, "a whole step has no border"
-    assert inside(answered(inner, handed_in, settings={"list": ["x"]}), wider).border is None
-    assert inside(answered(handed_in, settings={"list": ["x"]}), wider).finding is handed_in
+    assert (found.finding, found.border) == (inner, from_outside)
+    assert inside(answered(from_outside, inner, settings={}), wider).finding is from_outside, (
+        "a whole step has no border"
+    )
+    assert inside(answered(inner, from_outside, settings={"list": ["x"]}), wider).border is None
+    assert inside(answered(from_outside, settings={"list": ["x"]}), wider).finding is from_outside
 
 
 def answered(*findings, settings):
