@@ -170,8 +170,8 @@ def inside(found: Answered, wider: Answered) -> Answered:
     """The answer of a filtered collection that was made because of a wider one: the first finding inside it.
 
     Between two runs that round differently the inputs of a window are never equal to the bit, and the calls that
-    produced them are not there to be judged; the wider collection judged them. A call that does not compute what its own inputs say is
-    wrong whatever they are.
+    produced them are not there to be judged; the wider collection judged them. A call that does not compute what its
+    own inputs say is wrong whatever they are.
     """
     if not found.looked.meeting.target.is_filtered or found.step != wider.step:
         return found
