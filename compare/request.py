@@ -42,7 +42,7 @@ class Request:
     target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
-    trusted run beside the golden, they are found first.
+    trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
     """
 
     target: Path
@@ -69,6 +69,7 @@ class Request:
     suffix: str = ""
     limits: Limits = BUILT_IN
     calibrate: Path | None = None
+    survey: bool = False
 
 
 @dataclass(frozen=True)

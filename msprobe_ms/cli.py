@@ -34,6 +34,7 @@ VERBS = {
     "code_mapping": Verb("msprobe.graph_save.code_mapping.verb", "write the lines of source beside a kernel dump"),
     "compare": Verb("msprobe.compare.verb", "compare two dumps and name the first wrong call"),
     "config_check": Verb("msprobe.compare.checkpoint.verb", "compare two checkpoints, parameter by parameter"),
+    "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
     "mapping": Verb("msprobe.compare.counterparts.verb", "suggest which call of one framework is which of the other"),

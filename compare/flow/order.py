@@ -6,21 +6,20 @@ then are call stacks: those of two stages part in the code that runs the step, a
 runs first.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from msprobe.base.errors import MsprobeError
-from msprobe.base.files import open_input
 from msprobe.base.frames import user_line
 from msprobe.compare.jobs.sides import side
 from msprobe.store.beside import stacks
 from msprobe.store.document import json_object_or_empty
 from msprobe.store.flow_roots import FlowRoot
+from msprobe.store.head import read_head
 from msprobe.store.layout import STACK
 
 T = TypeVar("T")
@@ -29,9 +28,7 @@ Dumps = Mapping[tuple[int, int], Path]
 """The dumps of a stage by rank and step."""
 
 _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
-_RUN = re.compile(r'"run"\s*:\s*(?=\{)')
 _STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
-_HEAD = 1 << 18  # bytes of a dump.json, which may be as large as a disk; what stands above its data is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +101,7 @@ def _called_before(one: Frames, other: Frames) -> int:
 
 def _turn(file: Path) -> int | None:
     """As which of its step's stages a dump was begun, from 0; None where it does not say."""
-    try:
-        with open_input(file) as opened:
-            head = opened.read(_HEAD).decode("utf-8", "replace")
-        found = _RUN.search(head)
-        run: Any = json.JSONDecoder().raw_decode(head, found.end())[0] if found else {}
-    except (OSError, ValueError, RecursionError):  # whoever compares it says what is wrong with it
-        return None
-    turn = run.get("stage")
+    turn = read_head(file).run.get("stage")
     return turn if type(turn) is int else None
 
 

@@ -34,6 +34,7 @@ from msprobe.store.record import Dump
 from .many import Job
 from .read_both import read_both
 from .steps import read_steps
+from .survey import Survey, survey
 from .write_down import data_mapping_file, write_data_mapping, write_down
 
 _KEPT = 10  # findings that travel; the table has all of them
@@ -67,7 +68,7 @@ class Outcome:
     where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
     why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
-    up to where differences were noise, where that was judged.
+    up to where differences were noise, where that was judged. `survey` is there where the request asks for it.
     """
 
     label: str = ""
@@ -87,6 +88,7 @@ class Outcome:
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
     limits: str = ""
+    survey: Survey | None = None
 
     @property
     def judged(self) -> int:
@@ -158,6 +160,7 @@ def compare_alone(task: Task) -> Outcome:
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
         limits=say_limits(comparison.noise.limits) if comparison.noise is not None else "",
+        survey=survey(comparison, located) if request.survey else None,
     )
 
 

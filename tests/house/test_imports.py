@@ -15,7 +15,10 @@ FLOORS = [
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
-    ["msprobe.debugger", "msprobe.doctor", "msprobe.verify_collection", "msprobe.observed_run", "msprobe.single_save"],
+    [
+        *("msprobe.debugger", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
+        *("msprobe.observed_run", "msprobe.single_save"),
+    ],
     ["msprobe.collecting"],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
     ["msprobe.callbacks", "msprobe.flow"],
@@ -26,7 +29,14 @@ FLOORS = [
 
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
-WITHOUT_FRAMEWORK = ("msprobe.base", "msprobe.store", "msprobe.mapping", "msprobe.replay", "msprobe.compare")
+WITHOUT_FRAMEWORK = (
+    "msprobe.base",
+    "msprobe.store",
+    "msprobe.mapping",
+    "msprobe.replay",
+    "msprobe.compare",
+    "msprobe.diagnose",
+)
 
 DOORS = {
     "mindspore": (

@@ -59,7 +59,7 @@ NO_SENTENCE = {
 
 
 def of_compare(modules):
-    return [m for m in modules if m.name.startswith("msprobe.compare.")]
+    return [m for m in modules if m.name.startswith(("msprobe.compare.", "msprobe.diagnose."))]
 
 
 def last_name(node):

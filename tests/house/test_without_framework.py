@@ -13,7 +13,8 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 loaded = 0
-for room in ("base", "store", "mapping", "replay", "compare", "graph_save.gather", "graph_save.code_mapping"):
+rooms = "base", "store", "mapping", "replay", "compare", "diagnose", "graph_save.gather", "graph_save.code_mapping"
+for room in rooms:
     package = importlib.import_module(f"msprobe.{room}")
     for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
         if module.name.startswith("msprobe.replay.reference"):  # imported when a call is replayed, and torch with it

@@ -1,0 +1,234 @@
+"""How surely the parts of one comparison agree, as numbers: run inputs, parameters, arguments, forward and backward."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.base import names
+from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.events import Event, events, parent_of, upwards
+from msprobe.compare.locate.find import Located
+from msprobe.compare.noise.report import PrecisionClass, State
+from msprobe.compare.reason import DRIFT
+from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.record import Dump
+
+_PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
+_INPUT, _PARAMETERS, _GRADIENTS = (PARTS.index(part) for part in ("input", "parameters", "parameters_grad"))
+
+
+class Subject(Enum):
+    """Parts of a step that are looked at one after the other."""
+
+    RUN_INPUTS = auto()
+    """Tensors that no recorded call produced and that are no parameters: the batch, masks, constants."""
+    PARAMETERS = auto()
+    ARGUMENTS = auto()
+    """Arguments that are no tensors."""
+    FORWARD = auto()
+    BACKWARD = auto()
+    GRADIENTS = auto()
+    """Gradients of parameters."""
+
+
+_BY_NUMBER = tuple(Subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many pairs of records agree, and how surely.
+
+    `equal` is to the bit in a comparison of tensors; by digest, or in all four statistics, in one of these. Values that
+    are no tensors are always equal as such. `noise` pass as rounding or drift, `tolerance` within the standard.
+    """
+
+    equal: int = 0
+    noise: int = 0
+    tolerance: int = 0
+    differing: int = 0
+    unjudged: int = 0
+    exempt: int = 0
+    by_statistics: int = 0
+    """Of a comparison of tensors: pairs that agree and were judged by their statistics, as a tensor was not saved."""
+
+    @property
+    def agreeing(self) -> int:
+        """Pairs that agree."""
+        return self.equal + self.noise + self.tolerance
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all that was looked at agrees, or is exempt."""
+        return not (self.differing or self.unjudged)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One dump of a comparison: what it was collected with, and what the first wrong call is called there.
+
+    `within` are the calls of the cells around that call, innermost first; both are empty where it has no partner.
+    """
+
+    where: str
+    task: str
+    level: str
+    framework: str
+    name: str = ""
+    within: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one comparison saw, by subject: in the whole step, and before the first wrong call.
+
+    `calls` are the pairs of calls, `calls_before` those before the first wrong one, `unmatched` the calls without a
+    partner that are not explained.  `replayed` counts the calls that were
+    executed again to judge them, `not_replayed` those that could not be.
+    """
+
+    target: Side
+    golden: Side
+    whole: Mapping[Subject, Tally]
+    before: Mapping[Subject, Tally]
+    calls: int
+    calls_before: int
+    unmatched: int
+    precision: tuple[PrecisionClass, ...] = ()
+    harmless: int = 0
+    replayed: int = 0
+    not_replayed: int = 0
+
+    @property
+    def total(self) -> Tally:
+        """All pairs of records together."""
+        return sum(self.whole.values(), Tally())
+
+
+def survey(comparison: Comparison, located: Located) -> Survey:
+    """Count what agrees, by subject; `located` says which call is the first wrong one."""
+    subjects, states = _subjects(comparison), _states(comparison)
+    every = np.ones(len(subjects), bool)
+    ordered = events(comparison) if located.first is not None else []
+    first = located.first.at if located.first is not None else 0
+    before = every if located.first is None else _rows_of(ordered[:first], len(subjects))
+    pairs, noise = comparison.pairs, comparison.noise
+    matched = (pairs.target_calls >= 0) & (pairs.golden_calls >= 0)
+    explained = np.zeros(len(matched), bool)
+    explained[list(comparison.explained)] = True
+    event = ordered[first] if ordered else None
+    return Survey(
+        target=_side(comparison, False, event),
+        golden=_side(comparison, True, event),
+        whole=_tallies(subjects, states, every, comparison),
+        before=_tallies(subjects, states, before, comparison),
+        calls=int(matched.sum()),
+        calls_before=sum(event.is_matched for event in ordered[:first]) if ordered else int(matched.sum()),
+        unmatched=int((~matched & ~explained).sum()),
+        precision=noise.classes if noise else (),
+        harmless=len(noise.harmless) if noise else 0,
+        replayed=noise.replayed if noise else 0,
+        not_replayed=sum(noise.not_replayed.values()) if noise else 0,
+    )
+
+
+def _rows_of(ordered: list[Event], count: int) -> NDArray[np.bool_]:
+    found = np.zeros(count, bool)
+    for event in ordered:
+        found[event.rows.start : event.rows.stop] = True
+    return found
+
+
+def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
+    """The subject of each pair of records, as a place in `Subject`; of records of one side by that side's."""
+    pairs, found = comparison.pairs, np.zeros(len(comparison.grades), np.uint8)
+    known = {subject: number for number, subject in enumerate(_BY_NUMBER)}
+    parsed = [names.parse(pairs.name(place)) for place in range(len(pairs))]
+    first_inputs = _first_with_tensors(comparison)
+    rows = zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True)
+    for row, (target, golden, place) in enumerate(rows):
+        columns, at = (pairs.target.columns, target) if target >= 0 else (pairs.golden.columns, golden)
+        part, source = columns.part[at], columns.source[at]
+        is_backward = parsed[place].direction == "backward"
+        if part == _PARAMETERS or source.startswith("parameter "):
+            subject = Subject.PARAMETERS
+        elif part == _GRADIENTS:
+            subject = Subject.GRADIENTS
+        elif is_backward:
+            subject = Subject.BACKWARD
+        elif part == _INPUT and columns.kind[at] != TENSOR:
+            subject = Subject.ARGUMENTS
+        elif part == _INPUT and (source == "leaf" or (not source and place == first_inputs)):
+            subject = Subject.RUN_INPUTS
+        else:
+            subject = Subject.FORWARD
+        found[row] = known[subject]
+    return found
+
+
+def _first_with_tensors(comparison: Comparison) -> int:
+    """The place of the first pair of calls that is given a tensor; -1 without any."""
+    pairs, columns = comparison.pairs, comparison.target.columns
+    for row, target in enumerate(pairs.target_rows.tolist()):
+        if target >= 0 and columns.part[target] == _INPUT and columns.kind[target] == TENSOR:
+            return int(pairs.call_of[row])
+    return -1
+
+
+_STATES = ("equal", "noise", "tolerance", "differing", "unjudged", "exempt")
+_EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(len(_STATES))
+
+
+def _states(comparison: Comparison) -> NDArray[np.uint8]:
+    """How each pair of records agrees, as a place in `_STATES`."""
+    grades = comparison.grades
+    found = np.full(len(grades), _DIFFERING, np.uint8)
+    found[grades == _PASS] = _TOLERANCE
+    found[(grades == _PASS) & (comparison.equal == EQUAL)] = _EQUAL
+    found[grades == _UNJUDGED] = _OPEN
+    found[(grades == _UNJUDGED) & comparison.is_exempt] = _EXEMPT
+    drifted = [row for row, reasons in comparison.reasons.items() if any(r.why in DRIFT for r in reasons)]
+    is_noise = np.zeros(len(grades), bool)
+    is_noise[drifted] = True
+    if comparison.noise is not None:
+        is_noise |= comparison.noise.states == State.NOISE
+    found[is_noise & (found == _TOLERANCE)] = _NOISE
+    return found
+
+
+def _tallies(
+    subjects: NDArray[np.uint8], states: NDArray[np.uint8], chosen: NDArray[np.bool_], comparison: Comparison
+) -> dict[Subject, Tally]:
+    by_statistics = np.zeros(len(states), bool)
+    by_statistics[list(comparison.by_statistics)] = True
+    by_statistics &= chosen & (states <= _TOLERANCE)
+    found = {}
+    for number, subject in enumerate(_BY_NUMBER):
+        of_subject = chosen & (subjects == number)
+        if of_subject.any():
+            counts = np.bincount(states[of_subject], minlength=_EXEMPT + 1).tolist()
+            told = dict(zip(_STATES, counts, strict=True))
+            found[subject] = Tally(**told, by_statistics=int((by_statistics & of_subject).sum()))
+    return found
+
+
+def _side(comparison: Comparison, is_golden: bool, first: Event | None) -> Side:
+    dump = comparison.golden if is_golden else comparison.target
+    name, within = _called(comparison, dump, is_golden, first) if first is not None else ("", ())
+    return Side(dump.where, dump.task, dump.level, dump.framework, name, within)
+
+
+def _called(comparison: Comparison, dump: Dump, is_golden: bool, event: Event) -> tuple[str, tuple[str, ...]]:
+    """What a side calls the first wrong call, with the cells around it there."""
+    pairs = comparison.pairs
+    calls = pairs.golden_calls if is_golden else pairs.target_calls
+    places = event.owners[-1:] or (event.place,)  # gradients of parameters go by their cell's backward call
+    if (call := int(calls[places[0]])) < 0:
+        return "", ()
+    return dump.columns.names[call], upwards(parent_of(dump, call), dump.construct)

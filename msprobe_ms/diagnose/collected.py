@@ -1,0 +1,217 @@
+"""What one side holds: a dump, or a folder with several collections, checkpoints and configurations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, MsprobeError, UsageError
+from msprobe.compare.flow.roots import is_root
+from msprobe.compare.flow.stepwise import roots_by_step
+from msprobe.compare.jobs.sides import Family, Place, Side, side
+from msprobe.store.configurations import NAME as CONFIGURATIONS
+from msprobe.store.flow_roots import STAGES
+from msprobe.store.folders import Folder, look
+from msprobe.store.head import Head, read_head
+from msprobe.store.kinds import is_checkpoint
+from msprobe.store.layout import DATA
+from msprobe.store.runs import DUMP_FILES, TREES, of_rank, ranks_in, steps_in, trees_in
+
+_LEVELS = ("L0", "L1", "mix")
+_FINER = {"structure": 0, "statistics": 1, "tensor": 2}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One collection of one side; `name` is its folder below the side's, empty for the side itself.
+
+    `steps` and `ranks` are empty where the path lies below them. `head` is of one of its dumps. `is_flow`: it is the
+    root of a flow with stages. `files` says how many dumps it holds.
+    """
+
+    path: Path
+    name: str = ""
+    family: Family = "dump"
+    steps: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()
+    head: Head = field(default_factory=Head)
+    is_flow: bool = False
+    files: int = 1
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether a debugger recorded calls in it, so that a configuration describes it: no kernels, no single saves,
+        no flow, whose stages have switches of their own."""
+        return self.family == "dump" and self.head.level != "L2" and not self.is_flow
+
+    @property
+    def has_digests(self) -> bool:
+        """Whether digests were asked for."""
+        section = self.head.settings.get(self.head.task)
+        return isinstance(section, dict) and section.get("summary_mode") == "md5"
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of the calls were collected: by `list`, `scope` or `data_mode`."""
+        section = self.head.settings.get(self.head.task)
+        if not isinstance(section, dict):
+            return False
+        return bool(section.get("scope") or section.get("list") or section.get("data_mode", ["all"]) != ["all"])
+
+    @property
+    def fineness(self) -> tuple[int, ...]:
+        """What orders collections, the coarsest first: dumps of calls by level and task, of equal ones those that are
+        filtered first, then everything else."""
+        level = _LEVELS.index(self.head.level) if self.head.level in _LEVELS else len(_LEVELS)
+        is_of_calls = self.family == "dump"
+        return not is_of_calls, level, _FINER.get(self.head.task, 0), self.has_digests, not self.is_filtered
+
+
+@dataclass(frozen=True)
+class Held:
+    """All that one side holds; `checkpoints` by their names below it."""
+
+    path: Path
+    collections: tuple[Collection, ...]
+    checkpoints: dict[str, Path]
+    configurations: Path | None = None
+
+
+def held(path: Path) -> Held:
+    """What lies at a path. DumpError or UsageError, with what is there and what to give, where there is nothing."""
+    if not path.is_dir():
+        return Held(path, (), {path.name: path}) if is_checkpoint(path) else Held(path, (_collection(path, ""),), {})
+    top = look(path)
+    beside = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
+    if _is_flow(top):
+        return Held(path, (Collection(path, is_flow=True, head=_head_below(top)),), {}, None)
+    found: list[Collection] = []
+    if _is_dump_itself(top):
+        found.append(_collection(path, ""))
+        if not (steps_in(top) or trees_in(top)):
+            return Held(path, tuple(found), {}, beside)
+    checkpoints = {name: path / name for name in top.files if is_checkpoint(path / name)}
+    for name in top.folders:
+        if name in (*steps_in(top), *ranks_in(top), *TREES, DATA) or (found and name in STAGES):
+            continue
+        try:
+            below = _collection(path / name, name)
+        except MsprobeError:
+            if is_checkpoint(path / name):
+                checkpoints[name] = path / name
+            continue
+        if below.family != "npy":  # tables, pictures, what others left
+            found.append(below)
+    if not found and not checkpoints:
+        found.append(_collection(path, ""))  # npy files, kernels, saves; or the error that says what is there
+    return Held(path, tuple(found), checkpoints, beside)
+
+
+def _is_dump_itself(top: Folder) -> bool:
+    return bool(
+        not DUMP_FILES.isdisjoint(top.files)
+        or any(of_rank(look(top.path / rank), top.path.name) for rank in ranks_in(top))
+        or steps_in(top)
+        or trees_in(top)
+    )
+
+
+def _is_flow(top: Folder) -> bool:
+    """Whether a folder is the root of a flow, and its folders are stages of one run, not several collections."""
+    if roots_by_step(top.path):
+        return True
+    if not is_root(top.path):
+        return False
+    if not set(STAGES).isdisjoint(top.folders) or DATA in top.folders:
+        return True
+    return type(_head_below(top).run.get("stage")) is int
+
+
+def _head_below(top: Folder) -> Head:
+    """The header of the first dump that is found in the folders of a folder."""
+    for name in top.folders:
+        try:
+            places = side(top.path / name).places
+        except MsprobeError:
+            continue
+        if head := next((read_head(source.paths[0]) for source in places.values() if source.family == "dump"), None):
+            return head
+    return Head()
+
+
+def _collection(path: Path, name: str) -> Collection:
+    """DumpError where the path holds nothing that can be compared."""
+    found = side(path)
+    if not found.places:
+        raise DumpError(f"{path}: holds no dump; give a dump.json, or a folder of ranks, steps or collections")
+    places = sorted(found.places, key=lambda place: (place.what == "debug", place.step or 0, place.rank or 0))
+    steps = tuple(sorted({place.step for place in places if place.step is not None}))
+    ranks = tuple(sorted({place.rank for place in places if place.rank is not None}))
+    return Collection(path, name, found.family, steps, ranks, _head(found, places[0]), files=len(places))
+
+
+def _head(found: Side, place: Place) -> Head:
+    if found.family != "dump":
+        return Head()
+    file = found.places[place].paths[0]
+    if file.is_dir():
+        file = next((file / name for name in sorted(DUMP_FILES) if (file / name).is_file()), file)
+    return read_head(file)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A collection of the target, and the golden's that it is compared with."""
+
+    target: Collection
+    golden: Collection
+
+    @property
+    def fineness(self) -> tuple[int, ...]:
+        """Of the coarser of the two."""
+        return min(self.target.fineness, self.golden.fineness)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps that both hold; empty where one of the paths lies below them."""
+        return tuple(step for step in self.target.steps if step in self.golden.steps)
+
+    @property
+    def has_common_step(self) -> bool:
+        """Whether there is a step to compare, or no choice of steps."""
+        return bool(self.steps) or not (self.target.steps and self.golden.steps)
+
+
+def meetings(target: Held, golden: Held) -> tuple[tuple[Meeting, ...], tuple[tuple[str, Collection], ...]]:
+    """Which collections belong together, the coarsest first; and those of one side alone, with the side.
+
+    By name; then what is left by level and task; then the only one of a side with the only one of the other. UsageError
+    where one side is a single dump and none of the other's several is of its kind.
+    """
+    ours, theirs = list(target.collections), list(golden.collections)
+    found: list[Meeting] = []
+    for key in (_name, _kind):
+        for one in list(ours):
+            other = [each for each in theirs if key(each) == key(one)]
+            if len(other) == 1 and sum(key(each) == key(one) for each in ours) == 1:
+                found.append(Meeting(one, other[0]))
+                ours.remove(one)
+                theirs.remove(other[0])
+    if not found and len(ours) == len(theirs) == 1:
+        found.append(Meeting(ours.pop(), theirs.pop()))
+    if not found and ours and theirs:
+        said = "; ".join(f"{each.path} holds {_listed(each.collections)}" for each in (target, golden))
+        raise UsageError(f"which collections belong together is not told: {said}; call their folders alike")
+    alone = [("target", each) for each in ours] + [("golden", each) for each in theirs]
+    return tuple(sorted(found, key=lambda each: each.fineness)), tuple(alone)
+
+
+def _name(one: Collection) -> object:
+    return one.name
+
+
+def _kind(one: Collection) -> object:
+    return one.family, one.head.level, one.head.task, one.is_flow
+
+
+def _listed(collections: Sequence[Collection]) -> str:
+    return ", ".join(each.name or each.path.name for each in collections)

@@ -1,0 +1,222 @@
+"""What a diagnosis found, as data. `words.py` makes sentences of it, `page.py` a page or JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from msprobe.compare.checkpoint.report import Answer as CheckpointAnswer
+from msprobe.compare.flow.configurations import Compared
+from msprobe.compare.flow.result import FlowResult
+from msprobe.compare.flow.stepwise import Stepwise
+from msprobe.compare.jobs.answer import Answer
+from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.survey import Subject, Survey, Tally
+from msprobe.compare.judge.judged import Mode
+from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
+
+from .collected import Collection, Meeting
+
+Result = Answer | FlowResult | Stepwise
+"""What `msprobe compare` gives for two paths."""
+
+
+class Sureness(Enum):
+    """How surely something is ruled out: the weakest of what supports it."""
+
+    BITS = "equal to the bit"
+    DIGESTS = "equal by digest"
+    NOISE = "agrees within noise"
+    TOLERANCE = "agrees within tolerance"
+    STATISTICS = "equal in four statistics"
+    OPEN = "not all of it could be judged"
+
+
+class About(Enum):
+    """What a difference could have come from, besides the subjects within a step."""
+
+    STEPS = "steps"
+    RANKS = "ranks"
+    COLLECTION = "collection"
+    CALLS_BEFORE = "calls before"
+    ALL_CALLS = "all calls"
+    CHECKPOINT = "checkpoint"
+    CONFIGURATION = "configuration"
+    ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True)
+class RuledOut:
+    """Something that the difference does not come from, and how surely; `names` are steps, ranks or a collection."""
+
+    what: About | Subject
+    sureness: Sureness
+    tally: Tally = field(default_factory=Tally)
+    names: tuple[str, ...] = ()
+    calls: int = 0
+    mode: Mode | None = None
+
+
+class Lack(Enum):
+    """What was not recorded, and so is not ruled out."""
+
+    STEPS_BEFORE = "steps before"
+    CALLS_IN_CELLS = "calls in cells"
+    BACKWARD = "backward"
+    PARAMETERS = "parameters"
+    FILTERED = "filtered"
+    ONE_SIDE = "on one side"
+    OTHER_STEPS = "other steps"
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """One thing that was not recorded; `names` are steps, levels, or sentences of the comparison about one side."""
+
+    lack: Lack
+    names: tuple[str, ...] = ()
+
+
+class Skipped(Enum):
+    """Why two collections were not compared."""
+
+    NO_COMMON_STEP = "no common step"
+    NOT_THIS_STEP = "not this step"
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Two collections that belong together, and what came of them; `failed` says why they could not be compared.
+
+    `is_overruled`: by statistics they differ, and a whole collection of the tensors shows that this is rounding.
+    """
+
+    meeting: Meeting
+    result: Result | None = None
+    skipped: Skipped | None = None
+    failed: str = ""
+    is_overruled: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all was compared and agrees, be it that finer records say so."""
+        return self.is_overruled or (self.result is not None and self.result.is_clean)
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What came of each pair of dumps."""
+        return tuple(self.result.outcomes) if self.result is not None else ()
+
+    @property
+    def surveyed(self) -> tuple[tuple[Outcome, Survey], ...]:
+        """The outcomes with what they saw."""
+        return tuple((outcome, outcome.survey) for outcome in self.outcomes if outcome.survey is not None)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The first wrong call: where, and in which collections. `stage` is empty where there are none, `survey` None where
+    the result is of a flow whose difference is no dump's.
+
+    `is_unconfirmed`: a narrower collection was made because of it, and does not show where it begins. `border`: a
+    filtered collection names something that came from outside it, and a wider one had it agree; then the finding is the
+    first that begins inside.
+    """
+
+    looked: Looked
+    finding: Finding | None
+    step: int | None
+    rank: int | None
+    survey: Survey | None = None
+    stage: str = ""
+    border: Finding | None = None
+    is_unconfirmed: bool = False
+
+
+def is_from_border(finding: Finding) -> bool:
+    """Whether what differs came from outside what was collected, or from nobody knows where."""
+    evidence = finding.evidence
+    if isinstance(evidence, Between):
+        return evidence.dataflow in (Dataflow.UNRECORDED, Dataflow.UNKNOWN)
+    return finding.is_from_outside or isinstance(evidence, Unclear)
+
+
+class Verdict(Enum):
+    """What the whole comes to: something differs, nothing does, or nothing does and not all could be judged."""
+
+    DIFFERS = "differs"
+    AGREES = "agrees"
+    OPEN = "open"
+
+
+class Purpose(Enum):
+    """Why the next collection is proposed."""
+
+    INSIDE_CELL = "inside_cell"
+    BETWEEN_CALLS = "between_calls"
+    UNRECORDED_CODE = "unrecorded_code"
+    ELEMENTS = "elements"
+    NOISE = "noise"
+    WHOLE_STEP = "whole_step"
+    MISSING_RECORDS = "missing_records"
+    STEP_BEFORE = "step_before"
+    BLIND = "blind"
+    ONE_SIDE = "one_side"
+    OUTSIDE_CELLS = "outside_cells"
+    OTHER_STEPS = "other_steps"
+
+
+@dataclass(frozen=True)
+class NextCollection:
+    """What to collect: a complete configuration for each side, equal but for names where these are two frameworks'.
+
+    `sides` are those to be run again; `around` is the cell, call or window of calls that is collected, empty for all.
+    """
+
+    purpose: Purpose
+    target: Mapping[str, object]
+    golden: Mapping[str, object]
+    sides: tuple[str, ...] = ("target", "golden")
+    around: tuple[str, ...] = ()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether one configuration serves both sides."""
+        return self.target == self.golden or len(self.sides) == 1
+
+    def of(self, side: str) -> Mapping[str, object]:
+        """The configuration of a side."""
+        return self.golden if side == "golden" else self.target
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Something of the environment or the collection that differs, as the headers of two dumps tell it."""
+
+    name: str
+    target: str
+    golden: str
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Everything that was found. `answered` is None where nothing differs, `next` where no collection helps."""
+
+    target: str
+    golden: str
+    verdict: Verdict
+    answered: Answered | None
+    looked: tuple[Looked, ...]
+    alone: tuple[tuple[str, Collection], ...] = ()
+    configurations: Compared = field(default_factory=Compared)
+    environment: tuple[Setting, ...] = ()
+    checkpoints: tuple[tuple[str, CheckpointAnswer], ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    lacking: tuple[Lacking, ...] = ()
+    next: NextCollection | None = None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was compared, agrees, and has a partner."""
+        return self.verdict is Verdict.AGREES

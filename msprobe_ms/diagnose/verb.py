@@ -1,0 +1,129 @@
+"""Find out where two runs part, why that is known, and what to collect next.
+
+  msprobe diagnose A B [--write-config next.json]
+
+A is under suspicion, B is trusted. Each is what `msprobe compare` takes (a dump, the folder of a rank, of a step or of
+a run), or a folder with several collections in it, a folder each: those of both sides that belong together are
+compared, the coarsest first. Configurations and checkpoints beside them are compared too.
+
+One page goes to standard output: the answer, its evidence, what was ruled out and how surely, what was not recorded,
+and, where the records do not suffice, a configuration for the next collection. For the same dumps the answer is that
+of `msprobe compare`. Exit code: 0 nothing differs, 1 something differs or could not be compared, 2 the command was
+wrong or nothing could be read.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import creating, make_folder
+from msprobe.base.log import logger
+from msprobe.base.steps import numbers_of
+from msprobe.base.visible import visible
+from msprobe.compare.request import Request
+from msprobe.mapping.user import OPTIONS, user_mapping
+
+if TYPE_CHECKING:
+    from .diagnosis import NextCollection
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    sides = parser.add_argument_group("what is compared")
+    sides.add_argument("target", metavar="A", help="the run under suspicion: a dump, or a folder of collections")
+    sides.add_argument("golden", metavar="B", help="the run that is trusted, in the same form")
+    sides.add_argument("--rank", metavar="N,..", help="only these ranks, as in 0-3 or 0,2,5-7")
+    sides.add_argument("--step", metavar="N,..", help="only these steps, in the same form")
+    how = parser.add_argument_group("how it is compared")
+    file: dict[str, Any] = {"metavar": "FILE", "nargs": "?", "const": True}
+    how.add_argument("-am", "--api_mapping", **file, help="functions and their arguments, as of msprobe compare")
+    how.add_argument("-cm", "--cell_mapping", **file, help="cells, as of msprobe compare")
+    how.add_argument("-lm", "--layer_mapping", **file, help="layers, as of msprobe compare")
+    how.add_argument("-dm", "--data_mapping", metavar="FILE", help="single rows, as of msprobe compare")
+    how.add_argument("--workers", type=int, metavar="N", help="processes that share the work, default one per core")
+    report = parser.add_argument_group("where the answer goes")
+    report.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    report.add_argument(
+        "--write-config", metavar="FILE", help="write the next collection's configuration there; the name ends in .json"
+    )
+    report.add_argument(
+        "-o",
+        "--output_path",
+        metavar="DIR",
+        help="keep the tables of the comparisons there; default: not kept",
+    )
+    report.add_argument("--exit-zero", action="store_true", help="exit with 0 also where something differs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Diagnose, print the page, and say with the exit code how it went."""
+    if args.workers is not None and args.workers < 1:
+        raise UsageError("--workers must be at least 1")
+    config = Path(args.write_config) if args.write_config else None
+    if config is not None:
+        _check(config)
+    from .page import as_object, page  # here: the help of the command is there before numpy is
+    from .walk import diagnose
+
+    with TemporaryDirectory(prefix="msprobe-diagnose-") as temporary:
+        found = diagnose(_request(args, Path(args.output_path or temporary)))
+    files = _write(found.next, config) if config is not None else []
+    if args.format == "json":
+        print(json.dumps(as_object(found), ensure_ascii=False, indent=1))
+    else:
+        print("\n".join(page(found, files)))
+    return 0 if found.is_clean or args.exit_zero else 1
+
+
+def _request(args: argparse.Namespace, output: Path) -> Request:
+    ranks, steps = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
+    return Request(
+        target=Path(args.target),
+        golden=Path(args.golden),
+        output=output.absolute(),
+        format="xlsx" if args.output_path else "csv",
+        with_stack=False,
+        ranks=ranks,
+        steps=steps,
+        mapping=user_mapping({option: getattr(args, option) for option in OPTIONS}, "--"),
+        workers=args.workers,
+        resume=bool(args.output_path),
+    )
+
+
+def _check(config: Path) -> None:
+    """UsageError for a file that cannot become a configuration, before anything is compared."""
+    if config.suffix != ".json":
+        raise UsageError(f"--write-config {config}: PrecisionDebugger reads files whose name ends in .json; rename it")
+    for path in (config, _golden(config)):
+        if os.path.lexists(path):
+            raise UsageError(f"--write-config {path}: is there already; give another file, or remove it")
+
+
+def _golden(config: Path) -> Path:
+    """Where the golden's configuration goes, where it is another."""
+    return config.with_name(f"{config.stem}_golden{config.suffix}")
+
+
+def _write(found: "NextCollection | None", config: Path) -> list[str]:
+    """Write the configuration of each side; gives the files."""
+    if found is None:
+        logger.info("%s: not written, for no further collection is needed", visible(str(config)))
+        return []
+    from .page import shown  # here, as above
+
+    wanted = [(config, found.of(found.sides[0]))]
+    if not found.is_one:
+        wanted.append((_golden(config), found.golden))
+    for path, configuration in wanted:
+        try:
+            make_folder(path.parent)
+            with creating(path) as file:
+                file.write("\n".join(shown(configuration)).encode() + b"\n")
+        except OSError as err:
+            raise UsageError(f"--write-config {path}: cannot be written ({err.strerror}); give another file") from err
+    return [str(path) for path, _ in wanted]
