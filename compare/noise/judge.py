@@ -11,14 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
 from msprobe.store.columns import NULL
-from msprobe.store.read import load_tensor
 
 from .kernels import Kernels
 from .outcome import entered
@@ -26,6 +24,7 @@ from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
+from .summarised import Summarised, SummarisedPairs
 
 _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "error", "unjudged"))
 
@@ -39,17 +38,26 @@ _DRIFT = 5e-4
 def judge_under_noise(comparison: Comparison, *, workers: int = 1, is_shown: bool = False) -> Comparison:
     """The comparison with verdicts that know noise; the comparison itself where nothing differs.
 
-    Replays what differs with torch, on `workers` processes (0: as many as cores).
+    Replays what differs with torch, on `workers` processes (0: as many as cores); where no tensors were saved,
+    statistics are all there is.
     """
     if not (comparison.equal == DIFFERENT).any():
         return comparison
-    return _Judging(comparison, workers, "replaying calls" if is_shown else "").judged()
+    if comparison.mode != "tensor":
+        return _by_statistics(comparison)
+    paired = Paired(comparison)
+    return _Judging(paired, Kernels(paired, workers, "replaying calls" if is_shown else "")).judged()
+
+
+def _by_statistics(comparison: Comparison) -> Comparison:
+    paired = SummarisedPairs(comparison)
+    return _Judging(paired, Summarised(paired)).judged() if paired.has_summaries else comparison
 
 
 class _Judging:
-    def __init__(self, comparison: Comparison, workers: int, title: str) -> None:
-        self._paired = Paired(comparison)
-        self._kernels = Kernels(self._paired, workers, title)
+    def __init__(self, paired: Paired, kernels: Kernels) -> None:
+        comparison = paired.comparison
+        self._paired, self._kernels = paired, kernels
         self._is_noisy = self._kernels.are_noisy
         self._states = np.zeros(len(comparison.equal), np.uint8)
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
@@ -161,11 +169,7 @@ class _Judging:
             return State.PROPAGATED
         if State.UNKNOWN in states:
             return State.UNKNOWN
-        # By the triangle inequality it cannot differ by more, unless code that was not recorded wrote to it.
-        most = 2 * sum(map(self._paired.difference, made))
-        if len(made) > 1:  # the sum of gradients rounds, too
-            most += self._rounding(row) * self._paired.size(row)
-        return State.DIVERGENT if self._paired.difference(row) > most else State.NOISE
+        return State.NOISE if self._paired.is_sum(row, made, self._rounding(row)) else State.DIVERGENT
 
     def _through(self, row: int, made: Sequence[tuple[int, int]], *, is_rewired: bool = False) -> State:
         """The state of an input that reaches the nearest pairs through calls that only one side makes."""
@@ -221,7 +225,9 @@ class _Judging:
         is_later = bool(self._paired.comparison.target.step)
         if any(reason.why in DRIFT for reason in self._paired.comparison.because(row)):
             return State.NOISE  # its update was judged
-        if is_later and self._is_noisy and self._paired.distance(row) <= _DRIFT:
+        # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
+        most = max(_DRIFT, self._rounding(row)) if self._paired.is_running(row) else _DRIFT
+        if is_later and self._is_noisy and self._paired.distance(row) <= most:
             return State.NOISE
         return State.DIVERGENT
 
@@ -261,20 +267,21 @@ class _Judging:
         if judgement is not None and (judgement.is_wrong or judgement.is_of is not Class.OPAQUE):
             self._note(row, judgement, came)
             if judgement.is_wrong:
-                return State.DIVERGENT
+                is_received = judgement.sign is Sign.AMPLIFIED and self._is_told_otherwise(event)
+                return State.PROPAGATED if is_received else State.DIVERGENT
             return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
         is_beyond = is_amplified(self._paired.distance(row), came, self._rounding(row))
-        # What the call was told differs, and nobody knows what that explains.
-        is_beyond = (
-            is_beyond
-            and math.isfinite(came)
-            and not any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
-        )
+        is_beyond = is_beyond and math.isfinite(came) and not self._is_told_otherwise(event)
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, Judgement(sign, Class.OPAQUE, math.nan), came)
         if is_beyond:
             return State.DIVERGENT
         return State.PROPAGATED if is_tainted and not self._dies_out(row, event) else State.NOISE
+
+    def _is_told_otherwise(self, event: Event) -> bool:
+        """Whether what a call was told differs, of which nobody knows what it explains."""
+        rows = (r for place in (event.place, *event.forwards) for r in self._paired.rows_of(place))
+        return any(self._states[r] == State.DIVERGENT for r in rows if self._paired.is_given[r])
 
     def _what_came(self, event: Event, own: Iterable[int]) -> float:
         """The greatest relative error of the inputs that differ by more than noise; 0 where an argument differs that is
@@ -292,22 +299,7 @@ class _Judging:
             return False
         distance = self._paired.distance(row)
         noise = max(_CONSTANT, 3 * self._greatest[event.direction])
-        return distance <= noise and 10 * distance <= self._lost and self._has_same_zeros(row)
-
-    def _has_same_zeros(self, row: int) -> bool:
-        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
-        round, but a mask that is too weak does."""
-        pair = self._paired.pairs.pair(row)
-        if pair.target is None or pair.golden is None or row in self._paired.pairs.notes.views:
-            return True
-        try:
-            t, g = (
-                load_tensor(self._paired.pairs.target, pair.target),
-                load_tensor(self._paired.pairs.golden, pair.golden),
-            )
-        except DumpError:
-            return True
-        return t.shape != g.shape or bool(np.array_equal(t == 0, g == 0))
+        return distance <= noise and 10 * distance <= self._lost and self._paired.has_same_zeros(row)
 
     def _class(self, row: int) -> Class:
         output = self._kernels.outputs.get(row)
@@ -350,17 +342,7 @@ class _Judging:
         return State.NOISE
 
     def _note(self, row: int, judgement: Judgement, came: float) -> None:
-        output = self._kernels.outputs.get(row)
-        self._evidence[row] = Evidence(
-            judgement.sign,
-            judgement.is_of,
-            math.nan if output is None else output.target.eta,
-            math.nan if output is None else output.golden.eta,
-            judgement.bound,
-            self._paired.distance(row),
-            10 * came,
-            self._kernels.options.get(row, ""),
-        )
+        self._evidence[row] = self._kernels.evidence(row, judgement, came)
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

@@ -1,5 +1,6 @@
 """What the kernels of two runs say of themselves: residuals of replayed calls, and which calls are equal to the bit."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable
 
@@ -13,7 +14,7 @@ from msprobe.store.columns import PARTS
 from .paired import Paired
 from .precision import FULL, LOWEST, Class, Judgement, Output, class_of, judge
 from .replays import Answer, Residuals, replayed, residuals
-from .report import PrecisionClass
+from .report import Evidence, PrecisionClass, Unseen
 
 _PASS = GRADES.index("pass")
 
@@ -184,6 +185,20 @@ class Kernels:
         looks = tuple(columns.look[int(self._paired.rows[0][r])] for r in event.rows if self._paired.rows[0][r] >= 0)
         return stem, event.direction, looks
 
+    def evidence(self, row: int, judgement: Judgement, came: float) -> Evidence:
+        """What decided about an output, whose inputs differ by `came` at most."""
+        output = self.outputs.get(row)
+        return Evidence(
+            judgement.sign,
+            judgement.is_of,
+            math.nan if output is None else output.target.eta,
+            math.nan if output is None else output.golden.eta,
+            judgement.bound,
+            self._paired.distance(row),
+            10 * came,
+            self.options.get(row, ""),
+        )
+
     def floor(self, row: int) -> float:
         """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
         columns = self._paired.pairs.golden.columns
@@ -202,6 +217,11 @@ class Kernels:
             greatest = max(found, default=0.0)
             self._coarse = 3 * greatest if greatest > FULL else 0.0
         return self._coarse
+
+    @property
+    def unseen(self) -> Unseen | None:
+        """What noise hides because only statistics are known; None where elements are."""
+        return None
 
     def classes(self) -> Iterable[PrecisionClass]:
         for side in ("target", "golden"):

@@ -58,6 +58,7 @@ def entered(
         harmless,
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
+        kernels.unseen,
     )
     return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
 
@@ -66,9 +67,20 @@ def _why(evidence: Evidence | None) -> Reasons:
     """What decided about a pair of records, as a reason."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
+    if evidence.is_by_statistics:
+        return (_of_statistics(evidence),)
     if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
         why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
         reason = Reason(why, name=evidence.sign.value, amount=evidence.residual, allowed=evidence.bound)
         return (reason._replace(excess=evidence.golden_residual),)
     why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
     return (Reason(why, amount=evidence.apart, allowed=evidence.explained),)
+
+
+def _of_statistics(evidence: Evidence) -> Reason:
+    is_noise = evidence.sign is Sign.NONE
+    if not evidence.law:
+        why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
+        return Reason(why, amount=evidence.apart, allowed=evidence.explained)
+    reason = Reason(Why.LAW_KEPT if is_noise else Why.LAW_BROKEN, name=evidence.law, side=evidence.statistic)
+    return reason._replace(amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)

@@ -1,6 +1,7 @@
 """Two dumps side by side along their dataflow: which record is which of the other side, and how far apart they are."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event, events
+from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.match.pairs import Ints
 from msprobe.store.read import load_tensor
 
@@ -73,12 +75,28 @@ class Paired:
         columns = self.pairs.target.columns
         return family(columns.looks[columns.look[int(self.rows[0][row])]][1]) in ("float", "complex")
 
+    def is_running(self, row: int) -> bool:
+        """Whether a parameter is a running statistic of a normalisation."""
+        columns, at = self.pairs.target.columns, int(self.rows[0][row])
+        said = columns.source[at] or ".".join(columns.paths[columns.path[at]])
+        return said.rpartition(".")[2] in RUNNING
+
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
         if self.equal[row] == EQUAL or not self.pairs.are_tensors(row):
             return 0.0
         found = self.comparison.measures.get(row)
         return math.inf if found is None or found.mismatched else found.euclid
+
+    def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
+        """Whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's own.
+
+        By the triangle inequality it cannot differ by more than they do, unless code that was not recorded wrote to it.
+        """
+        most = 2 * sum(map(self.difference, made))
+        if len(made) > 1:  # the sum of gradients rounds, too
+            most += rounding * self.size(row)
+        return self.difference(row) <= most
 
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
@@ -109,6 +127,18 @@ class Paired:
             golden = math.sqrt(found.size) * found.max_absolute / found.scale_error
         apart = found.euclid / abs(golden) if golden and math.isfinite(golden) else math.inf
         return max(apart, self._beside_masked(row))
+
+    def has_same_zeros(self, row: int) -> bool:
+        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
+        round, but a mask that is too weak does."""
+        pair = self.pairs.pair(row)
+        if pair.target is None or pair.golden is None or row in self.pairs.notes.views:
+            return True
+        try:
+            t, g = load_tensor(self.pairs.target, pair.target), load_tensor(self.pairs.golden, pair.golden)
+        except DumpError:
+            return True
+        return t.shape != g.shape or bool(np.array_equal(t == 0, g == 0))
 
     def _beside_masked(self, row: int) -> float:
         """The relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or nothing

@@ -69,6 +69,7 @@ class Sign(Enum):
     MOVED_DATA = "a call that only moves data changed it"
     AMPLIFIED = "differs by more than its inputs explain"
     BITS = "all other calls of the kind are equal to the bit"
+    LAW = "breaks an identity between its statistics"
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,8 @@ def dying_out(
             row for row in paired.outputs(event) if int(states[row]) in DIFFERING
         ]
         rows = [int(paired.rows[0][row]) for row in wrong]
+        if any(paired.is_given[row] for row in own):
+            rows += _gradients(graph, int(paired.calls[0][event.place]), differs)
         is_live = any(_is_parameter(paired, row) for row in own) or any(at < 0 or reach.is_live(at) for at in rows)
         (live if is_live else dead).extend(at for at in rows if at >= 0)
         if not is_live:
@@ -155,6 +157,12 @@ def dying_out(
             states[pair] = State.HARMLESS
     _spare_the_same(paired, states, made_of, inside)
     return origins
+
+
+def _gradients(graph: Graph, call: int, differs: Callable[[int], bool]) -> list[int]:
+    """The gradients that differ of a forward call: what it was told goes into them as well."""
+    back = graph.number.get(names.counterpart(graph.columns.names[call], "backward"), call)
+    return [at for at in graph.outputs(back) if differs(at)] if back != call else []
 
 
 def _is_parameter(paired: Paired, row: int) -> bool:

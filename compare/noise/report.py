@@ -28,6 +28,10 @@ class Evidence:
     `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not
     replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
     inputs.
+
+    By statistics `law` and `statistic` name the identity that decided: `residual` and `golden_residual` are what it is
+    off on the two sides. Without one, `apart` is by how much the statistics differ, and `explained` what noise may
+    make of the inputs' differences.
     """
 
     sign: Sign
@@ -38,6 +42,9 @@ class Evidence:
     apart: float
     explained: float
     option: str = ""
+    law: str = ""
+    statistic: str = ""
+    is_by_statistics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +57,27 @@ class PrecisionClass:
     calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What noise hides of a comparison by statistics; that elements changed places these never show.
+
+    `outputs` is how many were judged by what their calls amplify, and `share` the median of what is noise of them, as a
+    share of an output's norm or root mean square; NaN where there are none. `by_identity` is how many are explained.
+    """
+
+    share: float
+    outputs: int
+    by_identity: int
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """The judgement of one comparison.
 
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
-    out. `replayed` and `not_replayed` count calls, the latter by cause.
+    out. `replayed` and `not_replayed` count calls, the latter by cause. `unseen` is what statistics leave open; None
+    where elements were compared.
     """
 
     states: NDArray[np.uint8]
@@ -66,6 +87,7 @@ class Noise:
     harmless: tuple[int, ...] = ()
     replayed: int = 0
     not_replayed: Mapping[str, int] = field(default_factory=dict)
+    unseen: Unseen | None = None
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

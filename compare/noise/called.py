@@ -1,0 +1,156 @@
+"""What one pair of calls computes, as statistics tell it: the operation, and each side's arguments and outputs."""
+
+import math
+import re
+from functools import cache
+
+from msprobe.base import names
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.locate.events import Event
+from msprobe.replay.operations import REFLECTED, Operation, operation, plain_name
+from msprobe.replay.own import APIS, CELLS
+from msprobe.store.columns import PARTS, TENSOR, VALUE
+
+from .identities import Seen
+from .paired import Paired
+from .summary import Summary, summary_of
+
+_INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))
+
+_OTHER_NAMES = {
+    "astype": "cast",
+    "reduce_mean": "mean",
+    "reduce_sum": "sum",
+    "reduce_max": "amax",
+    "reduce_min": "amin",
+    "real_div": "div",
+    "gather_elements": "gather",
+    "batch_mat_mul": "bmm",
+    "conv2_d": "conv2d",
+    "conv3_d": "conv3d",
+    "dense": "linear",
+}
+"""MindSpore's names, in words, that are not PyTorch's."""
+
+_ROUNDING_INSIDE = frozenset(
+    (
+        *("matmul", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum"),
+        *("outer", "tensordot", "kron", "linear", "attention", "addmm", "addmv", "addbmm", "baddbmm", "bilinear"),
+        *("lstm", "gru", "lstm_cell", "gru_cell"),
+    )
+)
+"""Operations whose kernels may round the operands of products to fewer bits."""
+
+STEEP = frozenset(
+    ("softmax", "softmin", "log_softmax", "exp", "expm1", "exp2", "logsumexp", "cross_entropy", "sinh", "cosh")
+)
+"""Functions of exponentials: the relative error of the output is the absolute one of the input."""
+
+JUMPING = frozenset(
+    (
+        *("relu", "relu6", "leaky_relu", "elu", "celu", "selu", "prelu", "abs", "hardtanh", "hardsigmoid", "hardswish"),
+        *("hardshrink", "softshrink", "threshold", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "amax"),
+        *("amin", "max", "min", "topk", "sort", "max_pool1d", "max_pool2d", "max_pool3d", "adaptive_max_pool2d"),
+    )
+)
+"""Functions whose derivative jumps."""
+
+
+@cache
+def operation_of(stem: str, is_cell: bool) -> Operation | None:
+    """The operation of a function, primitive or layer by its stem; None where none is known."""
+    name = stem.rpartition(".")[2]
+    if is_cell:
+        row = CELLS.get(name)
+        return None if row is None else operation(row.operation)
+    first = stem.partition(".")[0]
+    key = f"Primitive.{name}" if first == "Primitive" else stem
+    if key in APIS:
+        return operation(APIS[key].operation)
+    plain = plain_name(name)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain).lower()
+    for known in (plain, words, plain.lower(), _OTHER_NAMES.get(words, "")):
+        if found := operation(known):
+            return found
+    return None
+
+
+class Called:
+    """A pair of innermost calls. `inputs` are the pairs of records that its outputs are computed from."""
+
+    def __init__(self, paired: Paired, event: Event) -> None:
+        self._paired, self._event, self.place = paired, event, event.place
+        self.is_backward = event.direction == "backward"
+        name = names.parse(event.called)
+        self.operation = operation_of(name.stem, event.kind == "cell")
+        self.function = self.operation.name if self.operation else name.stem
+        self._is_reflected = name.stem.rpartition(".")[2].strip("_") in REFLECTED
+        places = (event.place, *event.forwards)
+        self.inputs = [
+            row for place in places for row in paired.rows_of(place) if paired.is_given[row] or place != event.place
+        ]
+
+    @property
+    def rounds_inside(self) -> bool:
+        """Whether its kernel may round to fewer bits inside than its output has."""
+        return self.operation is None or self.function in _ROUNDING_INSIDE
+
+    @property
+    def has_one_output(self) -> bool:
+        """Whether a law over all outputs is one of each."""
+        return len(self._paired.outputs(self._event)) == 1
+
+    def seen(self, side: int) -> Seen:
+        """The call as one side recorded it."""
+        graph, event = self._paired.graphs[side], self._event
+        call = int(self._paired.calls[side][event.place])
+        is_backward = event.direction == "backward"
+        forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1) if is_backward else call
+        return Seen(
+            self.function,
+            is_backward,
+            _arguments(graph, forward) if forward >= 0 else (),
+            _outputs(graph, call, is_backward),
+            [found for row in graph.inputs(call) if (found := summary_of(graph.columns, row))] if is_backward else (),
+            self._is_reflected,
+        )
+
+    def number(self, row: int) -> int:
+        """The place of an output among those of `seen`, on both sides; -1 where it has none there."""
+        graph = self._paired.graphs[0]
+        call, at = int(self._paired.calls[0][self._event.place]), int(self._paired.rows[0][row])
+        return _places(graph, call, self._event.direction == "backward").get(at, -1)
+
+
+def _arguments(graph: Graph, call: int) -> list[Summary | float]:
+    """The arguments in order; NaN for what is neither a tensor nor a number."""
+    columns, found = graph.columns, list[Summary | float]()
+    for row in range(columns.starts[call], columns.starts[call + 1]):
+        if columns.part[row] not in (_INPUT, _PARAMETERS):
+            continue
+        value: object = columns.values.get(row) if columns.kind[row] == VALUE else None
+        if columns.kind[row] == TENSOR:
+            found.append(summary_of(columns, row) or math.nan)
+        else:
+            found.append(float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan)
+    return found
+
+
+def _places(graph: Graph, call: int, is_backward: bool) -> dict[int, int]:
+    """By row of an output: its place. Gradients stand by the arguments that they are with respect to, as their paths
+    count them; where arguments are nested, and of forward calls, in order."""
+    columns = graph.columns
+    rows = [row for row in range(columns.starts[call], columns.starts[call + 1]) if columns.part[row] == _OUTPUT]
+    paths = [columns.paths[columns.path[row]] for row in rows]
+    if is_backward and all(len(path) == 1 and path[0].isdigit() for path in paths):
+        return {row: int(path[0]) for row, path in zip(rows, paths, strict=True)}
+    return {row: place for place, row in enumerate(rows)}
+
+
+def _outputs(graph: Graph, call: int, is_backward: bool) -> list[Summary | None]:
+    places = _places(graph, call, is_backward)
+    found: list[Summary | None] = [None] * (max(places.values(), default=-1) + 1)
+    for row, place in places.items():
+        if not graph.columns.gradient[row]:  # its own, not the sum of all users'
+            found[place] = summary_of(graph.columns, row)
+    return found

@@ -1,0 +1,270 @@
+"""Judging under noise where no tensor was saved: by the identities of each call, and by what it amplifies.
+
+`SummarisedPairs` is `Paired`, and `Summarised` is `Kernels`, by statistics alone: no tensor is read and no call is
+executed again.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from statistics import median
+
+import numpy as np
+
+from msprobe.base import names
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.events import Event
+from msprobe.compare.reason import DRIFT
+from msprobe.store.columns import PARTS
+
+from .amplification import FINE, Amplified, Change, amplified
+from .called import JUMPING, STEEP, Called
+from .identities import COMPLETE, Identity, Law, gathered, identities
+from .kernels import Kernels
+from .paired import Paired
+from .precision import Class, Judgement, Sign, class_of
+from .replays import Answer
+from .report import Evidence, PrecisionClass, Unseen
+from .summary import MASKED, Apart, Summary, apart, summary_of
+
+_UNJUDGED, _INPUT = GRADES.index("unjudged"), PARTS.index("input")
+
+_HOLDS = 1e-6
+"""A law holds up to here: statistics that were kept, or added up, with float32's digits."""
+
+_ROUNDINGS = 4.0
+"""So many roundings of the elements a law may be off."""
+
+_TIMES = 8.0
+"""A law is kept on the target where it is off by no more than so many times what it is on the golden side."""
+
+
+_KEPT = 0.3
+"""An output has at least this share of its inputs' element error: its statistics may agree by chance."""
+
+_SPREAD = 5.0
+"""So many times the error of a kernel's elements the greatest of four statistics may say."""
+
+
+class SummarisedPairs(Paired):
+    """`Paired` by statistics: the distance of two tensors is the element error that explains their differences."""
+
+    def summaries(self, row: int) -> tuple[Summary, Summary] | None:
+        """What the two sides tell of a pair of tensors; None where one tells nothing."""
+        if not self.pairs.are_tensors(row):
+            return None
+        t, g = (summary_of(graph.columns, int(rows[row])) for graph, rows in zip(self.graphs, self.rows, strict=True))
+        return None if t is None or g is None or t.size != g.size else (t, g)
+
+    def apart(self, row: int) -> Apart | None:
+        """By how much the statistics of a pair of tensors differ."""
+        found = self.summaries(row)
+        return None if found is None else apart(*found)
+
+    def difference(self, row: int) -> float:
+        return self.distance(row) * self.size(row)
+
+    @property
+    def has_summaries(self) -> bool:
+        """Whether anything that differs has statistics on both sides; digests alone say nothing of noise."""
+        return any(self.summaries(row) for row in np.flatnonzero(self.equal == DIFFERENT).tolist())
+
+    def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
+        """Whether a tensor is what made it, or the sum of that, as well as on the golden side."""
+        whole, parts = self.summaries(row), [self.summaries(at) for at in made]
+        if whole is None or None in parts:
+            return True
+        target, golden = (gathered(whole[side], [part[side] for part in parts if part]) for side in (0, 1))
+        holding = [(t, g) for t, g in zip(target, golden, strict=False) if _holds(g, whole[1])]
+        return all(t.off <= bound(g, whole[0]) for t, g in holding)
+
+    def has_same_zeros(self, row: int) -> bool:
+        """Whether the least and the greatest element are zero on both sides; False where a mask hides the others."""
+        found = self.summaries(row)
+        if found is None:
+            return True
+        t, g = found
+        return g.greatest <= MASKED and (t.min == 0) == (g.min == 0) and (t.max == 0) == (g.max == 0)
+
+    def _measured(self, row: int) -> float:
+        if self.equal[row] == EQUAL or not self.pairs.are_tensors(row) or self.comparison.grades[row] == _UNJUDGED:
+            return 0.0
+        found = self.apart(row)
+        return math.inf if found is None else found.spread
+
+
+class Summarised(Kernels):
+    """`Kernels` by statistics. `laws` has the identity that decided about an output, of target and golden; `amplified`
+    what its call amplifies."""
+
+    def __init__(self, paired: SummarisedPairs) -> None:
+        self._summaries = paired
+        self._spread: dict[int, float] = {}  # of outputs: their element error, or a share of that of the inputs
+        self.laws: dict[int, tuple[Identity, Identity]] = {}
+        self.amplified: dict[int, Amplified] = {}
+        super().__init__(paired, 1, "")
+
+    def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
+        return {}, {}
+
+    def _judge_residuals(self) -> dict[int, Judgement]:
+        """By row of an output that differs, of innermost calls."""
+        changes: dict[int, Change] = {}
+        found: dict[int, Judgement] = {}
+        for event in self._with_differing_kin():
+            call = Called(self._paired, event)
+            for row in self._paired.outputs(event):
+                if (change := self._change(row, event, call)) is None:
+                    continue
+                changes[row] = change
+                if self._paired.equal[row] == DIFFERENT and (judgement := self._by_law(row, call)):
+                    found[row] = judgement
+        for row, one in zip(changes, amplified(list(changes.values())), strict=True):
+            self.amplified[row] = one
+            if self._paired.equal[row] == DIFFERENT and row not in found:
+                found[row] = Judgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
+        return found
+
+    def _with_differing_kin(self) -> Iterator[Event]:
+        """The innermost pairs of calls of those functions of which any output differs."""
+        stems = [(names.parse(event.called).stem, event.direction) for event in self._leaves]
+        wanted = {stem for stem, event in zip(stems, self._leaves, strict=True) if self.differing(event)}
+        yield from (event for stem, event in zip(stems, self._leaves, strict=True) if stem in wanted)
+
+    def _change(self, row: int, event: Event, call: Called) -> Change | None:
+        sides = self._summaries.summaries(row)
+        if sides is None or not self._is_evidence(row):
+            return None
+        inputs = [at for at in call.inputs if self._is_evidence(at)]
+        given = [self._came(at, call) for at in inputs]
+        if not all(map(math.isfinite, given)):
+            return None
+        moments = max((one.moments for at in inputs if (one := self._summaries.apart(at))), default=0.0)
+        own, spread = apart(*sides), max(given, default=0.0)
+        kept = spread if sides[1].greatest > MASKED else _KEPT * spread
+        self._spread[row] = max(own.spread, kept)
+        columns = self._paired.graphs[0].columns
+        path = columns.paths[columns.path[int(self._paired.rows[0][row])]]
+        kind = call.function, event.direction, path[:1]
+        return Change(kind, own, moments, spread, sides[1].unit, call.rounds_inside, sides[1].is_constant)
+
+    def _is_evidence(self, row: int) -> bool:
+        """Whether a record is a floating tensor that says something."""
+        is_floating = self._paired.pairs.are_tensors(row) and self._paired.is_floating(row)
+        return is_floating and bool(self._paired.comparison.grades[row] != _UNJUDGED)
+
+    def _came(self, row: int, call: Called) -> float:
+        """The element error that came with an input, as it goes through the call.
+
+        What its statistics say, or those of what it was made of. A function of exponentials makes a relative error of
+        it that is as large as the input; where a derivative jumps, elements near the jump change altogether.
+        """
+        found = max(self._paired.distance(row), self._earlier(row))
+        if not math.isfinite(found):
+            return found
+        if call.function in STEEP and (sides := self._summaries.summaries(row)):
+            golden = sides[1]
+            return found * max(1.0, golden.rms if golden.greatest <= MASKED else abs(golden.max))
+        is_of_forward = self._paired.pairs.call_of[row] != call.place
+        return math.sqrt(found) if call.function in JUMPING and call.is_backward and is_of_forward else found
+
+    def _earlier(self, row: int) -> float:
+        """The element error that the calls before are known to have left in an input."""
+        graph, at = self._paired.graphs[0], int(self._paired.rows[0][row])
+        if graph.columns.part[at] == _INPUT and graph.names[graph.call_of(at)].direction == "forward":
+            kind, one = graph.origin(at)
+            made = [one] if kind == "call" else []
+        elif graph.columns.part[at] == _INPUT:
+            made, _ = graph.contributions(at)
+        else:
+            return self._spread.get(row, 0.0)
+        return max((self._spread.get(int(self._paired.pair_of[0][one]), 0.0) for one in made), default=0.0)
+
+    def _by_law(self, row: int, call: Called) -> Judgement | None:
+        """What the laws say that hold on the golden side; None where they leave it open."""
+        number, sides = call.number(row), self._summaries.summaries(row)
+        if number < 0 or sides is None:
+            return None
+        target, golden = (identities(call.seen(side), number) for side in (0, 1))
+        known = {(one.law, one.statistic): one for one in golden}
+        both = [(mine, known[key]) for mine in target if (key := (mine.law, mine.statistic)) in known]
+        holding = [pair for pair in both if _holds(pair[1], sides[1])]
+        broken = [pair for pair in holding if pair[0].off > bound(pair[1], sides[0])]
+        is_whole = call.has_one_output
+        complete = [p for p in holding if p[0].law in COMPLETE and (is_whole or p[0].law is not Law.PARTS)]
+        if not (decisive := broken or complete):
+            return None
+        law = self.laws[row] = max(decisive, key=lambda pair: pair[0].off)
+        is_of = Class.OPAQUE if broken else Class.FULL
+        return Judgement(Sign.LAW if broken else Sign.NONE, is_of, bound(law[1], sides[0]))
+
+    @property
+    def are_noisy(self) -> bool:
+        """As with tensors; or parameters have drifted apart, and whatever is computed from them."""
+        reasons = self._paired.comparison.reasons.values()
+        return super().are_noisy or any(reason.why in DRIFT for each in reasons for reason in each)
+
+    def _is_coarse(self, row: int) -> bool:
+        """Whether an output differs as others of its kind do, of which none is equal."""
+        one = self.amplified.get(row)
+        return one is not None and one.own > FINE and not self.judgements[row].is_wrong
+
+    def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
+        judgement = self.judgements.get(row)
+        return judgement is None or judgement.is_wrong
+
+    def evidence(self, row: int, judgement: Judgement, came: float) -> Evidence:
+        law, one = self.laws.get(row), self.amplified.get(row)
+        return Evidence(
+            judgement.sign,
+            judgement.is_of,
+            math.nan if law is None else law[0].off,
+            math.nan if law is None else law[1].off,
+            judgement.bound,
+            self._paired.distance(row) if one is None else one.apart,
+            10 * came if one is None else one.limit * one.explained,
+            law="" if law is None else law[0].law.value,
+            statistic="" if law is None else law[0].statistic,
+            is_by_statistics=True,
+        )
+
+    def floor(self, row: int) -> float:
+        found = self._summaries.summaries(row)
+        return max(10 * (found[1].unit if found else 2.0**-23), self._coarsest)
+
+    @cached_property
+    def _coarsest(self) -> float:
+        return _SPREAD * max((one.own for one in self.amplified.values()), default=0.0)
+
+    def _has_equal_inputs(self, event: Event) -> bool:
+        return super()._has_equal_inputs(event) and not any(map(self._is_masked, Called(self._paired, event).inputs))
+
+    def _is_masked(self, row: int) -> bool:
+        found = self._summaries.summaries(row)
+        return found is not None and found[1].greatest > MASKED
+
+    @property
+    def unseen(self) -> Unseen | None:
+        open_ones = [one for row, one in self.amplified.items() if row in self.judgements and row not in self.laws]
+        hidden = [one.limit * one.explained for one in open_ones if not one.is_wrong]
+        kept = sum(not self.judgements[row].is_wrong for row in self.laws)
+        return Unseen(median(hidden) if hidden else math.nan, len(hidden), kept)
+
+    def classes(self) -> Iterable[PrecisionClass]:
+        return ()
+
+
+def bound(golden: Identity, of: Summary) -> float:
+    """Up to where a law is kept that is off by as much on the golden side."""
+    return max(_tolerance(golden, of), _TIMES * golden.off)
+
+
+def _tolerance(one: Identity, of: Summary) -> float:
+    rounding = _ROUNDINGS * of.unit
+    return max(_HOLDS, rounding if one.statistic in ("max", "min") else rounding / math.sqrt(max(of.size, 1)))
+
+
+def _holds(golden: Identity, of: Summary) -> bool:
+    """Whether a law is one of this call: the golden side keeps it."""
+    return golden.off <= _tolerance(golden, of)
