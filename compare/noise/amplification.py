@@ -23,7 +23,7 @@ LIMIT = 10.0
 _QUARTILES = 4.0
 """The limit of a kind that amplifies, in upper quartiles of its kin."""
 
-_MOST = 50.0
+MOST = 50.0
 """Beyond so many times no kind amplifies noise; measured: up to 21, a softmax of masked scores."""
 
 _LOW = 0.2
@@ -45,7 +45,7 @@ FINE = 1e-5
 @dataclass(frozen=True, slots=True)
 class Change:
     """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
-    element error, of what it was computed from. `is_bilinear`: a product or convolution, which may round inside.
+    element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
     `is_constant`: all its elements are one number."""
 
     kind: Hashable
@@ -53,7 +53,7 @@ class Change:
     inputs: float
     spread: float
     unit: float
-    is_bilinear: bool = False
+    rounds_inside: bool = False
     is_constant: bool = False
 
 
@@ -89,7 +89,7 @@ def amplified(changes: Sequence[Change]) -> list[Amplified]:
         ratios = sorted(one.ratio for one in measured)
         for n, one in zip(numbers, measured, strict=True):
             others = _QUARTILES * _quartile(ratios, one.ratio)
-            found[n] = Amplified(one.ratio, min(max(LIMIT, others), _MOST), one.apart, one.explained, one.own)
+            found[n] = Amplified(one.ratio, min(max(LIMIT, others), MOST), one.apart, one.explained, one.own)
     return [one for one in found if one is not None]
 
 
@@ -99,7 +99,7 @@ def own_error(kin: Sequence[Change]) -> float:
         return 0.0
     least = _ROUNDING * max(change.unit for change in kin)
     shown = sorted(c.output.spread for c in kin if c.output.size >= _FEW and not c.is_constant)
-    if not shown or not kin[0].is_bilinear:
+    if not shown or not kin[0].rounds_inside:
         return least
     return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(COARSEST, least))
 

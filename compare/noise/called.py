@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from msprobe.base import names
@@ -13,7 +14,7 @@ from msprobe.store.columns import PARTS, TENSOR, VALUE
 
 from .identities import Seen
 from .paired import Paired
-from .summary import Summary, summary_of
+from .summary import Summaries, Summary
 
 _INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))
 
@@ -40,6 +41,11 @@ _ROUNDING_INSIDE = frozenset(
     )
 )
 """Operations whose kernels may round the operands of products to fewer bits."""
+
+CORRECTLY_ROUNDED = frozenset(
+    ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "relu", "relu6", "clamp", "maximum", "minimum", "sign", "square")
+)
+"""Functions of single elements that every kernel computes to the same bit."""
 
 STEEP = frozenset(
     ("softmax", "softmin", "log_softmax", "exp", "expm1", "exp2", "logsumexp", "cross_entropy", "sinh", "cosh")
@@ -75,20 +81,23 @@ def operation_of(stem: str, is_cell: bool) -> Operation | None:
     return None
 
 
+def inputs_of(paired: Paired, event: Event) -> list[int]:
+    """The pairs of records that a call's outputs are computed from: of a backward call also those of its forward."""
+    places = (event.place, *event.forwards)
+    return [r for place in places for r in paired.rows_of(place) if paired.is_given[r] or place != event.place]
+
+
 class Called:
     """A pair of innermost calls. `inputs` are the pairs of records that its outputs are computed from."""
 
-    def __init__(self, paired: Paired, event: Event) -> None:
-        self._paired, self._event, self.place = paired, event, event.place
+    def __init__(self, paired: Paired, sides: Sequence[Summaries], event: Event) -> None:
+        self._paired, self._sides, self._event, self.place = paired, sides, event, event.place
         self.is_backward = event.direction == "backward"
         name = names.parse(event.called)
         self.operation = operation_of(name.stem, event.kind == "cell")
         self.function = self.operation.name if self.operation else name.stem
         self._is_reflected = name.stem.rpartition(".")[2].strip("_") in REFLECTED
-        places = (event.place, *event.forwards)
-        self.inputs = [
-            row for place in places for row in paired.rows_of(place) if paired.is_given[row] or place != event.place
-        ]
+        self.inputs = inputs_of(paired, event)
 
     @property
     def rounds_inside(self) -> bool:
@@ -102,16 +111,17 @@ class Called:
 
     def seen(self, side: int) -> Seen:
         """The call as one side recorded it."""
-        graph, event = self._paired.graphs[side], self._event
-        call = int(self._paired.calls[side][event.place])
-        is_backward = event.direction == "backward"
-        forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1) if is_backward else call
+        graph, of = self._paired.graphs[side], self._sides[side]
+        call = int(self._paired.calls[side][self.place])
+        forward = call
+        if self.is_backward:
+            forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1)
         return Seen(
             self.function,
-            is_backward,
-            _arguments(graph, forward) if forward >= 0 else (),
-            _outputs(graph, call, is_backward),
-            [found for row in graph.inputs(call) if (found := summary_of(graph.columns, row))] if is_backward else (),
+            self.is_backward,
+            _arguments(graph, of, forward) if forward >= 0 else (),
+            _outputs(graph, of, call, self.is_backward),
+            [found for row in graph.inputs(call) if (found := of.of(row))] if self.is_backward else (),
             self._is_reflected,
         )
 
@@ -119,10 +129,10 @@ class Called:
         """The place of an output among those of `seen`, on both sides; -1 where it has none there."""
         graph = self._paired.graphs[0]
         call, at = int(self._paired.calls[0][self._event.place]), int(self._paired.rows[0][row])
-        return _places(graph, call, self._event.direction == "backward").get(at, -1)
+        return _places(graph, call, self.is_backward).get(at, -1)
 
 
-def _arguments(graph: Graph, call: int) -> list[Summary | float]:
+def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
     """The arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
     for row in range(columns.starts[call], columns.starts[call + 1]):
@@ -130,7 +140,7 @@ def _arguments(graph: Graph, call: int) -> list[Summary | float]:
             continue
         value: object = columns.values.get(row) if columns.kind[row] == VALUE else None
         if columns.kind[row] == TENSOR:
-            found.append(summary_of(columns, row) or math.nan)
+            found.append(of.of(row) or math.nan)
         else:
             found.append(float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan)
     return found
@@ -147,10 +157,10 @@ def _places(graph: Graph, call: int, is_backward: bool) -> dict[int, int]:
     return {row: place for place, row in enumerate(rows)}
 
 
-def _outputs(graph: Graph, call: int, is_backward: bool) -> list[Summary | None]:
+def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> list[Summary | None]:
     places = _places(graph, call, is_backward)
     found: list[Summary | None] = [None] * (max(places.values(), default=-1) + 1)
     for row, place in places.items():
         if not graph.columns.gradient[row]:  # its own, not the sum of all users'
-            found[place] = summary_of(graph.columns, row)
+            found[place] = of.of(row)
     return found

@@ -43,8 +43,12 @@ class Law(Enum):
     CENTRED = "the mean is taken out"
 
 
-COMPLETE = frozenset([Law.SAME, Law.LINEAR, Law.SUM, Law.PARTS, Law.COPIES, Law.SQUARES])
-"""A law that involves all elements: an output that keeps it is explained. The others are necessary only."""
+COMPLETE = frozenset([Law.SAME, Law.LINEAR, Law.PARTS, Law.COPIES])
+"""A law that tells all four statistics: an output that keeps it is explained."""
+
+SUMS = frozenset([Law.SUM, Law.SQUARES])
+"""A law that tells the sum of all elements: an output that keeps it is explained, if it does not differ grossly. The
+others are necessary only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class _Judging:
     def __init__(self, paired: Paired, kernels: Kernels) -> None:
         comparison = paired.comparison
         self._paired, self._kernels = paired, kernels
+        self._events = {event.place: event for event in paired.events}
         self._is_noisy = self._kernels.are_noisy
         self._states = np.zeros(len(comparison.equal), np.uint8)
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
@@ -86,6 +87,10 @@ class _Judging:
         own = [r for p in event.owners for r in self._paired.rows_of(p) if self._paired.is_given[r]] or given
         for row in given:
             self._set(row, self._input_state(row, event), event)
+        for place in event.owners:  # the gradients of a cell's parameters may stand before its backward call
+            owner = self._events[place]
+            for row in (r for r in self._paired.rows_of(place) if self._paired.is_given[r]):
+                self._set(row, self._input_state(row, owner), owner)
         inherited = [r for p in event.forwards for r in self._paired.rows_of(p)]
         states = {int(self._states[r]) for r in (*own, *inherited)}
         is_tainted = bool(states & set(DIFFERING))

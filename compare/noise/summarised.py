@@ -12,21 +12,22 @@ from statistics import median
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
+from msprobe.replay.operations import Kind
 from msprobe.store.columns import PARTS
 
-from .amplification import FINE, Amplified, Change, amplified
-from .called import JUMPING, STEEP, Called
-from .identities import COMPLETE, Identity, Law, gathered, identities
+from .amplification import FINE, MOST, Amplified, Change, amplified
+from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of
+from .identities import COMPLETE, SUMS, Identity, Law, gathered, identities
 from .kernels import Kernels
 from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of
 from .replays import Answer
 from .report import Evidence, PrecisionClass, Unseen
-from .summary import MASKED, Apart, Summary, apart, summary_of
+from .summary import MASKED, Apart, Summaries, Summary, apart
 
 _UNJUDGED, _INPUT = GRADES.index("unjudged"), PARTS.index("input")
 
@@ -50,17 +51,28 @@ _SPREAD = 5.0
 class SummarisedPairs(Paired):
     """`Paired` by statistics: the distance of two tensors is the element error that explains their differences."""
 
+    def __init__(self, comparison: Comparison) -> None:
+        super().__init__(comparison)
+        self.sides = tuple(Summaries(graph.columns) for graph in self.graphs)
+        self._both: dict[int, tuple[Summary, Summary] | None] = {}
+        self._differences: dict[int, Apart | None] = {}
+
     def summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """What the two sides tell of a pair of tensors; None where one tells nothing."""
-        if not self.pairs.are_tensors(row):
-            return None
-        t, g = (summary_of(graph.columns, int(rows[row])) for graph, rows in zip(self.graphs, self.rows, strict=True))
-        return None if t is None or g is None or t.size != g.size else (t, g)
+        if row not in self._both:
+            t, g = (
+                side.of(int(rows[row])) if rows[row] >= 0 else None
+                for side, rows in zip(self.sides, self.rows, strict=True)
+            )
+            self._both[row] = None if t is None or g is None or t.size != g.size else (t, g)
+        return self._both[row]
 
     def apart(self, row: int) -> Apart | None:
         """By how much the statistics of a pair of tensors differ."""
-        found = self.summaries(row)
-        return None if found is None else apart(*found)
+        if row not in self._differences:
+            found = self.summaries(row)
+            self._differences[row] = None if found is None else apart(*found)
+        return self._differences[row]
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
@@ -113,7 +125,7 @@ class Summarised(Kernels):
         changes: dict[int, Change] = {}
         found: dict[int, Judgement] = {}
         for event in self._with_differing_kin():
-            call = Called(self._paired, event)
+            call = Called(self._paired, self._summaries.sides, event)
             for row in self._paired.outputs(event):
                 if (change := self._change(row, event, call)) is None:
                     continue
@@ -122,6 +134,8 @@ class Summarised(Kernels):
                     found[row] = judgement
         for row, one in zip(changes, amplified(list(changes.values())), strict=True):
             self.amplified[row] = one
+            if row in self.laws and self.laws[row][0].law in SUMS and one.ratio > MOST and not found[row].is_wrong:
+                del self.laws[row], found[row]
             if self._paired.equal[row] == DIFFERENT and row not in found:
                 found[row] = Judgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
         return found
@@ -141,7 +155,8 @@ class Summarised(Kernels):
         if not all(map(math.isfinite, given)):
             return None
         moments = max((one.moments for at in inputs if (one := self._summaries.apart(at))), default=0.0)
-        own, spread = apart(*sides), max(given, default=0.0)
+        spread = max(given, default=0.0)
+        own = self._summaries.apart(row) or apart(*sides)
         kept = spread if sides[1].greatest > MASKED else _KEPT * spread
         self._spread[row] = max(own.spread, kept)
         columns = self._paired.graphs[0].columns
@@ -192,7 +207,7 @@ class Summarised(Kernels):
         holding = [pair for pair in both if _holds(pair[1], sides[1])]
         broken = [pair for pair in holding if pair[0].off > bound(pair[1], sides[0])]
         is_whole = call.has_one_output
-        complete = [p for p in holding if p[0].law in COMPLETE and (is_whole or p[0].law is not Law.PARTS)]
+        complete = [p for p in holding if p[0].law in COMPLETE | SUMS and (is_whole or p[0].law is not Law.PARTS)]
         if not (decisive := broken or complete):
             return None
         law = self.laws[row] = max(decisive, key=lambda pair: pair[0].off)
@@ -212,7 +227,10 @@ class Summarised(Kernels):
 
     def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
         judgement = self.judgements.get(row)
-        return judgement is None or judgement.is_wrong
+        name = names.parse(self._paired.pairs.name(int(self._paired.pairs.call_of[row])))
+        known = operation_of(name.stem, name.kind == "cell")
+        is_exact = known is not None and (known.name in CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
+        return judgement is None or judgement.is_wrong or is_exact
 
     def evidence(self, row: int, judgement: Judgement, came: float) -> Evidence:
         law, one = self.laws.get(row), self.amplified.get(row)
@@ -238,7 +256,7 @@ class Summarised(Kernels):
         return _SPREAD * max((one.own for one in self.amplified.values()), default=0.0)
 
     def _has_equal_inputs(self, event: Event) -> bool:
-        return super()._has_equal_inputs(event) and not any(map(self._is_masked, Called(self._paired, event).inputs))
+        return super()._has_equal_inputs(event) and not any(map(self._is_masked, inputs_of(self._paired, event)))
 
     def _is_masked(self, row: int) -> bool:
         found = self._summaries.summaries(row)

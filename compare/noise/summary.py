@@ -1,6 +1,7 @@
 """One tensor as its statistics tell it, and how far two of them are apart; nothing else of a tensor is looked at."""
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 from msprobe.compare.judge.standard import canonical
@@ -45,16 +46,39 @@ class Summary(NamedTuple):
         return self.max == self.min
 
 
+class Summaries:
+    """The summaries of one dump's rows, each made once."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._looks = [_look(dtype, shape) for _, dtype, shape in columns.looks]
+        self._known: dict[int, Summary | None] = {}
+
+    def of(self, row: int) -> Summary | None:
+        """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        if row not in self._known:
+            self._known[row] = self._made(row)
+        return self._known[row]
+
+    def _made(self, row: int) -> Summary | None:
+        columns = self._columns
+        if columns.kind[row] != TENSOR or row in columns.odd:
+            return None
+        greatest, least, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
+        if not math.isfinite(greatest + least + mean + norm):
+            return None
+        return Summary(greatest, least, mean, norm, *self._looks[columns.look[row]])
+
+
 def summary_of(columns: Columns, row: int) -> Summary | None:
-    """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
-    if columns.kind[row] != TENSOR or row in columns.odd:
-        return None
-    found = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
-    if not all(map(math.isfinite, found)):
-        return None
-    _, dtype, shape = columns.looks[columns.look[row]]
-    shape = shape or ()
-    return Summary(*found, math.prod(shape), _UNITS.get(canonical(dtype), 2.0**-23), shape)
+    """The summary of a single row, as `Summaries` gives it."""
+    return Summaries(columns).of(row)
+
+
+@lru_cache(maxsize=4096)
+def _look(dtype: str, shape: tuple[int, ...] | None) -> tuple[int, float, tuple[int, ...]]:
+    """Size, unit and shape."""
+    return math.prod(shape or ()), _UNITS.get(canonical(dtype), 2.0**-23), shape or ()
 
 
 class Apart(NamedTuple):
