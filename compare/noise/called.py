@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from msprobe.base import names
 from msprobe.compare.dataflow.graph import Graph
@@ -91,7 +91,7 @@ class Called:
     """A pair of innermost calls. `inputs` are the pairs of records that its outputs are computed from."""
 
     def __init__(self, paired: Paired, sides: Sequence[Summaries], event: Event) -> None:
-        self._paired, self._sides, self._event, self.place = paired, sides, event, event.place
+        self._paired, self._summaries, self.place = paired, sides, event.place
         self.is_backward = event.direction == "backward"
         name = names.parse(event.called)
         self.operation = operation_of(name.stem, event.kind == "cell")
@@ -107,11 +107,15 @@ class Called:
     @property
     def has_one_output(self) -> bool:
         """Whether a law over all outputs is one of each."""
-        return len(self._paired.outputs(self._event)) == 1
+        return len(self._numbers) == 1
 
-    def seen(self, side: int) -> Seen:
-        """The call as one side recorded it."""
-        graph, of = self._paired.graphs[side], self._sides[side]
+    @cached_property
+    def sides(self) -> tuple[Seen, Seen]:
+        """The call as target and golden recorded it."""
+        return self._seen(0), self._seen(1)
+
+    def _seen(self, side: int) -> Seen:
+        graph, of = self._paired.graphs[side], self._summaries[side]
         call = int(self._paired.calls[side][self.place])
         forward = call
         if self.is_backward:
@@ -126,10 +130,12 @@ class Called:
         )
 
     def number(self, row: int) -> int:
-        """The place of an output among those of `seen`, on both sides; -1 where it has none there."""
-        graph = self._paired.graphs[0]
-        call, at = int(self._paired.calls[0][self._event.place]), int(self._paired.rows[0][row])
-        return _places(graph, call, self.is_backward).get(at, -1)
+        """The place of an output among those of `sides`; -1 where it has none there."""
+        return self._numbers.get(int(self._paired.rows[0][row]), -1)
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return _places(self._paired.graphs[0], int(self._paired.calls[0][self.place]), self.is_backward)
 
 
 def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:

@@ -91,6 +91,9 @@ def identities(seen: Seen, at: int) -> list[Identity]:
     return [one for one in find(seen, at, out) if not math.isnan(one.off)] if find else []
 
 
+_PARTS = 256
+"""So many parts are added up at most: it is done for each of them."""
+
 Rule = Callable[[Seen, int, Summary], Iterator[Identity]]
 
 
@@ -122,6 +125,8 @@ def _total(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterato
 
 def _parts(law: Law, parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Identity]:
     """Some tensors have the elements of others, each once."""
+    if len(parts) > _PARTS or len(whole) > _PARTS:
+        return
     size = sum(one.size for one in whole)
     if size != sum(one.size for one in parts) or not size:
         return

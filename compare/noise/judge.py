@@ -66,6 +66,7 @@ class _Judging:
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._lost = 0.0  # the greatest relative error of what differs by more than noise among the inputs of a call
         self._evidence: dict[int, Evidence] = {}
+        self._told_otherwise: dict[int, bool] = {}
         self._alone_tainted: tuple[set[int], set[int]] = (set(), set())  # outputs of unmatched calls, by side
         self._made_of: dict[int, tuple[int, ...]] = {}  # an input, or what a cell returned -> the outputs that it is
 
@@ -285,8 +286,12 @@ class _Judging:
 
     def _is_told_otherwise(self, event: Event) -> bool:
         """Whether what a call was told differs, of which nobody knows what it explains."""
-        rows = (r for place in (event.place, *event.forwards) for r in self._paired.rows_of(place))
-        return any(self._states[r] == State.DIVERGENT for r in rows if self._paired.is_given[r])
+        known = self._told_otherwise.get(event.place)
+        if known is None:
+            rows = (r for place in (event.place, *event.forwards) for r in self._paired.rows_of(place))
+            known = any(self._states[r] == State.DIVERGENT for r in rows if self._paired.is_given[r])
+            self._told_otherwise[event.place] = known
+        return known
 
     def _what_came(self, event: Event, own: Iterable[int]) -> float:
         """The greatest relative error of the inputs that differ by more than noise; 0 where an argument differs that is

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -218,9 +218,9 @@ class Kernels:
             self._coarse = 3 * greatest if greatest > FULL else 0.0
         return self._coarse
 
-    @property
-    def unseen(self) -> Unseen | None:
-        """What noise hides because only statistics are known; None where elements are."""
+    def unseen(self, noise: Sequence[int]) -> Unseen | None:
+        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
+        elements are known."""
         return None
 
     def classes(self) -> Iterable[PrecisionClass]:

@@ -58,7 +58,7 @@ def entered(
         harmless,
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
-        kernels.unseen,
+        kernels.unseen(np.flatnonzero(states == State.NOISE).tolist()),
     )
     return replace(comparison, grades=grades, causes=causes, reasons=reasons, which=which, noise=noise)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
+from msprobe.compare.judge.standard import canonical
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
@@ -64,8 +65,15 @@ class SummarisedPairs(Paired):
                 side.of(int(rows[row])) if rows[row] >= 0 else None
                 for side, rows in zip(self.sides, self.rows, strict=True)
             )
-            self._both[row] = None if t is None or g is None or t.size != g.size else (t, g)
+            self._both[row] = (t, g) if t is not None and g is not None and self._are_alike(row, t, g) else None
         return self._both[row]
+
+    def _are_alike(self, row: int, target: Summary, golden: Summary) -> bool:
+        """Whether two tensors are of one shape and dtype; a view of the other layout has as many elements."""
+        columns = [graph.columns for graph in self.graphs]
+        dtypes = [canonical(c.looks[c.look[int(rows[row])]][1]) for c, rows in zip(columns, self.rows, strict=True)]
+        is_viewed = row in self.pairs.notes.views
+        return dtypes[0] == dtypes[1] and (target.size == golden.size if is_viewed else target.shape == golden.shape)
 
     def apart(self, row: int) -> Apart | None:
         """By how much the statistics of a pair of tensors differ."""
@@ -126,8 +134,9 @@ class Summarised(Kernels):
         found: dict[int, Judgement] = {}
         for event in self._with_differing_kin():
             call = Called(self._paired, self._summaries.sides, event)
-            for row in self._paired.outputs(event):
-                if (change := self._change(row, event, call)) is None:
+            came = self._what_comes(call)
+            for row in self._paired.outputs(event) if came else ():
+                if (change := self._change(row, call, *came)) is None:
                     continue
                 changes[row] = change
                 if self._paired.equal[row] == DIFFERENT and (judgement := self._by_law(row, call)):
@@ -146,22 +155,23 @@ class Summarised(Kernels):
         wanted = {stem for stem, event in zip(stems, self._leaves, strict=True) if self.differing(event)}
         yield from (event for stem, event in zip(stems, self._leaves, strict=True) if stem in wanted)
 
-    def _change(self, row: int, event: Event, call: Called) -> Change | None:
-        sides = self._summaries.summaries(row)
-        if sides is None or not self._is_evidence(row):
-            return None
+    def _what_comes(self, call: Called) -> tuple[float, float] | None:
+        """The greatest difference of norm or mean of a call's inputs, and the greatest element error; None where one is
+        not known."""
         inputs = [at for at in call.inputs if self._is_evidence(at)]
-        given = [self._came(at, call) for at in inputs]
-        if not all(map(math.isfinite, given)):
-            return None
+        spread = max((self._came(at, call) for at in inputs), default=0.0)
         moments = max((one.moments for at in inputs if (one := self._summaries.apart(at))), default=0.0)
-        spread = max(given, default=0.0)
-        own = self._summaries.apart(row) or apart(*sides)
+        return (moments, spread) if math.isfinite(spread) else None
+
+    def _change(self, row: int, call: Called, moments: float, spread: float) -> Change | None:
+        sides, own = self._summaries.summaries(row), self._summaries.apart(row)
+        if sides is None or own is None or not self._is_evidence(row):
+            return None
         kept = spread if sides[1].greatest > MASKED else _KEPT * spread
         self._spread[row] = max(own.spread, kept)
         columns = self._paired.graphs[0].columns
         path = columns.paths[columns.path[int(self._paired.rows[0][row])]]
-        kind = call.function, event.direction, path[:1]
+        kind = call.function, call.is_backward, path[:1]
         return Change(kind, own, moments, spread, sides[1].unit, call.rounds_inside, sides[1].is_constant)
 
     def _is_evidence(self, row: int) -> bool:
@@ -201,7 +211,7 @@ class Summarised(Kernels):
         number, sides = call.number(row), self._summaries.summaries(row)
         if number < 0 or sides is None:
             return None
-        target, golden = (identities(call.seen(side), number) for side in (0, 1))
+        target, golden = (identities(seen, number) for seen in call.sides)
         known = {(one.law, one.statistic): one for one in golden}
         both = [(mine, known[key]) for mine in target if (key := (mine.law, mine.statistic)) in known]
         holding = [pair for pair in both if _holds(pair[1], sides[1])]
@@ -219,6 +229,10 @@ class Summarised(Kernels):
         """As with tensors; or parameters have drifted apart, and whatever is computed from them."""
         reasons = self._paired.comparison.reasons.values()
         return super().are_noisy or any(reason.why in DRIFT for each in reasons for reason in each)
+
+    def is_side_product(self, row: int, event: Event) -> bool:
+        """Which outputs an operation defines, only its replay tells."""
+        return False
 
     def _is_coarse(self, row: int) -> bool:
         """Whether an output differs as others of its kind do, of which none is equal."""
@@ -262,12 +276,11 @@ class Summarised(Kernels):
         found = self._summaries.summaries(row)
         return found is not None and found[1].greatest > MASKED
 
-    @property
-    def unseen(self) -> Unseen | None:
-        open_ones = [one for row, one in self.amplified.items() if row in self.judgements and row not in self.laws]
-        hidden = [one.limit * one.explained for one in open_ones if not one.is_wrong]
-        kept = sum(not self.judgements[row].is_wrong for row in self.laws)
-        return Unseen(median(hidden) if hidden else math.nan, len(hidden), kept)
+    def unseen(self, noise: Sequence[int]) -> Unseen | None:
+        hidden = [
+            one.limit * one.explained for row in noise if row not in self.laws and (one := self.amplified.get(row))
+        ]
+        return Unseen(median(hidden) if hidden else math.nan, len(hidden), sum(row in self.laws for row in noise))
 
     def classes(self) -> Iterable[PrecisionClass]:
         return ()
