@@ -125,8 +125,6 @@ def _total(law: Law, out: Sequence[Summary], of: float, scale: float) -> Iterato
 
 def _parts(law: Law, parts: Sequence[Summary], whole: Sequence[Summary]) -> Iterator[Identity]:
     """Some tensors have the elements of others, each once."""
-    if len(parts) > _PARTS or len(whole) > _PARTS:
-        return
     size = sum(one.size for one in whole)
     if size != sum(one.size for one in parts) or not size:
         return
@@ -146,6 +144,11 @@ def _off(difference: float, scale: float) -> float:
 
 def _tensors(seen: Seen) -> list[Summary]:
     return [one for one in seen.arguments if isinstance(one, Summary)]
+
+
+def _present(seen: Seen) -> list[Summary]:
+    """The outputs that are there; none where they are too many to be added up for each of them."""
+    return [one for one in seen.outputs if one is not None] if len(seen.outputs) <= _PARTS else []
 
 
 def _number(value: Summary | float) -> float | None:
@@ -243,8 +246,7 @@ def _joined(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
 
 
 def _divided(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
-    parts = [one for one in seen.outputs if one is not None]
-    yield from _parts(Law.PARTS, parts, _tensors(seen)[:1])
+    yield from _parts(Law.PARTS, _present(seen), _tensors(seen)[:1])
 
 
 def _copied(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
@@ -438,8 +440,7 @@ def _spread(is_mean: bool) -> Rule:
 
 
 def _parts_of_incoming(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
-    found = [one for one in seen.outputs if one is not None]
-    yield from _parts(Law.PARTS, found, seen.incoming)
+    yield from _parts(Law.PARTS, _present(seen), seen.incoming)
 
 
 def _scattered(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
@@ -451,7 +452,7 @@ def _scattered(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
 
 def _shared_out(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:
     """The gradients of two operands of which one was taken each time make up the incoming one."""
-    found = [one for one in seen.outputs if one is not None and one.size == out.size]
+    found = [one for one in _present(seen) if one.size == out.size]
     for g in seen.incoming[:1]:
         if len(found) == 2 and g.size == out.size:
             yield from _total(Law.SUM, found, g.total, g.rms / math.sqrt(2))
