@@ -12,7 +12,7 @@ from msprobe.replay.operations import REFLECTED, Operation, operation, plain_nam
 from msprobe.replay.own import APIS, CELLS
 from msprobe.store.columns import PARTS, TENSOR, VALUE
 
-from .identities import Seen
+from .laws import Seen
 from .paired import Paired
 from .summary import Summaries, Summary
 

@@ -78,8 +78,8 @@ class Paired:
     def is_running(self, row: int) -> bool:
         """Whether a parameter is a running statistic of a normalisation."""
         columns, at = self.pairs.target.columns, int(self.rows[0][row])
-        said = columns.source[at] or ".".join(columns.paths[columns.path[at]])
-        return said.rpartition(".")[2] in RUNNING
+        name = columns.source[at] or ".".join(columns.paths[columns.path[at]])
+        return name.rpartition(".")[2] in RUNNING
 
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""

@@ -22,8 +22,9 @@ from msprobe.store.columns import PARTS
 
 from .amplification import FINE, MOST, Amplified, Change, amplified
 from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of
-from .identities import COMPLETE, SUMS, Identity, Law, gathered, identities
+from .identities import gathered, identities
 from .kernels import Kernels
+from .laws import COMPLETE, SUMS, Identity, Law
 from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of
 from .replays import Answer
@@ -134,8 +135,9 @@ class Summarised(Kernels):
         found: dict[int, Judgement] = {}
         for event in self._with_differing_kin():
             call = Called(self._paired, self._summaries.sides, event)
-            came = self._what_comes(call)
-            for row in self._paired.outputs(event) if came else ():
+            if (came := self._what_comes(call)) is None:
+                continue
+            for row in self._paired.outputs(event):
                 if (change := self._change(row, call, *came)) is None:
                     continue
                 changes[row] = change

@@ -11,7 +11,8 @@ from msprobe.compare.judge.words import say_unseen
 from msprobe.compare.locate.find import locate
 from msprobe.compare.noise.amplification import LIMIT, Change, amplified, own_error
 from msprobe.compare.noise.called import operation_of
-from msprobe.compare.noise.identities import Law, Seen, gathered, identities
+from msprobe.compare.noise.identities import gathered, identities
+from msprobe.compare.noise.laws import Law, Seen
 from msprobe.compare.noise.precision import Sign
 from msprobe.compare.noise.report import State, Unseen
 from msprobe.compare.noise.summary import Apart, Summary, apart
