@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 
-from .laws import ARRANGES, JOINS, Identity, Law, Rule, Seen, joined, linear, added, number, outputs_of
+from .laws import ARRANGES, JOINS, Identity, Law, Rule, Seen, added, joined, linear, number, outputs_of
 from .summary import Summary
 
 
