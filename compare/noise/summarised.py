@@ -24,7 +24,8 @@ from .amplification import FINE, MOST, Amplified, Change, amplified
 from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of
 from .identities import gathered, identities
 from .kernels import Kernels
-from .laws import COMPLETE, SUMS, Identity, Law
+from .law_judgement import LawJudgement, Told, judge_laws
+from .laws import SUMS
 from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of
 from .replays import Answer
@@ -32,16 +33,6 @@ from .report import Evidence, PrecisionClass, Unseen
 from .summary import MASKED, Apart, Summaries, Summary, apart
 
 _UNJUDGED, _INPUT = GRADES.index("unjudged"), PARTS.index("input")
-
-_HOLDS = 1e-6
-"""A law holds up to here: statistics that were kept, or added up, with float32's digits."""
-
-_ROUNDINGS = 4.0
-"""So many roundings of the elements a law may be off."""
-
-_TIMES = 8.0
-"""A law is kept on the target where it is off by no more than so many times what it is on the golden side."""
-
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -97,8 +88,8 @@ class SummarisedPairs(Paired):
         if whole is None or None in parts:
             return True
         target, golden = (gathered(whole[side], [part[side] for part in parts if part]) for side in (0, 1))
-        holding = [(t, g) for t, g in zip(target, golden, strict=False) if _holds(g, whole[1])]
-        return all(t.off <= bound(g, whole[0]) for t, g in holding)
+        told = Told("sum", tuple(zip(target, golden, strict=False)), *whole, True)
+        return not any(law.is_broken for law in judge_laws({row: told}).values())
 
     def has_same_zeros(self, row: int) -> bool:
         """Whether the least and the greatest element are zero on both sides; False where a mask hides the others."""
@@ -116,13 +107,13 @@ class SummarisedPairs(Paired):
 
 
 class Summarised(Kernels):
-    """`Kernels` by statistics. `laws` has the identity that decided about an output, of target and golden; `amplified`
-    what its call amplifies."""
+    """`Kernels` by statistics. `laws` has the identity that decided about an output, `amplified` what its call
+    amplifies."""
 
     def __init__(self, paired: SummarisedPairs) -> None:
         self._summaries = paired
         self._spread: dict[int, float] = {}  # of outputs: their element error, or a share of that of the inputs
-        self.laws: dict[int, tuple[Identity, Identity]] = {}
+        self.laws: dict[int, LawJudgement] = {}
         self.amplified: dict[int, Amplified] = {}
         super().__init__(paired, 1, "")
 
@@ -132,7 +123,7 @@ class Summarised(Kernels):
     def _judge_residuals(self) -> dict[int, Judgement]:
         """By row of an output that differs, of innermost calls."""
         changes: dict[int, Change] = {}
-        found: dict[int, Judgement] = {}
+        told: dict[int, Told] = {}
         for event in self._with_differing_kin():
             call = Called(self._paired, self._summaries.sides, event)
             if (came := self._what_comes(call)) is None:
@@ -141,15 +132,22 @@ class Summarised(Kernels):
                 if (change := self._change(row, call, *came)) is None:
                     continue
                 changes[row] = change
-                if self._paired.equal[row] == DIFFERENT and (judgement := self._by_law(row, call)):
-                    found[row] = judgement
-        for row, one in zip(changes, amplified(list(changes.values())), strict=True):
-            self.amplified[row] = one
-            if row in self.laws and self.laws[row][0].law in SUMS and one.ratio > MOST and not found[row].is_wrong:
-                del self.laws[row], found[row]
-            if self._paired.equal[row] == DIFFERENT and row not in found:
-                found[row] = Judgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
-        return found
+                if self._paired.equal[row] == DIFFERENT and (laws := self._told(row, call)):
+                    told[row] = laws
+        self.amplified = dict(zip(changes, amplified(list(changes.values())), strict=True))
+        self.laws = {row: law for row, law in judge_laws(told).items() if self._is_decisive(row, law)}
+        return {row: self._judged(row) for row in changes if self._paired.equal[row] == DIFFERENT}
+
+    def _is_decisive(self, row: int, law: LawJudgement) -> bool:
+        """Whether a law decides; where only the sum of all elements is kept, these may still differ grossly."""
+        return law.is_broken or law.target.law not in SUMS or self.amplified[row].ratio <= MOST
+
+    def _judged(self, row: int) -> Judgement:
+        if (law := self.laws.get(row)) is not None:
+            is_of = Class.OPAQUE if law.is_broken else Class.FULL
+            return Judgement(Sign.LAW if law.is_broken else Sign.NONE, is_of, law.bound)
+        one = self.amplified[row]
+        return Judgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
 
     def _with_differing_kin(self) -> Iterator[Event]:
         """The innermost pairs of calls of those functions of which any output differs."""
@@ -208,23 +206,15 @@ class Summarised(Kernels):
             return self._spread.get(row, 0.0)
         return max((self._spread.get(int(self._paired.pair_of[0][one]), 0.0) for one in made), default=0.0)
 
-    def _by_law(self, row: int, call: Called) -> Judgement | None:
-        """What the laws say that hold on the golden side; None where they leave it open."""
-        number, sides = call.number(row), self._summaries.summaries(row)
-        if number < 0 or sides is None:
+    def _told(self, row: int, call: Called) -> Told | None:
+        """What the laws say of an output; None where they say nothing."""
+        number, both = call.number(row), self._summaries.summaries(row)
+        if number < 0 or both is None:
             return None
         target, golden = (identities(seen, number) for seen in call.sides)
         known = {(one.law, one.statistic): one for one in golden}
-        both = [(mine, known[key]) for mine in target if (key := (mine.law, mine.statistic)) in known]
-        holding = [pair for pair in both if _holds(pair[1], sides[1])]
-        broken = [pair for pair in holding if pair[0].off > bound(pair[1], sides[0])]
-        is_whole = call.has_one_output
-        complete = [p for p in holding if p[0].law in COMPLETE | SUMS and (is_whole or p[0].law is not Law.PARTS)]
-        if not (decisive := broken or complete):
-            return None
-        law = self.laws[row] = max(decisive, key=lambda pair: pair[0].off)
-        is_of = Class.OPAQUE if broken else Class.FULL
-        return Judgement(Sign.LAW if broken else Sign.NONE, is_of, bound(law[1], sides[0]))
+        pairs = tuple((mine, known[key]) for mine in target if (key := (mine.law, mine.statistic)) in known)
+        return Told((call.function, call.is_backward), pairs, *both, call.has_one_output) if pairs else None
 
     @property
     def are_noisy(self) -> bool:
@@ -253,13 +243,13 @@ class Summarised(Kernels):
         return Evidence(
             judgement.sign,
             judgement.is_of,
-            math.nan if law is None else law[0].off,
-            math.nan if law is None else law[1].off,
+            math.nan if law is None else law.target.off,
+            math.nan if law is None else law.golden.off,
             judgement.bound,
             self._paired.distance(row) if one is None else one.apart,
             10 * came if one is None else one.limit * one.explained,
-            law="" if law is None else law[0].law.value,
-            statistic="" if law is None else law[0].statistic,
+            law="" if law is None else law.target.law.value,
+            statistic="" if law is None else law.target.statistic,
             is_by_statistics=True,
         )
 
@@ -286,18 +276,3 @@ class Summarised(Kernels):
 
     def classes(self) -> Iterable[PrecisionClass]:
         return ()
-
-
-def bound(golden: Identity, of: Summary) -> float:
-    """Up to where a law is kept that is off by as much on the golden side."""
-    return max(_tolerance(golden, of), _TIMES * golden.off)
-
-
-def _tolerance(one: Identity, of: Summary) -> float:
-    rounding = _ROUNDINGS * of.unit
-    return max(_HOLDS, rounding if one.statistic in ("max", "min") else rounding / math.sqrt(max(of.size, 1)))
-
-
-def _holds(golden: Identity, of: Summary) -> bool:
-    """Whether a law is one of this call: the golden side keeps it."""
-    return golden.off <= _tolerance(golden, of)

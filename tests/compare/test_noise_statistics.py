@@ -12,7 +12,8 @@ from msprobe.compare.locate.find import locate
 from msprobe.compare.noise.amplification import LIMIT, Change, amplified, own_error
 from msprobe.compare.noise.called import operation_of
 from msprobe.compare.noise.identities import gathered, identities
-from msprobe.compare.noise.laws import Law, Seen
+from msprobe.compare.noise.law_judgement import Told, judge_laws
+from msprobe.compare.noise.laws import Identity, Law, Seen
 from msprobe.compare.noise.precision import Sign
 from msprobe.compare.noise.report import State, Unseen
 from msprobe.compare.noise.summary import Apart, Summary, apart
@@ -340,3 +341,36 @@ def test_digests_alone_decide_by_the_bits(judged, builder, tensor):
     comparison = compare(run("t", 1e-6), run("g", 0.0))
     assert comparison.noise is None
     assert locate(comparison).first.name == "Mint.exp.0.forward"
+
+
+# Laws among their kin.
+
+
+def told(off, golden=1e-8, size=100, law=Law.SUM, statistic="mean"):
+    of = Summary(1.0, -1.0, 0.0, math.sqrt(size), size, UNIT)
+    return Told("sum", ((Identity(law, statistic, off), Identity(law, statistic, golden)),), of, of, True)
+
+
+def broken(*found):
+    return [law.is_broken for law in judge_laws(dict(enumerate(found))).values()]
+
+
+def test_a_law_is_kept_up_to_what_its_kin_are_off_on_the_golden_side():
+    assert broken(told(3e-6)) == [True]  # beyond 1e-6
+    assert broken(told(3e-6, golden=9e-7)) == [False]  # below 8 * 9e-7
+    assert broken(told(3e-6), told(1e-8, golden=9e-7)) == [False, False]  # as far as another call of the kind
+    assert judge_laws({0: told(0.5, golden=0.4)}) == {}  # no law of this call
+
+
+def test_a_kernel_that_is_coarser_throughout_breaks_no_law():
+    # Errors of 1e-3 of each of 100 elements are 1e-4 of the mean; 4e-4 is still noise of that kind.
+    assert broken(*[told(1e-4)] * 3, told(3e-4)) == [False] * 4
+    assert broken(*[told(1e-4)] * 3, told(9e-4)) == [False] * 3 + [True]
+    assert broken(*[told(1e-2)] * 4) == [True] * 4  # a wrong constant does not average out
+    assert broken(told(1e-4), told(1e-4)) == [True, True]  # two are no kind
+
+
+def test_a_sum_explains_what_does_not_differ_grossly():
+    (law,) = judge_laws({0: told(1e-8)}).values()
+    assert not law.is_broken
+    assert judge_laws({0: told(0.0, law=Law.MONOTONE, statistic="max")}) == {}  # holds, and says too little
