@@ -23,6 +23,11 @@ from .laws import (
 from .summary import Summary
 
 
+def has_law(operation: str, is_backward: bool) -> bool:
+    """Whether a law is known of any output of an operation."""
+    return operation in (GRADIENTS if is_backward else _FORWARD)
+
+
 def identities(seen: Seen, at: int) -> list[Identity]:
     """What the laws say of the output at a place of a call; empty where no law is known.
 

@@ -22,7 +22,7 @@ from msprobe.store.columns import PARTS
 
 from .amplification import FINE, MOST, Amplified, Change, amplified
 from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of
-from .identities import gathered, identities
+from .identities import gathered, has_law, identities
 from .kernels import Kernels
 from .law_judgement import LawJudgement, Told, judge_laws
 from .laws import SUMS
@@ -208,6 +208,8 @@ class Summarised(Kernels):
 
     def _told(self, row: int, call: Called) -> Told | None:
         """What the laws say of an output; None where they say nothing."""
+        if not has_law(call.function, call.is_backward):
+            return None
         number, both = call.number(row), self._summaries.summaries(row)
         if number < 0 or both is None:
             return None
