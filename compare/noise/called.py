@@ -148,8 +148,17 @@ def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
         if columns.kind[row] == TENSOR:
             found.append(of.of(row) or math.nan)
         else:
-            found.append(float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan)
+            found.append(_as_number(value))
     return found
+
+
+def _as_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number that no float holds
+        return math.nan
 
 
 def _places(graph: Graph, call: int, is_backward: bool) -> dict[int, int]:

@@ -38,15 +38,23 @@ def identities(seen: Seen, at: int) -> list[Identity]:
     if out is None or out.size == 0:
         return []
     find = (GRADIENTS if seen.is_backward else _FORWARD).get(seen.operation)
-    return [one for one in find(seen, at, out) if not math.isnan(one.off)] if find else []
+    return _known(find(seen, at, out)) if find else []
 
 
 def gathered(total: Summary, parts: Sequence[Summary]) -> list[Identity]:
     """What an incoming gradient is by what the users of a tensor contribute to it."""
     if len(parts) == 1:
-        return list(linear(Law.SAME, total, parts[0]))
-    scale = math.sqrt(sum(part.rms**2 for part in parts))
-    return list(added(Law.SUM, [total], sum(part.mean for part in parts) * total.size, scale))
+        return _known(linear(Law.SAME, total, parts[0]))
+    scale = math.hypot(*(part.rms for part in parts))
+    return _known(added(Law.SUM, [total], sum(part.mean for part in parts) * total.size, scale))
+
+
+def _known(found: Iterator[Identity]) -> list[Identity]:
+    """What can be computed: a dump may hold any argument, and squares of what a float holds may be no float."""
+    try:
+        return [one for one in found if not math.isnan(one.off)]
+    except (OverflowError, ValueError, ZeroDivisionError):
+        return []
 
 
 def _same(seen: Seen, at: int, out: Summary) -> Iterator[Identity]:

@@ -156,7 +156,7 @@ class _Beyond:
             return (0.0, 0.0) if t == g else (inf, inf)
         noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, self._noise)
         scale, greatest = p.golden.scale, max(abs(_number(p.golden.now.max)), abs(_number(p.golden.now.min)))
-        square = abs(t.square - g.square) / (2 * scale * step + step**2)
+        square = abs(t.square - g.square) / (2 * scale * step + step * step)
         moments = max(abs(t.mean - g.mean) / step, square)
         ends = max(abs(t.max - g.max), abs(t.min - g.min)) / step
         rounding = _ROUNDINGS * p.golden.ulp / step
@@ -184,7 +184,7 @@ def _moved(of: Moments) -> _Moved:
         _number(now.max) - _number(before.max),
         _number(now.min) - _number(before.min),
         of.move,
-        (_number(now.norm) ** 2 - _number(before.norm) ** 2) / max(of.size, 1),
+        (_number(now.norm) - _number(before.norm)) * (_number(now.norm) + _number(before.norm)) / max(of.size, 1),
     )
 
 

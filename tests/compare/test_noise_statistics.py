@@ -149,6 +149,17 @@ def test_an_operation_without_a_law_says_nothing():
     assert identities(seen("add", [X, math.nan], [X + 1]), 0) == []  # an argument that no record tells
 
 
+def test_numbers_that_no_float_holds_say_nothing(builder, value, tensor):
+    assert identities(seen("mul", [X, 1e300], [X]), 0) == []  # a square of it is no float
+    assert [one.statistic for one in identities(seen("exp", [X * 1e4], [X]), 0)] == ["min"]  # that of the max is none
+
+    def run(side, shift):
+        given = [tensor(1.0), value(10**400)]
+        return builder(side).call("Mint.add.0.forward", given, [2.0 + shift]).dump()
+
+    assert locate(compare(run("t", 1.0), run("g", 0.0))).first.name == "Mint.add.0.forward"
+
+
 def test_an_incoming_gradient_is_the_sum_of_contributions():
     assert {one.law for one in gathered(summed(X), [summed(X)])} == {Law.SAME}
     (found,) = gathered(summed(X + Y), [summed(X), summed(Y)])
