@@ -76,6 +76,13 @@ class Why(Enum):
     RESIDUAL = auto()
     NOISE_AMPLIFIED = auto()
     BEYOND_INPUTS = auto()
+    NOISE_OF_STATISTICS = auto()
+    """By statistics: `amount` is by how much they differ, `allowed` what noise explains; beyond it in the next. Of an
+    identity between them, `name` says which and `side` of which statistic: `amount` and `excess` are what it is off on
+    target and golden, `allowed` the bound."""
+    BEYOND_STATISTICS = auto()
+    LAW_KEPT = auto()
+    LAW_BROKEN = auto()
     NOISE_BEFORE = auto()
     DIES_OUT = auto()
     DRIFT_SETTINGS = auto()

@@ -103,7 +103,7 @@ def compare(
         from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
 
         comparison = without_unneeded(comparison)
-        if mode != "tensor" or two_frameworks:
+        if two_frameworks:
             return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 

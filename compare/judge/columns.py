@@ -138,15 +138,17 @@ def _pass(sheet: Sheet, rows: Ints) -> None:
     sheet.settle(rows, np.full(len(rows), _PASS, np.uint8), np.full(len(rows), EQUAL, np.int8))
 
 
+_UNTOLD = ("input", "0"), ("output", "0"), ("output", "1")
+"""Part and place of what an operation may leave unwritten."""
+
+
 def _judgeable(pairs: Pairs, both: Ints) -> Mask:
     """Which pairs are of an operation whose records say something (`op_family.py`)."""
     if not has_any(pairs.target.columns.names):
         return np.ones(len(both), bool)
     names = map(pairs.name, range(len(pairs)))
     calls = [
-        at
-        for at, name in enumerate(names)
-        if has_any([name]) and any(unjudged_reason(name, part, "0") for part in ("input", "output"))
+        at for at, name in enumerate(names) if has_any([name]) and any(unjudged_reason(name, *of) for of in _UNTOLD)
     ]
     return ~np.isin(pairs.call_of[both], calls)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from msprobe.compare.noise.limits import Limits, Source
+from msprobe.compare.noise.report import Unseen
 from msprobe.compare.reason import Reason, TensorLook, Why
 from msprobe.store.record import NonFinite
 
@@ -64,6 +65,15 @@ def say_statistic(excess: float, which: str, target: object, golden: object, sta
         return f"The {which} differs: {target}, golden {golden}."
     amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
     return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
+
+
+def say_unseen(unseen: Unseen) -> str:
+    """What noise hides of a comparison by statistics."""
+    text = "noise hides from statistics single elements and optimizer constants below 1e-3"
+    if not unseen.outputs:
+        return text
+    outputs = f"{unseen.outputs} output{'s' * (unseen.outputs != 1)}"
+    return f"{text}, and of {outputs} what is less than {unseen.share:.2g} of the norm (median)"
 
 
 def _statistic(r: Reason) -> str:
@@ -180,6 +190,12 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     ),
     Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
     Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
+    Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
+    Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
+    Why.LAW_KEPT: "Noise: {r.name}, as on the golden side",
+    Why.LAW_BROKEN: (
+        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}"
+    ),
     Why.NOISE_BEFORE: "Noise of the calls that made it",
     Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
     Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",

@@ -17,8 +17,9 @@ from msprobe.replay.replay import replay
 from msprobe.replay.result import Cause, NotReplayed, Replayed
 from msprobe.store.record import Dump
 
-from .judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS, is_running_statistic
+from .judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS
 from .limits import Drift, Kind, KindAmplification, KindResidual, Limits, Source
+from .paired import is_running_statistic
 from .precision import Class, Sign, class_of
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
@@ -185,7 +186,10 @@ def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
     rows = np.flatnonzero(comparison.is_given & (comparison.equal != EQUAL))
     for row in rows.tolist():
         measures, pair = comparison.measures.get(row), comparison.pairs.pair(row)
-        if measures is None or pair.golden is None or not is_running_statistic(pair.record):
+        at = int(comparison.pairs.target_rows[row])
+        if measures is None or pair.golden is None or at < 0:
+            continue
+        if not is_running_statistic(comparison.pairs.target.columns, at):
             continue
         norm = pair.golden.statistics.norm if pair.golden.statistics else None
         if isinstance(norm, float) and norm and not measures.mismatched and isfinite(measures.euclid / norm):

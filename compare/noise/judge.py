@@ -16,18 +16,17 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
-from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.reason import DRIFT
 from msprobe.store.columns import NULL, PARTS, TENSOR
-from msprobe.store.record import Record
 
 from .kernels import Kernels
-from .limits import BUILT_IN, Limits, Source
+from .limits import BUILT_IN, Limits
 from .outcome import Found, entered
 from .paired import Paired
-from .precision import OPAQUE, Class, Judgement, Sign, amplification, class_of, is_amplified
+from .precision import OPAQUE, Class, Judgement, Sign, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
+from .summarised import Summarised, SummarisedPairs
 
 _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "error", "unjudged"))
 
@@ -52,16 +51,25 @@ def judge_under_noise(
     """The comparison with verdicts that know noise, up to `limits`; the comparison itself where nothing differs.
 
     Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
+    Where no tensors were saved, statistics are all there is.
     """
     if not (comparison.equal == DIFFERENT).any():
         return comparison
-    return _Judging(comparison, limits, workers, "replaying calls" if is_shown else "").judged()
+    if comparison.mode != "tensor":
+        return comparison if limits.is_exact else _by_statistics(comparison)
+    paired = Paired(comparison)
+    return _Judging(paired, Kernels(paired, workers, "replaying calls" if is_shown else "", limits), limits).judged()
+
+
+def _by_statistics(comparison: Comparison) -> Comparison:
+    paired = SummarisedPairs(comparison)
+    return _Judging(paired, Summarised(paired), BUILT_IN).judged() if paired.has_summaries else comparison
 
 
 class _Judging:
-    def __init__(self, comparison: Comparison, limits: Limits, workers: int, title: str) -> None:
-        self._paired, self._limits = Paired(comparison), limits
-        self._kernels = Kernels(self._paired, workers, title, limits)
+    def __init__(self, paired: Paired, kernels: Kernels, limits: Limits) -> None:
+        comparison = paired.comparison
+        self._paired, self._kernels, self._limits = paired, kernels, limits
         self._is_noisy = self._kernels.are_noisy
         self._states = np.zeros(len(comparison.equal), np.uint8)
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
@@ -69,10 +77,9 @@ class _Judging:
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._evidence: dict[int, Evidence] = {}
         self._event_at = {event.place: event for event in self._paired.events}
+        self._told_otherwise: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}  # what diverges -> the calls of one side that lead to it
-        self._covered = set[
-            tuple[int, int]
-        ]()  # side and place of calls without a counterpart, behind which is compared
+        self._covered = set[tuple[int, int]]()  # calls of one side behind which was compared, by side and place
         # By side: outputs without a counterpart that a difference reaches -> how great it was where it came from.
         self._alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self._made_of: dict[int, tuple[int, ...]] = {}  # an input, or what a cell returned -> the outputs that it is
@@ -268,11 +275,8 @@ class _Judging:
             return self._propagated(row, lost)
         if any(self._states[at] == State.UNKNOWN for at in made):
             return State.UNKNOWN
-        # By the triangle inequality it cannot differ by more, unless code that was not recorded wrote to it.
-        most = 2 * sum(map(self._paired.difference, made))
-        if len(made) > 1 or self._kernels.is_across:  # the sum of gradients rounds, too, and so do calls of one side
-            most += self._rounding(row) * self._paired.size(row)
-        return State.DIVERGENT if self._paired.difference(row) > most else State.NOISE
+        rounding = self._rounding(row)
+        return State.NOISE if self._paired.is_sum(row, made, rounding) else State.DIVERGENT
 
     def _through(
         self,
@@ -370,10 +374,12 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._paired.comparison.target.step)
-        is_running = is_running_statistic(self._paired.pairs.pair(row).record)
-        most = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
         if any(reason.why in DRIFT for reason in self._paired.comparison.because(row)):
             return State.NOISE  # its update was judged
+        # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
+        is_running = self._paired.is_running(row)
+        drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
+        most = max(drift, self._rounding(row)) if is_running else drift
         if is_later and self._is_noisy and self._paired.distance(row) <= most:
             return State.NOISE
         return State.DIVERGENT
@@ -412,18 +418,28 @@ class _Judging:
         is_same_function = not self._kernels.is_across or row in self._kernels.crossed
         if judgement is not None and (judgement.is_wrong or (judgement.is_of is not Class.OPAQUE and is_same_function)):
             self._note(row, event, judgement, received.came)
-            return State.DIVERGENT if judgement.is_wrong else self._propagated(row, received.lost, received.is_unclear)
-        # Where what the call was told differs, nobody knows what that explains.
-        is_told_else = any(self._states[r] == State.DIVERGENT for r in event.rows if self._paired.is_given[r])
+            if judgement.is_wrong:
+                is_received = judgement.sign is Sign.AMPLIFIED and self._is_told_otherwise(event)
+                return State.PROPAGATED if is_received else State.DIVERGENT
+            return self._propagated(row, received.lost, received.is_unclear)
         most = self._most(row, event)
         is_beyond = (
-            not is_told_else
+            not self._is_told_otherwise(event)
             and math.isfinite(received.came)
             and is_amplified(self._paired.distance(row), received.came, self._rounding(row), most)
         )
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.came, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)
+
+    def _is_told_otherwise(self, event: Event) -> bool:
+        """Whether what a call was told differs, of which nobody knows what it explains."""
+        known = self._told_otherwise.get(event.place)
+        if known is None:
+            rows = (r for place in (event.place, *event.forwards) for r in self._paired.rows_of(place))
+            known = any(self._states[r] == State.DIVERGENT for r in rows if self._paired.is_given[r])
+            self._told_otherwise[event.place] = known
+        return known
 
     def _propagated(self, row: int, lost: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `lost`.
@@ -439,13 +455,7 @@ class _Judging:
             return False
         distance, direction = self._paired.distance(row), self._paired.direction(row)
         noise = max(_CONSTANT, 3 * self._greatest[direction])
-        return distance <= noise and 10 * distance <= lost and self._has_same_zeros(row)
-
-    def _has_same_zeros(self, row: int) -> bool:
-        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
-        round, but a mask that is too weak does."""
-        both = None if row in self._paired.pairs.notes.views else self._paired.loaded(row)
-        return both is None or both[0].shape != both[1].shape or bool(np.array_equal(both[0] == 0, both[1] == 0))
+        return distance <= noise and 10 * distance <= lost and self._paired.has_same_zeros(row)
 
     def _class(self, row: int) -> Class:
         output = self._kernels.outputs.get(row)
@@ -513,27 +523,7 @@ class _Judging:
         return self._limits.amplification(self._kernels.kind(row, event), OPAQUE)
 
     def _note(self, row: int, event: Event, judgement: Judgement, came: float, most: float = OPAQUE) -> None:
-        output = self._kernels.outputs.get(row)
-        distance = self._paired.distance(row)
-        amplified = amplification(distance, came, self._rounding(row))
-        source = judgement.source
-        if self._limits.is_exact:
-            source = Source.EXACT
-        elif most > OPAQUE and amplified > OPAQUE:
-            source = Source.CALIBRATED
-        self._evidence[row] = Evidence(
-            judgement.sign,
-            judgement.is_of,
-            math.nan if output is None else output.target.eta,
-            math.nan if output is None else output.golden.eta,
-            judgement.bound,
-            distance,
-            most * came,
-            self._kernels.options.get(row, ""),
-            source,
-            self._kernels.kind(row, event),
-            amplified,
-        )
+        self._evidence[row] = self._kernels.evidence(row, event, judgement, came, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,12 +535,6 @@ class _Received:
     lost: float
     pairs: tuple[int, ...]
     is_unclear: bool = False
-
-
-def is_running_statistic(record: Record) -> bool:
-    """Whether a parameter is a running mean or variance of a normalisation."""
-    name = record.path[-1] if record.path else ""
-    return name in RUNNING or record.source.rpartition(".")[2] in RUNNING
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -13,11 +13,11 @@ from msprobe.compare.reason import DRIFT
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
 
-from .limits import BUILT_IN, Kind, Limits
+from .limits import BUILT_IN, Kind, Limits, Source
 from .paired import Paired
-from .precision import FULL, LOWEST, Class, Judgement, Output, Sign, class_of, judge
+from .precision import FULL, LOWEST, OPAQUE, Class, Judgement, Output, Sign, amplification, class_of, judge
 from .replays import Answer, Crossing, Key, Residuals, crossed_each, replayed, residuals
-from .report import PrecisionClass
+from .report import Evidence, PrecisionClass, Unseen
 
 _PASS = GRADES.index("pass")
 
@@ -130,7 +130,7 @@ class Kernels:
         """The target's residual against the golden's function."""
         answer = self._crossings.get(event.place)
         golden = self.replays[1].get(int(self._paired.calls[1][event.place]))
-        found = residuals(answer, golden, *(self._key(side, row) for side in (0, 1)), ())
+        found = residuals(answer, golden, self._key(0, row), self._key(1, row), ())
         if found is not None:
             self.crossed.add(row)
         return found
@@ -250,6 +250,30 @@ class Kernels:
         looks = tuple(columns.look[int(self._paired.rows[0][r])] for r in event.rows if self._paired.rows[0][r] >= 0)
         return stem_of(event), event.direction, looks
 
+    def evidence(self, row: int, event: Event, judgement: Judgement, came: float, most: float) -> Evidence:
+        """What decided about an output whose inputs differ by `came`, and which may differ by `most` times that."""
+        output = self.outputs.get(row)
+        distance = self._paired.distance(row)
+        amplified = amplification(distance, came, self.floor(row) if self.are_noisy else 0.0)
+        source = judgement.source
+        if self._limits.is_exact:
+            source = Source.EXACT
+        elif most > OPAQUE and amplified > OPAQUE:
+            source = Source.CALIBRATED
+        return Evidence(
+            judgement.sign,
+            judgement.is_of,
+            math.nan if output is None else output.target.eta,
+            math.nan if output is None else output.golden.eta,
+            judgement.bound,
+            distance,
+            most * came,
+            self.options.get(row, ""),
+            source,
+            self.kind(row, event),
+            amplified,
+        )
+
     def floor(self, row: int) -> float:
         """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
         columns = self._paired.pairs.golden.columns
@@ -268,6 +292,11 @@ class Kernels:
             greatest = max(found, default=0.0)
             self._coarse = 3 * greatest if greatest > FULL else 0.0
         return self._coarse
+
+    def unseen(self, noise: Sequence[int]) -> Unseen | None:
+        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
+        elements are known."""
+        return None
 
     def classes(self) -> Iterable[PrecisionClass]:
         for side in ("target", "golden"):

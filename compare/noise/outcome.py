@@ -76,6 +76,7 @@ def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -
         sum(isinstance(a, Replayed) for a in answers),
         Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
         found.limits,
+        kernels.unseen(np.flatnonzero(states == State.NOISE).tolist()),
     )
     return replace(
         comparison, grades=grades, causes=causes, reasons=reasons, which=which, explained=explained, noise=noise
@@ -86,6 +87,8 @@ def _why(evidence: Evidence | None) -> Reasons:
     """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
+    if evidence.is_by_statistics:
+        return (_of_statistics(evidence),)
     by = () if evidence.source is Source.BUILT_IN else (evidence.source.value,)
     if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
         why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
@@ -93,3 +96,12 @@ def _why(evidence: Evidence | None) -> Reasons:
         return (reason._replace(excess=evidence.golden_residual, names=by),)
     why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
     return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=by),)
+
+
+def _of_statistics(evidence: Evidence) -> Reason:
+    is_noise = evidence.sign is Sign.NONE
+    if not evidence.law:
+        why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
+        return Reason(why, amount=evidence.apart, allowed=evidence.explained)
+    reason = Reason(Why.LAW_KEPT if is_noise else Why.LAW_BROKEN, name=evidence.law, side=evidence.statistic)
+    return reason._replace(amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)

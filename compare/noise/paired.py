@@ -1,6 +1,7 @@
 """Two dumps side by side along their dataflow: which record is which of the other side, and how far apart they are."""
 
 import math
+from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
 
@@ -14,11 +15,12 @@ from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.events import Event, events
+from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.pairs import Ints
 from msprobe.mapping.transform import parse
 from msprobe.replay.crossed import Partner, Place
-from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.columns import PARTS, TENSOR, Columns
 from msprobe.store.read import load_tensor
 
 _MASKED = 1e3
@@ -155,6 +157,10 @@ class Paired:
         columns = self.pairs.target.columns
         return family(columns.looks[columns.look[int(self.rows[0][row])]][1]) in ("float", "complex")
 
+    def is_running(self, row: int) -> bool:
+        """Whether a parameter is a running statistic of a normalisation."""
+        return is_running_statistic(self.pairs.target.columns, int(self.rows[0][row]))
+
     def difference(self, row: int) -> float:
         """The norm of the difference of a pair of tensors; inf where their non-finite elements differ."""
         found = self.comparison.measures.get(row)
@@ -184,6 +190,16 @@ class Paired:
     def direction(self, row: int) -> str:
         """Whether a pair of records belongs to a forward or a backward call."""
         return names.parse(self.pairs.name(int(self.pairs.call_of[row]))).direction
+
+    def is_sum(self, row: int, made: Sequence[int], rounding: float) -> bool:
+        """Whether a tensor may be what pairs of outputs made, or the sum of that; `rounding` is the sum's own.
+
+        By the triangle inequality it cannot differ by more than they do, unless code that was not recorded wrote to it.
+        """
+        most = 2 * sum(map(self.difference, made))
+        if len(made) > 1 or self.is_across:  # the sum of gradients rounds, too, and so do calls of one side
+            most += rounding * self.size(row)
+        return self.difference(row) <= most
 
     def size(self, row: int) -> float:
         """The norm of the golden of a pair of tensors, as far as it is finite."""
@@ -218,6 +234,12 @@ class Paired:
         apart = found.euclid / abs(golden) if golden and math.isfinite(golden) else math.inf
         return max(apart, self._beside_masked(row))
 
+    def has_same_zeros(self, row: int) -> bool:
+        """Whether the same elements are zero on both sides: rounding makes no zero of a small number, nor the other way
+        round, but a mask that is too weak does."""
+        both = None if row in self.pairs.notes.views else self.loaded(row)
+        return both is None or both[0].shape != both[1].shape or bool(np.array_equal(both[0] == 0, both[1] == 0))
+
     def _beside_masked(self, row: int) -> float:
         """The relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or nothing
         else."""
@@ -233,6 +255,12 @@ class Paired:
         t, g = t[near].astype(np.float64), g[near].astype(np.float64)
         norm = float(np.linalg.norm(g))
         return float(np.linalg.norm(t - g)) / norm if norm else 0.0
+
+
+def is_running_statistic(columns: Columns, row: int) -> bool:
+    """Whether a record is a parameter that is a running mean or variance of a normalisation."""
+    name = columns.source[row] or ".".join(columns.paths[columns.path[row]])
+    return name.rpartition(".")[2] in RUNNING
 
 
 def nearest_layout(target: Array, golden: Array) -> float:

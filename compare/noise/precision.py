@@ -73,6 +73,7 @@ class Sign(Enum):
     OTHER_FUNCTION = "another function than the golden's"
     BITS = "all other calls of the kind are equal to the bit"
     BEYOND_CALIBRATED = "coarser than the calibration allows its kind"
+    LAW = "breaks an identity between its statistics"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ class Evidence:
     replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
     inputs, or what a calibration allows. `source` is whose limit decided. `kind` is the kind of output; `amplification`
     is how many times the inputs' relative error the output's is.
+
+    By statistics `law` and `statistic` name the identity that decided: `residual` and `golden_residual` are what it is
+    off on the two sides. Without one, `apart` is by how much the statistics differ, and `explained` what noise may
+    make of the inputs' differences.
     """
 
     sign: Sign
@@ -49,6 +53,9 @@ class Evidence:
     source: Source = Source.BUILT_IN
     kind: Kind | None = None
     amplification: float = math.nan
+    law: str = ""
+    statistic: str = ""
+    is_by_statistics: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,19 @@ class PrecisionClass:
     calls: int
 
 
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What noise hides of a comparison by statistics; that elements changed places these never show.
+
+    `outputs` is how many were judged by what their calls amplify, and `share` the median of what is noise of them, as a
+    share of an output's norm or root mean square; NaN where there are none. `by_identity` is how many are explained.
+    """
+
+    share: float
+    outputs: int
+    by_identity: int
+
+
 @dataclass(frozen=True, eq=False)
 class Noise:
     """The judgement of one comparison.
@@ -68,6 +88,7 @@ class Noise:
     `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
     equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
     out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
+    `unseen` is what statistics leave open; None where elements were compared.
     """
 
     states: NDArray[np.uint8]
@@ -79,6 +100,7 @@ class Noise:
     replayed: int = 0
     not_replayed: Mapping[str, int] = field(default_factory=dict)
     limits: Limits = BUILT_IN
+    unseen: Unseen | None = None
 
     def differs(self) -> NDArray[np.bool_]:
         """Which pairs of records differ by more than noise, here or before."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from msprobe.base.visible import visible
 from msprobe.compare.judge.judged import Comparison, Mode
 from msprobe.compare.judge.verdict import CAUSES, Cause, count
-from msprobe.compare.judge.words import say_limits
+from msprobe.compare.judge.words import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.words import full
@@ -41,8 +41,12 @@ def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
 
 
 def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
-    """Up to where differences are noise, what is taken as intended, and which differences die out."""
-    yield visible(say_limits(noise.limits))
+    """Up to where differences are noise, what statistics leave open, what is taken as intended, and which differences
+    die out."""
+    if noise.unseen is None:
+        yield visible(say_limits(noise.limits))
+    elif not noise.is_exact:
+        yield say_unseen(noise.unseen)
     for found in noise.classes:
         names = ", ".join(found.operations)
         verb = "behaves" if len(found.operations) == 1 else "behave"

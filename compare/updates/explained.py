@@ -12,7 +12,7 @@ import numpy as np
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding, FindingKind, Updated
+from msprobe.compare.locate.finding import Finding, FindingKind, Parameters, Updated
 from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.noise.limits import BUILT_IN, Limits, Source
 from msprobe.compare.reason import Reason, Why
@@ -76,7 +76,7 @@ class Updates:
         rows = set() if self._limits.is_exact else _drifted(comparison, judgement)
         findings: list[Finding] = []
         for finding in located.findings:
-            is_of_parameters = finding.kind is FindingKind.PARAMETERS
+            is_of_parameters = finding.kind is FindingKind.PARAMETERS and not _is_running(finding)
             if is_of_parameters and judgement.differing:
                 finding = replace(finding, evidence=Updated(judgement))
             elif is_of_parameters and rows and (comparison.is_clean or len(located.findings) > 1):
@@ -85,6 +85,12 @@ class Updates:
                 finding = replace(finding, evidence=Updated(judgement, is_drift=True))
             findings.append(finding)
         return Located(tuple(findings), {row: role for row, role in located.roles.items() if row not in rows})
+
+
+def _is_running(finding: Finding) -> bool:
+    """Whether all parameters of a finding are running statistics, which no update changes."""
+    evidence = finding.evidence
+    return isinstance(evidence, Parameters) and all(name.rpartition(".")[2] in RUNNING for name in evidence.names)
 
 
 def _differing(comparison: Comparison) -> list[ParameterPair]:

@@ -1,12 +1,16 @@
-"""Updates of which only statistics are known: whether a parameter moved at all, and how far its mean did.
+"""Updates of which only statistics are known: whether a parameter moved at all, and how far its statistics did.
 
 What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate
-and a parameter that is not updated can be named; weight decay, moments and eps are not seen.
+and a parameter that is not updated can be named. That another setting differs (weight decay, moments, eps) is seen
+where the updates of most parameters are further apart than the noise of their gradients: with e the element error of
+the gradients (`noise/summary.py`) and U the size of an update, mean and mean square of n elements differ by about
+e U / sqrt(n), and the extremes by e U.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import inf, isfinite, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +25,19 @@ MOVED = 20.0
 NEAR = 0.1
 """Moves of a mean that are nearer (relative) agree: those of clean pairs, bfloat16 inputs of products against float32,
 are mostly within 0.02, but some cancel."""
+
+MOMENTS, ENDS = 3.0, 2.0
+"""So many times what the gradients explain the median parameter's mean or square, or its extremes, may be apart. Clean
+runs of six nets (another order of sums, or products in bfloat16, float16 and TF32): up to 1.6 and 0.7."""
+
+GROUP = 10.0
+"""A quarter of the parameters beyond this is a group that is updated otherwise; clean runs: up to 3.6."""
+
+ALONE = 1000.0
+"""The same of a single parameter; clean runs: up to 240, as Adam takes whole steps where a gradient is all noise."""
+
+_ROUNDINGS = 4.0
+"""So many roundings of the weights a move may be off."""
 
 RATE = 0.05
 """A learning rate that is nearer is not told from noise; and it must be beyond three times what the parameters' factors
@@ -59,34 +76,39 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One parameter of both sides by its statistics. `is_vector`: it has one axis at most."""
+    """One parameter of both sides by its statistics. `is_vector`: it has one axis at most. `gradients_apart` is the
+    relative error of the elements of its gradient in the step before; NaN where that is not known."""
 
     name: str
     golden_name: str
     target: Moments
     golden: Moments
     is_vector: bool = False
+    gradients_apart: float = nan
 
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
     """What statistics show of the updates that led to the parameters of step `step`."""
     frozen = [p for p in parameters if not p.target.is_moved and p.golden.is_moved]
     alone = [p for p in parameters if p.target.is_moved and not p.golden.is_moved]
-    ratios = dict(_ratios(p for p in parameters if p not in frozen and p not in alone))
-    factor, excess = _factor(list(ratios.values()))
+    moving = [p for p in parameters if p not in frozen and p not in alone]
+    ratios = dict(_ratios(iter(moving)))
+    beyond = _Beyond(moving)
+    factor, excess = _factor(list(ratios.values()), beyond)
     verdicts = []
     for p in parameters:
         if p.golden.before is None or p.target.before is None:
             verdicts.append(_verdict(p, Basis.DRIFT, _drift(p)))
         elif p in frozen or p in alone:
             verdicts.append(_verdict(p, Basis.STATISTICS, np.inf))
-        elif p.name not in ratios:
-            both = not p.target.is_moved and not p.golden.is_moved
-            verdicts.append(_verdict(p, Basis.STATISTICS, 0.0 if both else nan))
+        elif not p.target.is_moved and not p.golden.is_moved:
+            verdicts.append(_verdict(p, Basis.STATISTICS, 0.0))
         elif excess > 1:
-            verdicts.append(_verdict(p, Basis.STATISTICS, excess))
+            verdicts.append(_verdict(p, Basis.STATISTICS, excess if p.name in ratios else nan))
+        elif beyond.is_known:
+            verdicts.append(_verdict(p, Basis.STATISTICS, beyond.excess(p)))
         else:
-            apart = abs(ratios[p.name] - 1) / NEAR
+            apart = abs(ratios[p.name] - 1) / NEAR if p.name in ratios else nan
             verdicts.append(_verdict(p, Basis.STATISTICS, apart if apart <= 1 else nan))
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
     found = [
@@ -96,7 +118,74 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     ]
     if excess > 1:
         found.append(Difference(Cause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor))
+    elif others := tuple(v.parameter for v in verdicts if v.status is Status.DIFFERS and isfinite(v.excess)):
+        found.append(Difference(Cause.UNKNOWN, others, agreeing))
     return UpdateJudgement(step, tuple(verdicts), tuple(found))
+
+
+class _Beyond:
+    """How far updates are apart, in what the noise of the gradients explains; `is_known` where that is known."""
+
+    def __init__(self, parameters: Sequence[Summary]) -> None:
+        noise = [p.gradients_apart for p in parameters if isfinite(p.gradients_apart)]
+        self.is_known = bool(noise)
+        self._noise = float(np.median(noise)) if noise else nan
+        self._found = {p.name: self._of(p) for p in parameters if p.golden.before and p.target.before} if noise else {}
+        self.is_throughout = self._is_throughout()
+
+    def excess(self, p: Summary) -> float:
+        """More than 1 where the update is the golden's neither by itself nor with most others."""
+        moments, ends = self._found[p.name]
+        if self.is_throughout:
+            return max(moments / MOMENTS, ends / ENDS)
+        most = max(moments, ends) / ALONE
+        return most if most > 1 else 0.0
+
+    def _is_throughout(self) -> bool:
+        if len(self._found) < 3:
+            return any(max(moments / MOMENTS, ends / ENDS) > GROUP for moments, ends in self._found.values())
+        both = np.array(list(self._found.values()))
+        middle = np.median(both, axis=0)
+        return bool(middle[0] > MOMENTS or middle[1] > ENDS or np.quantile(both.max(axis=1), 0.75) > GROUP)
+
+    def _of(self, p: Summary) -> tuple[float, float]:
+        """Of the mean or mean square, and of the extremes."""
+        (t, g), size = (_moved(p.target), _moved(p.golden)), max(p.golden.size, 1)
+        step = max(abs(g.max), abs(g.min), abs(g.mean))
+        if not step:
+            return (0.0, 0.0) if t == g else (inf, inf)
+        noise = max(p.gradients_apart if isfinite(p.gradients_apart) else 0.0, self._noise)
+        scale, greatest = p.golden.scale, max(abs(_number(p.golden.now.max)), abs(_number(p.golden.now.min)))
+        square = abs(t.square - g.square) / (2 * scale * step + step * step)
+        moments = max(abs(t.mean - g.mean) / step, square)
+        ends = max(abs(t.max - g.max), abs(t.min - g.min)) / step
+        rounding = _ROUNDINGS * p.golden.ulp / step
+        explained = noise / sqrt(size) + rounding * scale / sqrt(size), noise + rounding * greatest
+        return (
+            moments / explained[0] if moments else 0.0,
+            ends / explained[1] if ends else 0.0,
+        )
+
+
+class _Moved(NamedTuple):
+    """By how much the statistics of a parameter moved; `square` is that of the mean square."""
+
+    max: float
+    min: float
+    mean: float
+    square: float
+
+
+def _moved(of: Moments) -> _Moved:
+    if of.before is None:
+        return _Moved(nan, nan, nan, nan)
+    now, before = of.now, of.before
+    return _Moved(
+        _number(now.max) - _number(before.max),
+        _number(now.min) - _number(before.min),
+        of.move,
+        (_number(now.norm) - _number(before.norm)) * (_number(now.norm) + _number(before.norm)) / max(of.size, 1),
+    )
 
 
 def _ratios(parameters: "Iterator[Summary]") -> Iterator[tuple[str, float]]:
@@ -105,15 +194,21 @@ def _ratios(parameters: "Iterator[Summary]") -> Iterator[tuple[str, float]]:
             yield p.name, p.target.move / p.golden.move
 
 
-def _factor(ratios: Sequence[float]) -> tuple[float, float]:
+def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
     """The factor of all updates, and how far beyond the limit it is."""
     if len(ratios) < 3:
         return 1.0, 0.0
     middle = float(np.median(ratios))
     scatter = 1.4826 * float(np.median(np.abs(np.array(ratios) - middle)))
-    if scatter > abs(middle - 1) / 2:
+    if scatter > abs(middle - 1) / 2 or (beyond.is_known and not beyond.is_throughout):
         return middle, 0.0
-    return middle, abs(middle - 1) / max(RATE, 3 * scatter / sqrt(len(ratios)))
+    error = 3 * scatter / sqrt(len(ratios))
+    return middle, abs(middle - 1) / max(error, RATE) if not beyond.is_known else _beyond_scatter(middle, scatter)
+
+
+def _beyond_scatter(middle: float, scatter: float) -> float:
+    """Of updates that are known to differ: whether it is by one factor."""
+    return abs(middle - 1) / max(10 * scatter, 1e-12)
 
 
 def _drift(p: Summary) -> float:

@@ -20,6 +20,7 @@ from msprobe.base.statistic import widen
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.standard import canonical, family
 from msprobe.compare.match.pairs import View
+from msprobe.compare.noise.summary import apart, summary_of
 from msprobe.mapping.transform import parse
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.npy import NpyFile, open_npy
@@ -282,7 +283,21 @@ def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Su
         moments.append(Moments(before, now, size, _ulp(steps[at], name)))
     if pair.is_part:
         return None
-    return Summary(pair.target, pair.golden, moments[0], moments[1], len(_shape(sides[1][at], pair.golden)) <= 1)
+    gradients = _gradients_apart(pair, sides, at - 1) if at else nan
+    is_vector = len(_shape(sides[1][at], pair.golden)) <= 1
+    return Summary(pair.target, pair.golden, moments[0], moments[1], is_vector, gradients)
+
+
+def _gradients_apart(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> float:
+    """The element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
+    target, golden = (
+        [summary_of(steps[at].dump.columns, row) for row in steps[at].gradients.get(name, ())]
+        for name, steps in zip((pair.target, pair.golden), sides, strict=True)
+    )
+    if not target or len(target) != len(golden):
+        return nan
+    found = [apart(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
+    return max(found, default=nan)
 
 
 def _statistics(step: _Parameters, name: str) -> Any:

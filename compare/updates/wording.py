@@ -14,7 +14,7 @@ _UNEXPLAINED = (
     "would show why"
 )
 
-_BLIND = "statistics show a learning rate and parameters that are not updated, no other setting"
+_BLIND = "statistics name a learning rate and parameters that are not updated, no other setting"
 
 
 def sentence(judgement: UpdateJudgement) -> str:

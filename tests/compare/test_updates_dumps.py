@@ -94,6 +94,27 @@ def test_statistics_show_a_learning_rate_and_what_is_not_updated(recorded):
     assert {v.basis for v in found.verdicts} == {Basis.STATISTICS}
 
 
+def test_statistics_show_that_another_setting_differs_where_gradients_hardly_do(recorded):
+    golden = recorded("golden", mode="statistics")
+    found, comparison = judged(recorded("momentum", mode="statistics", noise=1e-6, b2=0.95), golden, 2)
+    (difference,) = found.differences
+    assert difference.cause is Cause.UNKNOWN
+    assert {v.basis for v in found.verdicts} == {Basis.STATISTICS}
+    assert len(difference.parameters) > len(NAMES) / 2
+    assert not comparison.is_clean
+    found, _ = judged(recorded("clean", mode="statistics", noise=1e-6), golden, 2)
+    assert not found.differing
+    assert names(found.agreeing) == NAMES
+
+
+def test_statistics_show_a_learning_rate_that_is_nearer_than_noise_without_gradients(recorded):
+    golden = recorded("golden", mode="statistics", rule="sgd", lr=0.1)
+    found, _ = judged(recorded("rate", mode="statistics", noise=1e-6, rule="sgd", lr=0.101), golden, 1)
+    (difference,) = found.differences
+    assert difference.cause is Cause.LEARNING_RATE
+    assert difference.factor == pytest.approx(1.01, rel=1e-3)
+
+
 def test_the_first_step_and_equal_parameters_are_judged_as_ever(recorded):
     runs = recorded("target"), recorded("golden")
     assert judged(*runs, 2)[0] is None
