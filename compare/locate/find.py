@@ -200,7 +200,11 @@ class _Walk:
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
         """Of two frameworks: what only one side's call was told, where the two compute another thing."""
-        if not self._are_two_frameworks or self._comparison.noise is None or event.direction != "forward":
+        noise = self._comparison.noise
+        if not self._are_two_frameworks or noise is None or event.direction != "forward":
+            return None
+        # Where the golden's function could be executed on the target's inputs, the two are one function, told otherwise.
+        if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
         return next(
             (j for j in event.own if j.pair.record.kind == "value" and not (j.pair.target and j.pair.golden)), None
@@ -312,7 +316,9 @@ class _Walk:
     def _speaks_for_a_layer(self, event: Event) -> bool:
         """Whether, across frameworks, a layer around a call tells more: of what the call was given nothing was
         compared."""
-        if not (self._are_two_frameworks and event.kind == "api" and self._layers.around(event)):
+        if self._comparison.noise is not None or not self._are_two_frameworks or event.kind != "api":
+            return False
+        if not self._layers.around(event):
             return False
         return not any(j.pair.target and j.pair.golden for j in event.own)
 

@@ -111,8 +111,8 @@ class _Judging:
         for row in self._paired.outputs(event):
             self._set(row, self._output_state(row, event, received, inside), event)
             sides = [int(rows[row]) for rows in self._paired.rows]
-            if received.lost and min(sides) < 0:
-                self._alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost
+            if received.differs and min(sides) < 0:
+                self._alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost or math.inf
 
     def _judge_inputs(self, event: Event) -> None:
         for row in event.rows:
@@ -162,7 +162,7 @@ class _Judging:
             if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
                 found.append(self._behind(side, [sides[side]]))
         came, lost = max(one.came for one in found), max(one.lost for one in found)
-        return _Received(came, math.inf if is_unclear else lost, (), is_unclear)
+        return _Received(came, lost, (), is_unclear)
 
     def _behind(self, side: int, rows: Iterable[int]) -> "_Received":
         """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
@@ -404,7 +404,7 @@ class _Judging:
         if not self._paired.pairs.are_tensors(row):
             if grade not in (_WARNING, _ERROR):
                 return State.EQUAL
-            return State.PROPAGATED if received.lost else State.DIVERGENT
+            return State.PROPAGATED if received.differs else State.DIVERGENT
         if grade == _UNJUDGED:
             return State.UNKNOWN
         if inside is not None:
@@ -421,7 +421,9 @@ class _Judging:
             if judgement.is_wrong:
                 is_received = judgement.sign is Sign.AMPLIFIED and self._is_told_otherwise(event)
                 return State.PROPAGATED if is_received else State.DIVERGENT
-            return self._propagated(row, received.lost, received.is_unclear)
+            # Held against the golden's function, what the call was told has no effect on this output.
+            is_unclear = received.is_unclear and row not in self._kernels.crossed
+            return self._propagated(row, received.lost, is_unclear)
         most = self._most(row, event)
         is_beyond = (
             not self._is_told_otherwise(event)
@@ -446,7 +448,7 @@ class _Judging:
 
         `is_unclear`: an argument that is no tensor differs, whose effect cannot be told from noise.
         """
-        return State.PROPAGATED if lost and (is_unclear or not self._dies_out(row, lost)) else State.NOISE
+        return State.PROPAGATED if is_unclear or (lost and not self._dies_out(row, lost)) else State.NOISE
 
     def _dies_out(self, row: int, lost: float) -> bool:
         """Whether differences of inputs, of which `lost` is the greatest, leave no trace in a tensor: it differs by no
@@ -496,7 +498,7 @@ class _Judging:
         if (judgement := self._kernels.judgements.get(row)) is not None and not judgement.is_wrong:
             self._note(row, event, judgement, received.came)
             return self._propagated(row, lost, received.is_unclear)
-        if lost:
+        if lost or received.is_unclear:
             return self._propagated(row, lost, received.is_unclear)
         explained, most = max(received.came, inside.came), self._most(row, event)
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
@@ -535,6 +537,11 @@ class _Received:
     lost: float
     pairs: tuple[int, ...]
     is_unclear: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether something differs by more than noise."""
+        return self.is_unclear or self.lost > 0
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:
