@@ -81,6 +81,12 @@ def operation_of(stem: str, is_cell: bool) -> Operation | None:
     return None
 
 
+def rounds_inside(stem: str, is_cell: bool) -> bool:
+    """Whether the kernels of a function or layer may round to fewer bits inside than its output has."""
+    known = operation_of(stem, is_cell)
+    return known is None or known.name in _ROUNDING_INSIDE
+
+
 def inputs_of(paired: Paired, event: Event) -> list[int]:
     """The pairs of records that a call's outputs are computed from: of a backward call also those of its forward."""
     places = (event.place, *event.forwards)
@@ -102,7 +108,7 @@ class Called:
     @property
     def rounds_inside(self) -> bool:
         """Whether its kernel may round to fewer bits inside than its output has."""
-        return self.operation is None or self.function in _ROUNDING_INSIDE
+        return self.operation is None or self.operation.name in _ROUNDING_INSIDE
 
     @property
     def has_one_output(self) -> bool:

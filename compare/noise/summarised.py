@@ -21,7 +21,7 @@ from msprobe.replay.operations import Kind
 from msprobe.store.columns import PARTS
 
 from .amplification import FINE, MOST, Amplified, Change, amplified
-from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of
+from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of, rounds_inside
 from .identities import gathered, has_law, identities
 from .kernels import Kernels
 from .law_judgement import LawJudgement, Told, judge_laws
@@ -36,6 +36,9 @@ _UNJUDGED, _INPUT = GRADES.index("unjudged"), PARTS.index("input")
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
+
+_ROUNDING = 5e-6
+"""A greater element error is none of a kernel that computes in float32."""
 
 _SPREAD = 5.0
 """So many times the error of a kernel's elements the greatest of four statistics may say."""
@@ -238,7 +241,23 @@ class Summarised(Kernels):
         name = names.parse(self._paired.pairs.name(int(self._paired.pairs.call_of[row])))
         known = operation_of(name.stem, name.kind == "cell")
         is_exact = known is not None and (known.name in CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
-        return judgement is None or judgement.is_wrong or is_exact
+        is_coarse = self._paired.distance(row) > _ROUNDING and self._are_products_equal
+        return judgement is None or judgement.is_wrong or is_exact or is_coarse
+
+    @cached_property
+    def _are_products_equal(self) -> bool:
+        """Whether any call that rounds inside, where it does, gives the same to the bit from the same inputs."""
+        return any(
+            rounds_inside(names.parse(event.called).stem, event.kind == "cell")
+            and self._has_equal_inputs(event)
+            and self._are_equal([row for row in self._paired.outputs(event) if self._is_evidence(row)])
+            for event in self._leaves
+        )
+
+    def _are_equal(self, rows: Sequence[int]) -> bool:
+        return (
+            bool(rows) and all(self._paired.equal[r] == EQUAL for r in rows) and not all(map(self._is_constant, rows))
+        )
 
     def evidence(self, row: int, event: Event, judgement: Judgement, came: float, most: float) -> Evidence:
         law, one = self.laws.get(row), self.amplified.get(row)

@@ -118,9 +118,15 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     ]
     if excess > 1:
         found.append(Difference(Cause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor))
-    elif others := tuple(v.parameter for v in verdicts if v.status is Status.DIFFERS and isfinite(v.excess)):
+    elif others := tuple(v.parameter for v in verdicts if _differs_otherwise(v)):
         found.append(Difference(Cause.UNKNOWN, others, agreeing))
     return UpdateJudgement(step, tuple(verdicts), tuple(found))
+
+
+def _differs_otherwise(verdict: Verdict) -> bool:
+    """Whether an update differs, and not by being left out; of weights alone nothing is known of the update."""
+    is_of_update = verdict.basis is Basis.STATISTICS and isfinite(verdict.excess)
+    return is_of_update and verdict.status is Status.DIFFERS
 
 
 class _Beyond:
@@ -203,12 +209,7 @@ def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
     if scatter > abs(middle - 1) / 2 or (beyond.is_known and not beyond.is_throughout):
         return middle, 0.0
     error = 3 * scatter / sqrt(len(ratios))
-    return middle, abs(middle - 1) / max(error, RATE) if not beyond.is_known else _beyond_scatter(middle, scatter)
-
-
-def _beyond_scatter(middle: float, scatter: float) -> float:
-    """Of updates that are known to differ: whether it is by one factor."""
-    return abs(middle - 1) / max(10 * scatter, 1e-12)
+    return middle, abs(middle - 1) / max(error, 1e-12 if beyond.is_known else RATE)
 
 
 def _drift(p: Summary) -> float:
