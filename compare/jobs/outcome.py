@@ -159,7 +159,7 @@ def compare_alone(task: Task) -> Outcome:
         summarise(comparison, located) if request.diff_analyze or task.is_one_of_many else None,
         unjudged=dict(comparison.unjudged),
         runs=(target.run, golden.run),
-        limits=say_limits(comparison.noise.limits) if comparison.noise is not None else "",
+        limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
         survey=survey(comparison, located) if request.survey else None,
     )
 
@@ -195,7 +195,7 @@ def compared(
 
 def _say_unused(comparison: Comparison, label: str) -> None:
     """Say where limits that the user named were not asked, although something differs."""
-    noise = comparison.noise
+    noise = comparison.noise_of_tensors
     if noise is None and not (comparison.equal == EQUAL).all():
         logger.warning("%sthe limits of noise were not used: noise is judged where both sides hold tensors", label)
     elif noise is not None and Hindrance.NO_TORCH.value in noise.not_replayed:

@@ -146,6 +146,11 @@ class Comparison:
         calls[list(self.explained)] = False
         return not calls.any()
 
+    @property
+    def noise_of_tensors(self) -> Noise | None:
+        """What judging along the dataflow found, where calls were judged by their tensors."""
+        return self.noise if self.noise is not None and self.noise.unseen is None else None
+
     @cached_property
     def unjudged(self) -> Counter[Cause]:
         """Why pairs of records have no verdict, and how many each."""

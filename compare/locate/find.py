@@ -203,7 +203,7 @@ class _Walk:
         noise = self._comparison.noise
         if not self._are_two_frameworks or noise is None or event.direction != "forward":
             return None
-        # Where the golden's function could be executed on the target's inputs, the two are one function, told otherwise.
+        # Where the golden's function could be executed on the target's inputs, it is one function, told otherwise.
         if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
         return next(

@@ -7,8 +7,7 @@ run, parameters before the first update, the wiring itself) must be equal.
 """
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
-from msprobe.store.columns import NULL, PARTS, TENSOR
+from msprobe.store.columns import NULL
 
 from .kernels import Kernels
 from .limits import BUILT_IN, Limits
@@ -27,16 +26,12 @@ from .precision import OPAQUE, Class, Judgement, Sign, class_of, is_amplified
 from .reach import DIFFERING, dying_out
 from .report import Evidence, State
 from .summarised import Summarised, SummarisedPairs
+from .upstream import Received, Upstream
 
 _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "error", "unjudged"))
 
-_RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
-
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
-
-_LEAST = 5e-324
-"""For what differs without being apart: another dtype."""
 
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
@@ -55,7 +50,9 @@ def judge_under_noise(
     """
     if not (comparison.equal == DIFFERENT).any():
         return comparison
-    if comparison.mode != "tensor":
+    if comparison.mode == "digest":
+        return comparison  # who takes digests asks for the bits
+    if comparison.mode == "statistics":
         return comparison if limits.is_exact else _by_statistics(comparison)
     paired = Paired(comparison)
     return _Judging(paired, Kernels(paired, workers, "replaying calls" if is_shown else "", limits), limits).judged()
@@ -79,24 +76,20 @@ class _Judging:
         self._event_at = {event.place: event for event in self._paired.events}
         self._told_otherwise: dict[int, bool] = {}
         self._stretches: dict[int, tuple[int, ...]] = {}  # what diverges -> the calls of one side that lead to it
-        self._covered = set[tuple[int, int]]()  # calls of one side behind which was compared, by side and place
-        # By side: outputs without a counterpart that a difference reaches -> how great it was where it came from.
-        self._alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self._made_of: dict[int, tuple[int, ...]] = {}  # an input, or what a cell returned -> the outputs that it is
-        self._leaves = self._judged_leaves()  # by side: what no call made, by its content -> its pair and state
+        self._upstream = Upstream(paired, self._states)
+        self._upstream.know_leaves(self._leaf_state)
 
     def judged(self) -> Comparison:
         for event in self._paired.events:
             if event.is_matched:
                 self._visit(event)
             else:
-                self._visit_unmatched(event)
-        harmless = (
-            dying_out(self._paired, self._states, self._alone[0].keys(), self._made_of, self._is_different_inside)
-            if self._is_noisy
-            else ()
-        )
-        found = Found(self._states, self._evidence, harmless, self._stretches, self._covered, self._limits)
+                self._upstream.carry(event)
+        alone, harmless = self._upstream.alone[0].keys(), tuple[int, ...]()
+        if self._is_noisy:
+            harmless = dying_out(self._paired, self._states, alone, self._made_of, self._is_different_inside)
+        found = Found(self._states, self._evidence, harmless, self._stretches, self._upstream.covered, self._limits)
         return entered(self._paired, self._kernels, found, is_exact=not self._is_noisy)
 
     def _visit(self, event: Event) -> None:
@@ -106,13 +99,13 @@ class _Judging:
             self._judge_inputs(owner)  # the gradients of parameters come before the last backward call of their cell
         self._judge_inputs(event)
         inherited = [r for p in event.forwards for r in self._paired.rows_of(p)]
-        received = self._received((*own, *inherited))
+        received = self._upstream.received((*own, *inherited))
         inside = self._inside(event)
         for row in self._paired.outputs(event):
             self._set(row, self._output_state(row, event, received, inside), event)
             sides = [int(rows[row]) for rows in self._paired.rows]
             if received.differs and min(sides) < 0:
-                self._alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost or math.inf
+                self._upstream.alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost or math.inf
 
     def _judge_inputs(self, event: Event) -> None:
         for row in event.rows:
@@ -129,78 +122,6 @@ class _Judging:
             self._greatest[event.direction] = max(self._greatest[event.direction], distance)
         elif state in DIFFERING:
             self._has_diverged[event.direction] = True
-
-    def _visit_unmatched(self, event: Event) -> None:
-        """What only one side computes is transparent: a propagated difference goes through."""
-        side = 0 if event.side == "target" else 1
-        graph, call = self._paired.graphs[side], int(self._paired.calls[side][event.place])
-        behind = self._behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
-        if behind.lost:
-            self._alone[side].update(dict.fromkeys(graph.outputs(call), behind.lost))
-
-    def _lost(self, side: int, row: int) -> float:
-        """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
-        pair = int(self._paired.pair_of[side][row])
-        return self._alone[side].get(row, 0.0) if pair < 0 else self._lost_of([pair])
-
-    def _lost_of(self, rows: Iterable[int]) -> float:
-        """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
-        differing = (row for row in rows if int(self._states[row]) in DIFFERING)
-        return max((self._paired.distance(row) or _LEAST for row in differing), default=0.0)
-
-    def _received(self, rows: Iterable[int]) -> "_Received":
-        """What stands in the records that a pair of calls received."""
-        rows = list(rows)
-        are_tensors = self._paired.pairs.are_tensors
-        tensors, values = [row for row in rows if are_tensors(row)], [row for row in rows if not are_tensors(row)]
-        found = [_Received(max(map(self._paired.distance, tensors), default=0.0), self._lost_of(tensors), ())]
-        is_unclear = any(int(self._states[row]) in DIFFERING and self._paired.is_given[row] for row in values)
-        for row in values:
-            sides = [int(rows[row]) for rows in self._paired.rows]
-            side = 0 if sides[0] >= 0 else 1
-            is_alone = min(sides) < 0 and bool(self._paired.is_given[row])
-            if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
-                found.append(self._behind(side, [sides[side]]))
-        came, lost = max(one.came for one in found), max(one.lost for one in found)
-        return _Received(came, lost, (), is_unclear)
-
-    def _behind(self, side: int, rows: Iterable[int]) -> "_Received":
-        """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
-        graph, pairs, lost = self._paired.graphs[side], set[int](), 0.0
-        for row in rows:
-            made_by = self._made_by(side, row)
-            for made in made_by:
-                pairs |= self._ancestors(side, made)[0]
-                lost = max(lost, self._lost(side, made))
-            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
-                pairs.add(leaf[0])
-                lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
-        return _Received(max(map(self._paired.distance, pairs), default=0.0), lost, tuple(pairs))
-
-    def _made_by(self, side: int, row: int) -> list[int]:
-        """The outputs that an input of a call is, or is the sum of."""
-        graph = self._paired.graphs[side]
-        if graph.names[graph.call_of(row)].direction == "backward":
-            return graph.contributions(row)[0]
-        kind, made = graph.origin(row)
-        return [made] if kind == "call" else []
-
-    def _judged_leaves(self) -> tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]]:
-        """Parameters, and what no recorded call made: known before the first call, whatever takes them."""
-        found: tuple[dict[Hashable, tuple[int, State]], ...] = ({}, {})
-        for event in self._paired.events:
-            if not event.is_matched or event.direction != "forward":
-                continue
-            for row in event.rows:
-                if not self._paired.is_given[row] or not self._paired.pairs.are_tensors(row):
-                    continue
-                sides = tuple(int(rows[row]) for rows in self._paired.rows)
-                state = State.EQUAL if self._paired.equal[row] == EQUAL else self._leaf_state(row, sides)
-                for known, graph, at in zip(found, self._paired.graphs, sides, strict=True):
-                    mark = graph.mark(at)
-                    if state is not None and mark is not None and (mark not in known or known[mark][1] in DIFFERING):
-                        known[mark] = row, state
-        return found[0], found[1]
 
     def _leaf_state(self, row: int, sides: tuple[int, ...]) -> State | None:
         """The state of an input that no recorded call made on either side; None for any other."""
@@ -271,7 +192,7 @@ class _Judging:
     def _wired(self, row: int, made: Iterable[int]) -> State:
         """The state of an input that pairs of outputs made."""
         made = self._made_of[row] = tuple(made)
-        if lost := self._lost_of(made):
+        if lost := self._upstream.lost_of(made):
             return self._propagated(row, lost)
         if any(self._states[at] == State.UNKNOWN for at in made):
             return State.UNKNOWN
@@ -292,7 +213,7 @@ class _Judging:
         """
         known, between = set[int](), set(ends)
         for side, at in made:
-            pairs, calls = self._ancestors(side, at)
+            pairs, calls = self._upstream.ancestors(side, at)
             known |= pairs
             between |= {(side, call) for call in calls}
         self._made_of[row] = tuple(known)
@@ -301,56 +222,15 @@ class _Judging:
         ):  # the two calls that made it are no pair: one tensor only where they are alike
             is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
             return State.DIVERGENT if is_beyond else State.NOISE
-        if lost := max((self._lost(side, at) for side, at in made), default=0.0):
+        if lost := max((self._upstream.lost(side, at) for side, at in made), default=0.0):
             return self._propagated(row, lost)
-        self._stretches[row] = self._places(between)
+        self._stretches[row] = self._upstream.places(between)
         came = max((self._paired.distance(at) for at in known), default=0.0)
         if not is_amplified(self._paired.distance(row), came, self._rounding(row)):
             return State.NOISE
         if any(int(self._states[at]) in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
-
-    def _places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Where calls that only one side makes stand in the comparison, in order; without those that hand on what they
-        are given, or are given no tensor. Those that take what both sides have, and those that compute, tell more than
-        what only arranges, or is computed besides."""
-        known = [(side, call) for side, call in calls if self._changes(side, call)]
-        for tells in (self._takes_a_pair, self._computes):
-            known = [(side, call) for side, call in known if tells(side, call)] or known
-        found = (self._paired.place_alone[side].get(call) for side, call in known)
-        return tuple(sorted(place for place in found if place is not None))
-
-    def _takes_a_pair(self, side: int, call: int) -> bool:
-        graph, pair_of = self._paired.graphs[side], self._paired.pair_of[side]
-        return any(int(pair_of[made]) >= 0 for row in graph.inputs(call) for made in self._made_by(side, row))
-
-    def _computes(self, side: int, call: int) -> bool:
-        return not self._paired.graphs[side].only_arranges(call)
-
-    def _changes(self, side: int, call: int) -> bool:
-        graph = self._paired.graphs[side]
-        is_end = graph.names[call].direction == "forward" and not graph.has_gradients(call)
-        return any(graph.inputs(call)) and (is_end or not graph.hands_on(call))
-
-    def _ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
-        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
-        found, waiting, seen, calls = set[int](), [row], {row}, set[int]()
-        graph = self._paired.graphs[side]
-        while waiting:
-            at = waiting.pop()
-            if (pair := int(self._paired.pair_of[side][at])) >= 0 and self._paired.pairs.are_tensors(pair):
-                found.add(pair)
-                continue
-            calls.add(graph.call_of(at))
-            self._covered.add((side, graph.call_of(at)))
-            for given in graph.inputs(graph.call_of(at)):
-                before = self._made_by(side, given)
-                waiting += [b for b in before if b not in seen]
-                seen.update(before)
-                if not before and (leaf := self._leaves[side].get(graph.mark(given))) is not None:
-                    found.add(leaf[0])
-        return found, calls
 
     def _incoming_state(self, row: int, sides: tuple[int, ...]) -> State:
         """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
@@ -397,7 +277,7 @@ class _Judging:
 
     # Outputs.
 
-    def _output_state(self, row: int, event: Event, received: "_Received", inside: "_Received | None") -> State:
+    def _output_state(self, row: int, event: Event, received: Received, inside: Received | None) -> State:
         if self._paired.equal[row] == EQUAL:
             return State.EQUAL
         grade = int(self._paired.comparison.grades[row])
@@ -467,7 +347,7 @@ class _Judging:
         found = self._inside(event)
         return None if found is None else bool(found.lost)
 
-    def _inside(self, event: Event) -> "_Received | None":
+    def _inside(self, event: Event) -> Received | None:
         """What the calls inside a pair of cells returned; None where nothing is recorded inside."""
         if event.kind == "api" or (event.kind == "cell" and self._paired.is_innermost(event)):
             return None
@@ -481,12 +361,12 @@ class _Judging:
                 if graph.names[call].direction != event.direction or place < 0:
                     continue
                 made = [row for row in self._paired.rows_of(place) if not self._paired.is_given[row]]
-                lost = max(lost, self._lost_of(made))
+                lost = max(lost, self._upstream.lost_of(made))
                 same = (row for row in made if int(self._states[row]) not in DIFFERING)
                 came = max(came, *map(self._paired.distance, same), 0.0)
-        return _Received(came, lost, ())
+        return Received(came, lost, ())
 
-    def _cell_state(self, row: int, event: Event, received: "_Received", inside: "_Received") -> State:
+    def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
         """What a cell returns was computed inside it, and is judged there."""
         if (elsewhere := self._paired.judged_elsewhere(row)) >= 0:
             return self._wired(row, [elsewhere])
@@ -526,22 +406,6 @@ class _Judging:
 
     def _note(self, row: int, event: Event, judgement: Judgement, came: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._kernels.evidence(row, event, judgement, came, most)
-
-
-@dataclass(frozen=True, slots=True)
-class _Received:
-    """What a call received: `came` is the greatest relative error of it, `lost` that of what differs by more than noise
-    (0: nothing does), `pairs` the pairs of records behind. `is_unclear`: an argument that is no tensor differs."""
-
-    came: float
-    lost: float
-    pairs: tuple[int, ...]
-    is_unclear: bool = False
-
-    @property
-    def differs(self) -> bool:
-        """Whether something differs by more than noise."""
-        return self.is_unclear or self.lost > 0
 
 
 def _below(graph: Graph, cell: int) -> Iterable[int]:

@@ -132,9 +132,11 @@ class Paired:
         return t, g
 
     def stands_for_itself(self, row: int) -> bool:
-        """Whether no calls inside, of which either has a counterpart, made a pair of outputs of cells."""
-        made = zip(self.pair_of, self.makers(row), strict=True)
-        return all(int(pair_of[at]) in (row, -1) for pair_of, at in made)
+        """Whether a pair of outputs of cells is not what calls inside returned, of which either has a counterpart."""
+        made = self.makers(row)
+        if any(at == int(rows[row]) for at, rows in zip(made, self.rows, strict=True)):
+            return True
+        return all(int(pair_of[at]) in (row, -1) for pair_of, at in zip(self.pair_of, made, strict=True))
 
     def has_counterpart_outside(self, row: int, event: Event) -> bool:
         """Whether the call inside one side's cell that made what it returns has its counterpart outside of the other's:

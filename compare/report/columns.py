@@ -124,7 +124,9 @@ def columns(mode: Mode, with_stack: bool, with_guesses: bool = False, with_noise
 
 def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
     """The columns of a comparison, by what it found."""
-    return columns(comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise is not None)
+    return columns(
+        comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise_of_tensors is not None
+    )
 
 
 def _columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:

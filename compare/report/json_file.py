@@ -34,7 +34,7 @@ def write_json(
         "cannot_see": BLIND.get(comparison.mode),
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "unjudged": causes(comparison.unjudged),
-        "noise": None if comparison.noise is None else noise_limits(comparison.noise),
+        "noise": None if comparison.noise_of_tensors is None else noise_limits(comparison.noise_of_tensors),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
     }

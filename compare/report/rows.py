@@ -79,7 +79,7 @@ class _Rows:
         columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
         columns.append([self._roles.get(row, "") for row in range(start, stop)])
         columns.append([self._pairs.by[place] for place in places.tolist()])
-        if self._comparison.noise is not None:
+        if self._comparison.noise_of_tensors is not None:
             columns += zip(*map(self._noise, range(start, stop)), strict=True)
         if guesses := self._pairs.notes.guesses:
             made = [guesses.get(place) for place in places.tolist()]

@@ -50,8 +50,8 @@ def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_
     yield Line("compared by", comparison.mode)
     if blind := BLIND.get(comparison.mode):
         yield Line("cannot see", blind)
-    if comparison.noise is not None:
-        yield Line("noise", guard(say_limits(comparison.noise.limits)))
+    if (noise := comparison.noise_of_tensors) is not None:
+        yield Line("noise", guard(say_limits(noise.limits)))
     yield Line("compared with", f"msprobe-ms {version('msprobe-ms')}")
     yield Line("Verdicts of pairs of records")
     for each in GRADES:

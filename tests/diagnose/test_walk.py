@@ -144,7 +144,7 @@ def test_how_surely_depends_on_what_was_collected(kind, weakest, found):
 
 
 def test_steps_that_agree_within_tolerance_are_ruled_out_as_surely_as_that(found):
-    made = found(lambda run, is_target: [run.step(n, wrong={HEAD: 1e-6} if is_target and n else None) for n in (0, 1)])
+    made = found(lambda run, is_target: [run.step(n, wrong={HEAD: 1e-5} if is_target and n else None) for n in (0, 1)])
     assert made.answered.step == 1
     assert made.answered.finding.grade == "pass", "after equal ones a difference within tolerance is named"
     assert ruled_out(made, About.STEPS).sureness is Sureness.STATISTICS
@@ -234,7 +234,7 @@ def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
 
 def test_tensors_of_whole_steps_that_agree_overrule_statistics(found):
     def fill(run, is_target):
-        several(run, "a").step(wrong={NORM: 1e-6} if is_target else None)
+        several(run, "a").step(wrong={NORM: 1e-5} if is_target else None)
         several(run, "b").step(level="mix", task="tensor")
 
     made = found(fill)

@@ -1,0 +1,167 @@
+"""What stands behind a tensor: the nearest pairs of records, through calls that only one side makes, and whether a
+difference comes from there. Such a call is transparent; it has no verdict of its own.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.judge.judged import EQUAL
+from msprobe.compare.locate.events import Event
+from msprobe.store.columns import PARTS, TENSOR
+
+from .paired import Paired
+from .reach import DIFFERING
+from .report import State
+
+_RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
+
+_LEAST = 5e-324
+"""For what differs without being apart: another dtype."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a call received: `came` is the greatest relative error of it, `lost` that of what differs by more than noise
+    (0: nothing does), `pairs` the pairs of records behind. `is_unclear`: an argument that is no tensor differs."""
+
+    came: float
+    lost: float
+    pairs: tuple[int, ...]
+    is_unclear: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether something differs by more than noise."""
+        return self.is_unclear or self.lost > 0
+
+
+class Upstream:
+    """Looks backwards from inputs. `states` are those of all pairs of records, which the caller fills as it goes.
+
+    `alone` has, by side, the outputs without a counterpart that a difference reaches, and how great it was where it
+    came from. `covered` are the calls without a counterpart behind which something was compared, by side and place.
+    """
+
+    def __init__(self, paired: Paired, states: NDArray[np.uint8]) -> None:
+        self._paired, self._states = paired, states
+        self.alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
+        self.covered = set[tuple[int, int]]()
+        # By side: what no call made, by its content -> its pair and state.
+        self._leaves: tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]] = ({}, {})
+
+    def know_leaves(self, state_of: Callable[[int, tuple[int, ...]], State | None]) -> None:
+        """Judge parameters, and what no recorded call made, before the first call, whatever takes them.
+
+        `state_of` gives the state of a pair of inputs by its rows on both sides, None for what a call made.
+        """
+        for event in self._paired.events:
+            if not event.is_matched or event.direction != "forward":
+                continue
+            for row in event.rows:
+                if not self._paired.is_given[row] or not self._paired.pairs.are_tensors(row):
+                    continue
+                sides = tuple(int(rows[row]) for rows in self._paired.rows)
+                state = State.EQUAL if self._paired.equal[row] == EQUAL else state_of(row, sides)
+                for known, graph, at in zip(self._leaves, self._paired.graphs, sides, strict=True):
+                    mark = graph.mark(at)
+                    if state is not None and mark is not None and (mark not in known or known[mark][1] in DIFFERING):
+                        known[mark] = row, state
+
+    def carry(self, event: Event) -> None:
+        """What only one side computes is transparent: a propagated difference goes through."""
+        side = 0 if event.side == "target" else 1
+        graph, call = self._paired.graphs[side], int(self._paired.calls[side][event.place])
+        behind = self.behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
+        if behind.lost:
+            self.alone[side].update(dict.fromkeys(graph.outputs(call), behind.lost))
+
+    def lost(self, side: int, row: int) -> float:
+        """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
+        pair = int(self._paired.pair_of[side][row])
+        return self.alone[side].get(row, 0.0) if pair < 0 else self.lost_of([pair])
+
+    def lost_of(self, rows: Iterable[int]) -> float:
+        """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
+        differing = (row for row in rows if int(self._states[row]) in DIFFERING)
+        return max((self._paired.distance(row) or _LEAST for row in differing), default=0.0)
+
+    def received(self, rows: Iterable[int]) -> Received:
+        """What stands in the records that a pair of calls received."""
+        rows = list(rows)
+        are_tensors = self._paired.pairs.are_tensors
+        tensors, values = [row for row in rows if are_tensors(row)], [row for row in rows if not are_tensors(row)]
+        found = [Received(max(map(self._paired.distance, tensors), default=0.0), self.lost_of(tensors), ())]
+        is_unclear = any(int(self._states[row]) in DIFFERING and self._paired.is_given[row] for row in values)
+        for row in values:
+            sides = [int(rows[row]) for rows in self._paired.rows]
+            side = 0 if sides[0] >= 0 else 1
+            is_alone = min(sides) < 0 and bool(self._paired.is_given[row])
+            if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
+                found.append(self.behind(side, [sides[side]]))
+        came, lost = max(one.came for one in found), max(one.lost for one in found)
+        return Received(came, lost, (), is_unclear)
+
+    def behind(self, side: int, rows: Iterable[int]) -> Received:
+        """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
+        graph, pairs, lost = self._paired.graphs[side], set[int](), 0.0
+        for row in rows:
+            made_by = self.made_by(side, row)
+            for made in made_by:
+                pairs |= self.ancestors(side, made)[0]
+                lost = max(lost, self.lost(side, made))
+            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+                pairs.add(leaf[0])
+                lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
+        return Received(max(map(self._paired.distance, pairs), default=0.0), lost, tuple(pairs))
+
+    def made_by(self, side: int, row: int) -> list[int]:
+        """The outputs that an input of a call is, or is the sum of."""
+        graph = self._paired.graphs[side]
+        if graph.names[graph.call_of(row)].direction == "backward":
+            return graph.contributions(row)[0]
+        kind, made = graph.origin(row)
+        return [made] if kind == "call" else []
+
+    def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+        """Where calls that only one side makes stand in the comparison, in order; without those that hand on what they
+        are given, or are given no tensor. Those that take what both sides have, and those that compute, tell more than
+        what only arranges, or is computed besides."""
+        known = [(side, call) for side, call in calls if self._changes(side, call)]
+        for tells in (self._takes_a_pair, self._computes):
+            known = [(side, call) for side, call in known if tells(side, call)] or known
+        found = (self._paired.place_alone[side].get(call) for side, call in known)
+        return tuple(sorted(place for place in found if place is not None))
+
+    def _takes_a_pair(self, side: int, call: int) -> bool:
+        graph, pair_of = self._paired.graphs[side], self._paired.pair_of[side]
+        return any(int(pair_of[made]) >= 0 for row in graph.inputs(call) for made in self.made_by(side, row))
+
+    def _computes(self, side: int, call: int) -> bool:
+        return not self._paired.graphs[side].only_arranges(call)
+
+    def _changes(self, side: int, call: int) -> bool:
+        graph = self._paired.graphs[side]
+        is_end = graph.names[call].direction == "forward" and not graph.has_gradients(call)
+        return any(graph.inputs(call)) and (is_end or not graph.hands_on(call))
+
+    def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
+        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
+        found, waiting, seen, calls = set[int](), [row], {row}, set[int]()
+        graph = self._paired.graphs[side]
+        while waiting:
+            at = waiting.pop()
+            if (pair := int(self._paired.pair_of[side][at])) >= 0 and self._paired.pairs.are_tensors(pair):
+                found.add(pair)
+                continue
+            calls.add(graph.call_of(at))
+            self.covered.add((side, graph.call_of(at)))
+            for given in graph.inputs(graph.call_of(at)):
+                before = self.made_by(side, given)
+                waiting += [b for b in before if b not in seen]
+                seen.update(before)
+                if not before and (leaf := self._leaves[side].get(graph.mark(given))) is not None:
+                    found.add(leaf[0])
+        return found, calls
