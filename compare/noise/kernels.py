@@ -20,6 +20,7 @@ from .replays import Answer, Crossing, Key, Residuals, crossed_each, replayed, r
 from .report import Evidence, PrecisionClass, Unseen
 
 _PASS = GRADES.index("pass")
+_WRONG = GRADES.index("warning"), GRADES.index("error")
 
 _TINY_FAULT = 2.5
 """The only call that differs is no noise where the target's residual is so many times the golden's."""
@@ -44,7 +45,7 @@ class Kernels:
         self.is_across = round_differently(paired.pairs.target, paired.pairs.golden)
         self.crossed: set[int] = set()
         self.replays = self._replay(workers, title)
-        self._crossings = self._cross(workers, title) if self.is_across else {}
+        self._crossings = {} if limits.is_exact else self._cross(workers, title)
         self.judgements = self._judge_residuals()
         self.by_bits = self._by_bits()
 
@@ -83,12 +84,27 @@ class Kernels:
         return found[0], found[1]
 
     def _cross(self, workers: int, title: str) -> dict[int, Answer]:
-        """By place: the golden's call on the target's inputs, of pairs of calls whose outputs differ."""
-        events = [event for event in self._paired.events if event.kind in ("api", "cell") and self.differing(event)]
+        """By place: the golden's call on the target's inputs, of pairs of calls whose outputs differ, where the two may
+        be another function: of two frameworks, and where an argument differs that is no tensor."""
+        events = [
+            event
+            for event in self._paired.events
+            if event.kind in ("api", "cell")
+            and self.differing(event)
+            and (self.is_across or self._is_told_otherwise(event))
+        ]
         golden, target = self._paired.pairs.golden, self._paired.pairs.target
         wanted = [Crossing(int(self._paired.calls[1][event.place]), self._paired.partners(event)) for event in events]
         found = crossed_each(golden, target, wanted, workers, title)
         return {event.place: answer for event, answer in zip(events, found, strict=True)}
+
+    def _is_told_otherwise(self, event: Event) -> bool:
+        paired = self._paired
+        rows = (row for place in (event.place, *event.forwards) for row in paired.rows_of(place))
+        return any(
+            paired.is_given[row] and not paired.pairs.are_tensors(row) and paired.comparison.grades[row] in _WRONG
+            for row in rows
+        )
 
     def differing(self, event: Event) -> list[int]:
         """The pairs of tensors among the outputs of a pair of calls that differ, and were not judged elsewhere."""

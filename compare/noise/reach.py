@@ -19,7 +19,7 @@ from msprobe.store.columns import PARTS, TENSOR
 from .paired import Paired
 from .report import State
 
-_RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad"))
+_RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad", "debug"))
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 

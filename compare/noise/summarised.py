@@ -123,6 +123,9 @@ class Summarised(Kernels):
     def _replay(self, workers: int, title: str) -> tuple[dict[int, Answer], dict[int, Answer]]:
         return {}, {}
 
+    def _cross(self, workers: int, title: str) -> dict[int, Answer]:
+        return {}
+
     def _judge_residuals(self) -> dict[int, Judgement]:
         """By row of an output that differs, of innermost calls."""
         changes: dict[int, Change] = {}

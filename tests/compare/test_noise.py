@@ -259,6 +259,21 @@ def test_nothing_is_replayed_where_nothing_differs(judged):
     assert not located.findings
 
 
+@pytest.mark.usefixtures("_replaying")
+def test_a_saved_value_counts_whatever_uses_it(builder, tensor, value):
+    sides = []
+    for side, settings in (("target", {"product": other_order}), ("golden", {})):
+        build = builder(side, mode="tensor", level="L1")
+        Network(build, tensor, value, **settings)
+        saved = np.full((2, 3), 1.5 if side == "target" else 1.25, np.float32)
+        build.data["reward.0.debug"] = build._record("reward.0.debug", saved)
+        sides.append(build.dump())
+    comparison = compare(*sides)
+    assert not comparison.is_clean
+    assert State(comparison.noise.states[row_of(comparison, "reward.0.debug")]) in (State.DIVERGENT, State.PROPAGATED)
+    assert [finding.name for finding in locate(comparison).findings] == ["reward.0.debug"]
+
+
 @pytest.mark.usefixtures("_without_torch")
 def test_without_torch_one_framework_is_asked_for_its_bits_first(judged):
     """The first difference is named, within tolerance or not."""
