@@ -6,7 +6,6 @@ what the target's call returned is held against that. The inputs are the same on
 far the two runs have drifted apart, nothing but the function and the rounding of one kernel is left in it.
 """
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -17,8 +16,8 @@ from msprobe.base.errors import MappingError
 from msprobe.mapping.transform import parse
 from msprobe.store.record import Dump, Part
 
-from .plan import plan_of
 from .recorded import Array, CannotReplay, Leaf, Path, RecordedCall, call_of
+from .replay import answered
 from .result import Cause, NotReplayed, Replayed
 
 Place = tuple[bool, Part, Path]
@@ -64,22 +63,7 @@ def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner])
     `partners` are the other call's records by the places of this call's; each tensor input needs one. Outputs and
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.
     """
-    try:
-        call = _Exchange(other, partners).call(call_of(dump, at))
-        plan = plan_of(call)
-        try:
-            from .reference.compute import computed  # here: it imports torch
-        except ModuleNotFoundError as err:
-            if err.name != "torch":
-                raise
-            return NotReplayed(Cause.NO_TORCH)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return computed(call, plan)
-    except CannotReplay as err:
-        return err.answer
-    except Exception as err:  # as in `replay`
-        return NotReplayed(Cause.FAILED, type(err).__name__)
+    return answered(lambda: _Exchange(other, partners).call(call_of(dump, at)))
 
 
 class _Exchange:

@@ -5,20 +5,26 @@ deterministic, and raises nothing: whatever stands in the way is a `NotReplayed`
 """
 
 import warnings
+from collections.abc import Callable
 
 from msprobe.store.record import Dump
 
 from .plan import plan_of
-from .recorded import CannotReplay, call_of
+from .recorded import CannotReplay, RecordedCall, call_of
 from .result import Cause, NotReplayed, Replayed
 
-__all__ = ["replay"]
+__all__ = ["answered", "replay"]
 
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
     """The residuals of the call at a place of a dump's `calls`, forward or backward; or why there are none."""
+    return answered(lambda: call_of(dump, at))
+
+
+def answered(called: Callable[[], RecordedCall]) -> Replayed | NotReplayed:
+    """The residuals of a call; `called` puts it together, and raises CannotReplay where that is not possible."""
     try:
-        call = call_of(dump, at)
+        call = called()
         plan = plan_of(call)
         try:
             from .reference.compute import computed  # here: it imports torch
