@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -29,9 +29,10 @@ def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list
         for b in found:
             back[b].add(a)
     runs_left, runs_right = _runs(evidence.target, left), _runs(evidence.golden, right)
+    namesakes = _exchanged(evidence, votes, back, left, right)
     pairs = []
     for a, found in votes.items():
-        b = next(iter(found))
+        b = namesakes.get(a) or next(iter(found))
         if len(found) == 1 and len(back[b]) == 1 and len(runs_left[a]) == len(runs_right[b]):
             pairs += list(zip(runs_left[a], runs_right[b], strict=True))
     return pairs
@@ -110,6 +111,22 @@ def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
         kin = [b for b in theirs if evidence.kinship(a, b) > STRANGERS]
         if len(kin) == 1 and len([c for c in mine if evidence.kinship(c, kin[0]) > STRANGERS]) == 1:
             found.append((evidence.target.names[a].stem, evidence.golden.names[kin[0]].stem))
+    return found
+
+
+def _exchanged(
+    evidence: Evidence, votes: Mapping[str, set[str]], back: Mapping[str, set[str]], left: list[int], right: list[int]
+) -> dict[str, str]:
+    """Modules whose parameters were exchanged among them, with their counterparts by path: both sides have these paths,
+    and each of the modules there holds another one's parameters."""
+    at_left = {evidence.target.names[at].path: evidence.target.names[at].stem for at in left}
+    at_right = {evidence.golden.names[at].path: evidence.golden.names[at].stem for at in right}
+    path_of = {stem: path for path, stem in (*at_left.items(), *at_right.items())}
+    found = {}
+    for a, those in votes.items():
+        b, namesake = next(iter(those)), at_right.get(path_of[a], "")
+        if path_of[a] != path_of[b] and namesake in back and at_left.get(path_of[b], "") in votes:
+            found[a] = namesake
     return found
 
 

@@ -212,6 +212,24 @@ def test_a_call_at_the_end_that_nothing_follows_leaves_the_question_open(compare
     assert not comparison.is_clean
 
 
+def test_of_two_siblings_that_hold_each_other_s_weights_the_paths_tell_which_is_which(builder, tensor):
+    sides = []
+    for side, framework, kind in (("target", "mindspore", "Cell"), ("golden", "pytorch", "Module")):
+        build = builder(side, mode="tensor", level="L0", framework=framework)
+        layer = "Dense" if kind == "Cell" else "Linear"
+        keys, values = (V, W) if kind == "Cell" else (W, V)
+        k, v = (f"{kind}.net.{name}.{layer}.forward.0" for name in ("k", "v"))
+        for name, weight in ((k, keys), (v, values)):
+            build.call(name, [tensor(X, "leaf")], [X @ weight.T], parameters={"weight": weight}, parent=None)
+        given = [tensor(X @ keys.T, f"call {k}.output.0"), tensor(X @ values.T, f"call {v}.output.0")]
+        build.call(f"{kind}.net.mix.Mix.forward.0", given, [(X @ keys.T) * np.tanh(X @ values.T)])
+        sides.append(build.dump())
+    located = locate(compare(*sides))
+    assert located.first.kind is FindingKind.PARAMETERS
+    assert (located.first.name, located.first.evidence.names) == ("Cell.net.k.Dense.forward.0", ("net.k.weight",))
+    assert located.first.evidence.total == 2
+
+
 class TestLayouts:
     def test_axes_in_another_order_are_one_tensor(self):
         x = RANDOM.standard_normal((12, 2, 8))
