@@ -364,7 +364,7 @@ class _Judging:
                 lost = max(lost, self._upstream.lost_of(made))
                 same = (row for row in made if int(self._states[row]) not in DIFFERING)
                 came = max(came, *map(self._paired.distance, same), 0.0)
-        return Received(came, lost, ())
+        return Received(came, lost)
 
     def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
         """What a cell returns was computed inside it, and is judged there."""

@@ -25,11 +25,10 @@ _LEAST = 5e-324
 @dataclass(frozen=True, slots=True)
 class Received:
     """What a call received: `came` is the greatest relative error of it, `lost` that of what differs by more than noise
-    (0: nothing does), `pairs` the pairs of records behind. `is_unclear`: an argument that is no tensor differs."""
+    (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
 
     came: float
     lost: float
-    pairs: tuple[int, ...]
     is_unclear: bool = False
 
     @property
@@ -93,7 +92,7 @@ class Upstream:
         rows = list(rows)
         are_tensors = self._paired.pairs.are_tensors
         tensors, values = [row for row in rows if are_tensors(row)], [row for row in rows if not are_tensors(row)]
-        found = [Received(max(map(self._paired.distance, tensors), default=0.0), self.lost_of(tensors), ())]
+        found = [Received(max(map(self._paired.distance, tensors), default=0.0), self.lost_of(tensors))]
         is_unclear = any(int(self._states[row]) in DIFFERING and self._paired.is_given[row] for row in values)
         for row in values:
             sides = [int(rows[row]) for rows in self._paired.rows]
@@ -102,7 +101,7 @@ class Upstream:
             if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
                 found.append(self.behind(side, [sides[side]]))
         came, lost = max(one.came for one in found), max(one.lost for one in found)
-        return Received(came, lost, (), is_unclear)
+        return Received(came, lost, is_unclear)
 
     def behind(self, side: int, rows: Iterable[int]) -> Received:
         """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
@@ -115,7 +114,7 @@ class Upstream:
             if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
                 pairs.add(leaf[0])
                 lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
-        return Received(max(map(self._paired.distance, pairs), default=0.0), lost, tuple(pairs))
+        return Received(max(map(self._paired.distance, pairs), default=0.0), lost)
 
     def made_by(self, side: int, row: int) -> list[int]:
         """The outputs that an input of a call is, or is the sum of."""
