@@ -1,6 +1,8 @@
 """What tests of several rooms share: ranks, interrupts, debuggers and what they wrote, the ways through a C kernel, the
 blocks of the documentation."""
 
+import ctypes
+import ctypes.util
 import importlib.util
 import json
 import os
@@ -15,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+_fesetenv = getattr(ctypes.CDLL(ctypes.util.find_library("m")), "fesetenv", None)
+
 LIMIT = 300  # seconds
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -25,6 +29,14 @@ def pytest_runtest_makereport():
     report = yield
     report.sections = [(title, said.encode("utf-8", "backslashreplace").decode()) for title, said in report.sections]
     return report
+
+
+@pytest.fixture(autouse=True)
+def _subnormal_numbers():
+    """A library built for speed switches a thread to flushing subnormal numbers to zero as soon as it is loaded (what
+    torch.compile builds with gcc 12 does), and the tests that come later in this process compute with them."""
+    if _fesetenv is not None:
+        _fesetenv(ctypes.c_void_p(-1))  # FE_DFL_ENV of glibc
 
 
 @pytest.fixture(scope="session")
