@@ -310,6 +310,8 @@ class _Judging:
             and math.isfinite(received.came)
             and is_amplified(self._paired.distance(row), received.came, self._rounding(row), most)
         )
+        if is_beyond and self._kernels.is_across:
+            self._stretches[row] = self._upstream.places(self._upstream.calls_behind(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.came, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)

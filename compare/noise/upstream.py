@@ -116,6 +116,22 @@ class Upstream:
                 lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
         return Received(max(map(self._paired.distance, pairs), default=0.0), lost)
 
+    def calls_behind(self, event: Event) -> set[tuple[int, int]]:
+        """The calls without a counterpart behind what only one side's call of a pair received, by side and place; not
+        those of the same layer, which is one call on the other side."""
+        found = set[tuple[int, int]]()
+        for row in event.rows:
+            sides = [int(rows[row]) for rows in self._paired.rows]
+            if min(sides) >= 0 or not self._paired.is_given[row]:
+                continue
+            side = 0 if sides[0] >= 0 else 1
+            graph = self._paired.graphs[side]
+            layer = next(graph.around(graph.call_of(sides[side])), -1)
+            for made in self.made_by(side, sides[side]) if graph.columns.kind[sides[side]] == TENSOR else ():
+                calls = self.ancestors(side, made)[1]
+                found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
+        return found
+
     def made_by(self, side: int, row: int) -> list[int]:
         """The outputs that an input of a call is, or is the sum of."""
         graph = self._paired.graphs[side]
@@ -126,10 +142,10 @@ class Upstream:
 
     def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
         """Where calls that only one side makes stand in the comparison, in order; without those that hand on what they
-        are given, or are given no tensor. Those that take what both sides have, and those that compute, tell more than
-        what only arranges, or is computed besides."""
+        are given, or are given no tensor. Those that compute, and of these those that take what both sides have, tell
+        more than what only arranges, or is computed besides."""
         known = [(side, call) for side, call in calls if self._changes(side, call)]
-        for tells in (self._takes_a_pair, self._computes):
+        for tells in (self._computes, self._takes_a_pair):
             known = [(side, call) for side, call in known if tells(side, call)] or known
         found = (self._paired.place_alone[side].get(call) for side, call in known)
         return tuple(sorted(place for place in found if place is not None))
