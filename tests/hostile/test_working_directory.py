@@ -48,6 +48,7 @@ COMMANDS = {
     "code_mapping": "--ir graph.ir --dump_data dump",
     "compare": "-tp target -gp golden",
     "config_check": "--compare a.ckpt b.ckpt",
+    "diagnose": "target golden",
     "doctor": "dump",
     "gather": "raw -o out",
     "mapping": "suggest target golden",
