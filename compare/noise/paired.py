@@ -273,6 +273,9 @@ def nearest_layout(target: Array, golden: Array) -> float:
     """
     if target.size != golden.size or not target.size or any(a.dtype.kind not in "fiub" for a in (target, golden)):
         return math.inf
+    is_turned = target.ndim == golden.ndim and target.shape != golden.shape
+    if is_turned and target.squeeze().shape == golden.squeeze().shape:
+        return math.inf  # a row is no column: what they are broadcast to differs
     t, g = target.astype(np.float64), golden.astype(np.float64)
     found = [float(np.linalg.norm(t.ravel() - g.ravel()))]
     t, g = t.squeeze(), g.squeeze()

@@ -246,5 +246,8 @@ class TestLayouts:
         assert apart == pytest.approx(np.linalg.norm(x.reshape(2, 12, 8) - x.transpose(1, 0, 2)))
         assert apart > np.linalg.norm(x) / 2
 
+    def test_a_row_is_no_column(self):
+        assert nearest_layout(np.arange(8)[None, :], np.arange(8)[:, None]) == float("inf")
+
     def test_another_number_of_elements_is_infinitely_far(self):
         assert nearest_layout(np.zeros(3), np.zeros(4)) == float("inf")
