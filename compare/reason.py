@@ -38,7 +38,6 @@ class Why(Enum):
     ELEMENTS = auto()  # excess, amount: the largest difference, allowed
     # Across frameworks: `amount` is a share of the scale.
     SCALE = auto()  # allowed
-    AMPLIFIED = auto()  # allowed: what all that it was computed from is within
     ALL_PARTS = auto()
     # Not comparable, on one `side` or on both.
     ONE_SIDE = auto()
@@ -105,21 +104,11 @@ class Why(Enum):
     LAST_ONLY = auto()
     HANDS_ON = auto()
     COMPARED_LATER = auto()
-    INSIDE = auto()  # names: the cell
     OF_FORWARD = auto()
-    BEFORE = auto()  # names: the call behind it
-    BETWEEN = auto()  # names: the calls before and behind it
     NOBODY_USES = auto()
     OTHER_STEP = auto()
-    OUTSIDE_CELL = auto()  # names: the call that gave it, and its partner
-    INSIDE_CELL = auto()  # the same
-    NO_SUCH_PART = auto()  # names: the call that gave it
-    GAVE_RESULT = auto()  # names: the call that gave it
-    SHELL = auto()
-    CONSTANT = auto()  # target: the number
     ZEROS = auto()
     UNNEEDED = auto()
-    UNNEEDED_BY_PYTORCH = auto()
     # Pairs that were found by themselves.
     LIKENESS = auto()  # name: what is alike
     FUSED = auto()

@@ -7,6 +7,7 @@ from msprobe.store.record import Dump, Statistics
 
 from .judge.columns import judge_columns
 from .judge.elements import Elements
+from .judge.fused import with_parts_judged
 from .judge.judged import Comparison, Mode
 from .judge.layout import refuse_misfits
 from .judge.one_by_one import OneByOne
@@ -36,8 +37,8 @@ def compare(
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
     is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
     it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
-    them (parameters that have only drifted, say), before what was computed from them is weighed. `limits` say up to
-    where a difference of tensors is noise.
+    them (parameters that have only drifted, say), before what was computed from them is judged along the dataflow.
+    `limits` say up to where a difference is noise.
     """
     refuse_misfits(target, given.rows)
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
@@ -92,15 +93,12 @@ def compare(
         described,
         judge_one.by_statistics,
     )
+    if two_frameworks and mode != "tensor":
+        comparison = with_parts_judged(comparison)
     if settle is not None:
         comparison = settle(comparison)
-    are_two_programs = are_of_two_frameworks(target, golden)
-    if are_two_programs and mode != "tensor":
-        from .locate.rounding import weigh  # here: where tensors are compared nothing is weighed
-
-        return weigh(comparison, is_shown=is_shown)
-    if not are_two_programs:
-        from .locate.untold import without_unneeded  # here: it stands on the comparison, as `weigh` does
+    if not are_of_two_frameworks(target, golden):
+        from .locate.unneeded import without_unneeded  # here: it stands on the comparison
 
         comparison = without_unneeded(comparison)
         if two_frameworks:

@@ -222,8 +222,8 @@ class Graph:
         Backward calls return one gradient for each argument: the positional ones in order, then those by keyword.
         """
         call = self.call_of(row)
-        back = self.number.get(names.counterpart(self.columns.names[call], "backward"))
-        if back is None or back == call:
+        back = self.backward(call)
+        if back < 0:
             return -1
         columns = self.columns
         tops: dict[str, int] = {}
@@ -238,9 +238,10 @@ class Graph:
         looks, look = self.columns.looks, self.columns.look
         return any(family(looks[look[row]][1]) in ("float", "complex") for row in self.outputs(call))
 
-    def has_gradients(self, call: int) -> bool:
-        """Whether the backward of a forward call was recorded."""
-        return names.counterpart(self.columns.names[call], "backward") in self.number
+    def backward(self, call: int) -> int:
+        """The backward call of a forward call; -1 where none was recorded, and for a call that is no forward one."""
+        back = self.number.get(names.counterpart(self.columns.names[call], "backward"), -1)
+        return -1 if back == call else back
 
     def argument(self, row: int) -> int:
         """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""

@@ -89,8 +89,8 @@ class Survey:
     """What one comparison saw, by subject: in the whole step, and before the first wrong call.
 
     `calls` are the pairs of calls, `calls_before` those before the first wrong one, `unmatched` the calls without a
-    partner that are not explained.  `replayed` counts the calls that were
-    executed again to judge them, `not_replayed` those that could not be.
+    partner that are not explained. `replayed` counts the calls that were executed again to judge them, `not_replayed`
+    those that could not be.
     """
 
     target: Side

@@ -8,9 +8,7 @@ Of a pair of tensors four errors are taken, each a difference and what it is hel
 | mean | of the means | root mean square of g |
 | greatest, least | by elements, the greatest difference; by statistics, those of max and min | greatest absolute g |
 
-Scales count up to `UNMASKED`, or as far as the statistic itself reaches. A difference is no greater error than its
-share of a greater scale of the values that it was computed from: what cancels out (the gradient of a bias before a
-softmax) is all rounding.
+Scales count up to `UNMASKED`, or as far as the statistic itself reaches.
 """
 
 import math
@@ -27,16 +25,13 @@ from msprobe.store.record import NonFinite, Number, Record, Statistics
 from .standard import ACROSS, UNMASKED, Rounding, canonical, rounding_of, standard_of
 from .verdict import PASS, Verdict, counts, wrong
 
-HARD = 100.0
-"""So many times the tolerance is an error however slowly it came about."""
-
 
 @dataclass(frozen=True, slots=True)
 class Errors:
     """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
 
-    `rms` and `greatest` are the golden's scales, `size` its elements. `averaged`: by statistics, whose norm and mean
-    average the elements' errors out. `lost` is what no number tells: NaN, infinities, counts.
+    `rms` and `greatest` are the golden's scales, `size` its elements. `lost` is what no number tells: NaN, infinities,
+    counts.
     """
 
     spread: tuple[float, float]
@@ -47,27 +42,16 @@ class Errors:
     rounding: Rounding
     size: int
     lost: Reason | None = None
-    averaged: bool = False
 
-    def fine(self, scale: float = 0.0) -> float:
-        """The errors that rounding averages out, as a share of the scale, or of a greater `scale`."""
-        base = max(self.rms, min(scale, UNMASKED))
-        return max(_share(*self.spread, base), _share(*self.mean, base))
+    def fine(self) -> float:
+        """The errors that rounding averages out, as a share of the scale."""
+        return max(_share(*self.spread, self.rms), _share(*self.mean, self.rms))
 
-    def single(self) -> float:
-        """How far single elements are apart, root mean square, as a share of the scale: by elements it is `fine`.
-
-        Of n elements that round each on its own, norm and mean show a share of 1 / sqrt(n), by chance far less; the
-        extremes are two elements whose errors are seen whole.
-        """
-        return self.worst() if self.averaged and not self.lost else self.fine()
-
-    def worst(self, scale: float = 0.0) -> float:
-        """The greatest of all errors, as a share of its scale, or of a greater `scale`."""
+    def worst(self) -> float:
+        """The greatest of all errors, as a share of its scale."""
         if self.lost:
             return math.inf
-        base = max(self.greatest, min(scale, UNMASKED))
-        return max(self.fine(scale), *(_share(difference, own, base) for difference, own in self.extremes), 0.0)
+        return max(self.fine(), *(_share(difference, own, self.greatest) for difference, own in self.extremes), 0.0)
 
 
 def _share(difference: float, own: float, scale: float) -> float:
@@ -152,7 +136,7 @@ def errors_by_statistics(
     norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
     extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
     means = _apart(_number(t.mean), _number(g.mean)), _size(g.mean)
-    return Errors(norms, means, extremes, rms, greatest, rounding, size, lost, averaged=True)
+    return Errors(norms, means, extremes, rms, greatest, rounding, size, lost)
 
 
 def _apart(a: float, b: float) -> float:
@@ -177,11 +161,11 @@ def _size(value: Number) -> float:
     return abs(float(value)) if value is not None and math.isfinite(value) else 0.0
 
 
-def judge_errors(errors: Errors, scale: float = 0.0) -> Verdict:
+def judge_errors(errors: Errors) -> Verdict:
     """The verdict of two tensors by their errors alone, whatever they were computed from."""
     if errors.lost:
         return wrong(errors.lost)
-    found, allowed = errors.worst(scale), errors.rounding.tolerance
+    found, allowed = errors.worst(), errors.rounding.tolerance
     if found <= allowed:
         return PASS
     reason = Reason(Why.SCALE, amount=found, allowed=allowed)

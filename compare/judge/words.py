@@ -111,11 +111,6 @@ def _elements(r: Reason) -> str:
     )
 
 
-def _amplified(r: Reason) -> str:
-    within = f"within {r.allowed:.2g}" if r.allowed else "alike"
-    return f"Differs by {r.amount:.3g} of its scale, where all that it was computed from is {within}"
-
-
 def _by(r: Reason) -> str:
     """Whose limit decided; nothing where it is built in."""
     return f" ({r.names[0]} limit)" if r.names else ""
@@ -149,7 +144,6 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.INTEGERS: _integers,
     Why.ELEMENTS: _elements,
     Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",
-    Why.AMPLIFIED: _amplified,
     Why.ALL_PARTS: "Judged together with the other parts of the fused record",
     Why.ONE_SIDE: "Stands on the {r.side} side only",
     Why.ONE_SIDE_FILE: lambda r: (
@@ -221,23 +215,11 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.LAST_ONLY: "msprobe keeps the gradients of the last micro-batch only",
     Why.HANDS_ON: "Hands on what it is given, unchanged",
     Why.COMPARED_LATER: "Written differently: what comes of it is compared",
-    Why.INSIDE: "Written differently inside {r.names[0]}, whose results agree",
     Why.OF_FORWARD: "Its forward call is written differently",
-    Why.BEFORE: "Written differently before {r.names[0]}, whose givens agree",
-    Why.BETWEEN: "Written differently between {r.names[0]} and {r.names[1]}, whose results agree",
     Why.NOBODY_USES: "No recorded call uses what it returns",
     Why.OTHER_STEP: "Its forward call begins or ends at another step than on the other side",
-    Why.OUTSIDE_CELL: (
-        "{r.names[0]} gave this, which is {r.names[1]} outside the {r.side}'s cell; there it is compared"
-    ),
-    Why.INSIDE_CELL: "{r.names[0]} gave this, which is {r.names[1]} inside the {r.side}'s cell; there it is compared",
-    Why.NO_SUCH_PART: "{r.names[0]} inside it gave this, and the {r.side}'s has no such part",
-    Why.GAVE_RESULT: "{r.names[0]} inside it gave its result, and is compared",
-    Why.SHELL: "What runs inside it is compared",
-    Why.CONSTANT: "A tensor that holds nothing but {r.target!r}, and that number",
     Why.ZEROS: "None on one side and zeros on the {r.side} side: both are no gradient",
     Why.UNNEEDED: "Only the {r.side} side has this gradient: nobody needs it, as no parameter leads there",
-    Why.UNNEEDED_BY_PYTORCH: "PyTorch computes no gradient of a tensor that needs none",
     Why.LIKENESS: "{r.name}",
     Why.FUSED: "its parameters are those of several layers on the other side, laid behind one another",
     Why.LAST_GRADIENTS: (

@@ -10,7 +10,7 @@ from msprobe.compare.judge.judged import Comparison, Judged
 from msprobe.compare.judge.standard import family
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.frameworks import are_of_two_frameworks
-from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.columns import PARTS
 
 from .agree import Seen
 from .events import Event, parent_of, upwards
@@ -216,9 +216,6 @@ class Causes:
             if self._holds(s.result_rows, side, source):
                 # Nothing begins it where only the sum over all users differs: some user was not recorded.
                 return Cause("received", finding=finding) if finding >= 0 else _UNRECORDED
-            is_unjudged = not s.event.is_matched or self._is_unjudged(side, source)
-            if is_unjudged and self._are_two_frameworks:
-                return self._behind(side, at, latest)
             is_known = s.event.is_matched and self._holds(s.event.rows, side, source)
             if not is_known or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))
@@ -227,65 +224,6 @@ class Causes:
         if agreeing and (is_told or latest < 0):
             return _made_by(agreeing)
         return None
-
-    def unseen(self, event: Event, latest: int) -> int:
-        """Across frameworks: the finding that a call received in tensors of which none was compared; -1 where it
-        received none, or something was compared."""
-        pairs = self._comparison.pairs
-        if not self._are_two_frameworks or not event.own or any(pairs.are_tensors(j.row) for j in event.own):
-            return -1
-        return max(self._before(side, event.at, latest)[0] for side in self._sources)
-
-    def _behind(self, side: str, at: int, latest: int) -> Cause:
-        """Across frameworks: the cause of what a call gave that could not be judged. It says nothing itself; what it
-        was made of does."""
-        finding, agreeing = (self._origin[at], "") if at in self._origin else self._before(side, at, latest)
-        if max(finding, latest) >= 0:
-            return Cause("received", finding=finding if finding >= 0 else latest)
-        return _made_by(agreeing)
-
-    def _before(self, side: str, at: int, latest: int) -> tuple[int, str]:
-        """The finding that a call's givens come from, -1 for none, and a call that they come from and that agrees;
-        through as many calls that could not be judged as it takes."""
-        agreeing, waiting, known = "", [at], {at}
-        while waiting:
-            for source in self._made_of(side, waiting.pop()):
-                before = self._events.get((side, source.call))
-                if before is None or before in known:
-                    continue
-                known.add(before)
-                if self._holds(self._seen[before].result_rows, side, source):
-                    if (finding := self._origin.get(before, latest)) >= 0:
-                        return finding, agreeing
-                elif not self._is_unjudged(side, source):
-                    agreeing = agreeing or source.call
-                elif before in self._origin:
-                    return self._origin[before], agreeing
-                else:
-                    waiting.append(before)
-        return -1, agreeing
-
-    def _made_of(self, side: str, at: int) -> list[Source]:
-        """The calls whose results the call of an event was given, as one side has it."""
-        pairs, place = self._comparison.pairs, self._seen[at].event.place
-        is_target = side == "target"
-        dump, calls = (pairs.target, pairs.target_calls) if is_target else (pairs.golden, pairs.golden_calls)
-        if (call := int(calls[place])) < 0:
-            return []
-        columns, parents = dump.columns, upwards(parent_of(dump, call), dump.construct)
-        rows = range(columns.starts[call], columns.starts[call + 1])
-        given = [row for row in rows if columns.part[row] == _INPUT and columns.kind[row] == TENSOR]
-        found = (self._sources[side].of(row, columns.names[call], parents) for row in given)
-        return [source for source in found if source.origin == "call"]
-
-    def _is_unjudged(self, side: str, source: Source) -> bool:
-        """Whether no verdict was reached on a result, as one side has it."""
-        at = self._events.get((side, source.call))
-        if at is None:
-            return True
-        event = self._seen[at].event
-        row = self._row_of(side, source)
-        return not event.is_matched or (row in event.rows and self._comparison.grades[row] == _UNJUDGED)
 
     def _swapped(self, judged: Judged, event: Event) -> tuple[str, ...]:
         """The places of two arguments that were swapped; empty where they were not."""

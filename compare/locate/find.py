@@ -23,7 +23,7 @@ from msprobe.store.record import Dump
 
 from .agree import Seen, walk
 from .cause import Cause, Causes
-from .events import Event, cell_path, events, parent_of, upwards
+from .events import Event, cell_path, events
 from .finding import (
     Argument,
     ArgumentKind,
@@ -42,7 +42,6 @@ from .finding import (
 )
 from .source import fingerprint
 from .trained import trained_alone
-from .written import Layers
 
 Role = Literal["begins", "received", ""]
 
@@ -87,7 +86,6 @@ class _Walk:
         self._comparison = comparison
         self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._events = events(comparison)
-        self._layers = Layers(comparison, self._events if self._are_two_frameworks else ())
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
@@ -148,9 +146,13 @@ class _Walk:
         rows = [row for row in (*seen.given_rows, *seen.result_rows) if noise is not None and row in noise.stretches]
         if noise is None or not rows:
             return None
-        places = noise.stretches[rows[0]]
-        first = next(event for event in self._events if event.place in places)
+        first = min((self._event_at[place] for place in noise.stretches[rows[0]]), key=lambda event: event.at)
         return first, [self._comparison.judged(row) for row in rows]
+
+    @cached_property
+    def _event_at(self) -> dict[int, Event]:
+        """By place of a pair of calls: its event."""
+        return {event.place: event for event in self._events}
 
     def _visit_stretch(self, seen: Seen, alone: Event, judged: Sequence[Judged]) -> None:
         if alone.at not in self._origin and seen.event.key not in self._places:
@@ -171,17 +173,11 @@ class _Walk:
         """Whether a call counts among those that could not be judged."""
         if event.is_matched:
             return True
-        is_silent = self._are_two_frameworks and (self._comparison.noise is not None or self._tells_nothing(event))
-        return event.place not in self._comparison.explained and not is_silent
+        return event.place not in self._comparison.explained and not self._are_two_frameworks
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
-        if self._speaks_for_a_layer(event):
-            self._mark((j.row for j in evidence), "received")
-            return
         inside = self._places.get(event.key)
-        if inside is None and (received := self._causes.unseen(event, len(self._findings) - 1)) >= 0:
-            inside = received
         gap = None if inside is not None else self._uncollected.of(seen)
         if inside is not None or (gap and self._findings):
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
@@ -264,7 +260,7 @@ class _Walk:
             self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
             self._mark(event.rows, "begins")
             return
-        if self._are_two_frameworks and (self._comparison.noise is not None or self._tells_nothing(event)):
+        if self._are_two_frameworks:
             return
         if event.kind == "parameters_grad" or self._uncollected.explains(event):
             if not self._findings:
@@ -287,40 +283,6 @@ class _Walk:
     @cached_property
     def _trained_alone(self) -> set[int]:
         return trained_alone(self._comparison, self._events) if self._are_two_frameworks else set()
-
-    def _tells_nothing(self, event: Event) -> bool:
-        """Whether, across frameworks, other calls tell more: the layer around it, what takes a constant that it hands
-        on, or the calls inside a cell that only one side has."""
-        if event.kind == "cell" and event.key in self._enclosing:
-            return True
-        return self._layers.around(event) or self._takes_constants(event)
-
-    @cached_property
-    def _enclosing(self) -> set[str]:
-        """The cells inside which anything was recorded, on either side: a pair of calls goes by the target's."""
-        found = {key for event in self._events for key in event.keys}
-        golden = self._comparison.golden
-        for event in self._events:
-            if event.is_matched:
-                call = int(self._comparison.pairs.golden_calls[event.place])
-                found.update(f"golden {cell}" for cell in upwards(parent_of(golden, call), golden.construct))
-        return found
-
-    def _takes_constants(self, event: Event) -> bool:
-        """Whether no tensor that a call was given comes from a call, in a dump that tells such things: then what takes
-        its result can be compared, and the call cannot."""
-        dump = self._comparison.target if event.side == "target" else self._comparison.golden
-        given = [j.pair.record for j in event.own if j.pair.record.kind == "tensor" and j.pair.record.part == "input"]
-        return dump.format_version > 0 and bool(given) and not any(r.source.startswith("call ") for r in given)
-
-    def _speaks_for_a_layer(self, event: Event) -> bool:
-        """Whether, across frameworks, a layer around a call tells more: of what the call was given nothing was
-        compared."""
-        if self._comparison.noise is not None or not self._are_two_frameworks or event.kind != "api":
-            return False
-        if not self._layers.around(event):
-            return False
-        return not any(j.pair.target and j.pair.golden for j in event.own)
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}

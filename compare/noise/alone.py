@@ -30,16 +30,14 @@ def transparent(
     last = _last_forward(paired)
     forwards: dict[tuple[str, str], Reason] = {}
     for event in paired.events:
-        if event.is_matched or event.place in unexcused:
+        reason = paired.pairs.notes.without.get(event.place)
+        if event.is_matched or (reason is None and event.place in unexcused):
             continue
         side = 0 if event.side == "target" else 1
         call = int(paired.calls[side][event.place])
-        reason: Reason | None = None
-        if _hands_on(paired, side, call):
+        if reason is None and _hands_on(paired, side, call):
             reason = Reason(Why.HANDS_ON)
-        elif event.place in paired.pairs.notes.without:
-            reason = paired.pairs.notes.without[event.place]
-        elif event.direction == "backward":
+        elif reason is None and event.direction == "backward":
             forward = names.counterpart(event.called, "forward")
             reason = Reason(Why.OF_FORWARD) if (event.side, forward) in forwards else None
         if reason is None and event.kind != "parameters_grad":
@@ -82,6 +80,8 @@ def one_sided(paired: Paired, states: NDArray[np.uint8]) -> dict[int, Reason]:
         if not alone or any(states[row] == State.DIVERGENT for row in paired.outputs(event)):
             continue
         for row in alone:
+            if row in paired.pairs.notes.alone:
+                continue  # why it has none is known
             if paired.is_given[row] or not _is_used(paired, row):
                 found[row] = Reason(Why.OTHER_WAY if paired.is_given[row] else Why.NOBODY_USES)
     return found

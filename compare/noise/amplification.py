@@ -35,6 +35,15 @@ _FEW = 16
 _ROUNDING = 2.0
 """A kernel's own error, in units of its output's dtype, at least."""
 
+_ROUNDING_ACROSS = 10.0
+"""The same of products of two frameworks, which add up in other orders."""
+
+_APPROXIMATED = 50.0
+"""The same of functions for which two frameworks have approximations of their own."""
+
+ACROSS = _APPROXIMATED * 2.0**-23
+"""The greatest own error of a kernel in float32 of another framework."""
+
 COARSEST = 6e-3
 """The greatest own error of a kernel that rounds to bfloat16 inside; as in `precision.LOWEST`."""
 
@@ -46,7 +55,7 @@ FINE = 1e-5
 class Change:
     """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
     element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
-    `is_constant`: all its elements are one number."""
+    `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit."""
 
     kind: Hashable
     output: Apart
@@ -55,6 +64,7 @@ class Change:
     unit: float
     rounds_inside: bool = False
     is_constant: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +86,15 @@ class Amplified:
         return self.ratio > self.limit
 
 
-def amplified(changes: Sequence[Change]) -> list[Amplified]:
-    """Judge every pair of outputs among its kin."""
+def amplified(changes: Sequence[Change], *, is_across: bool = False) -> list[Amplified]:
+    """Judge every pair of outputs among its kin; `is_across`: the two sides are of two frameworks."""
     kin: dict[Hashable, list[int]] = defaultdict(list)
     for n, change in enumerate(changes):
         kin[change.kind].append(n)
     found: list[Amplified | None] = [None] * len(changes)
     for numbers in kin.values():
         mine = [changes[n] for n in numbers]
-        own = own_error(mine)
+        own = own_error(mine, _rounding(mine[0], is_across=is_across))
         measured = [_measured(change, own) for change in mine]
         ratios = sorted(one.ratio for one in measured)
         for n, one in zip(numbers, measured, strict=True):
@@ -93,11 +103,17 @@ def amplified(changes: Sequence[Change]) -> list[Amplified]:
     return [one for one in found if one is not None]
 
 
-def own_error(kin: Sequence[Change]) -> float:
+def _rounding(change: Change, *, is_across: bool) -> float:
+    if not is_across or change.is_exact:
+        return _ROUNDING
+    return _ROUNDING_ACROSS if change.rounds_inside else _APPROXIMATED
+
+
+def own_error(kin: Sequence[Change], rounding: float = _ROUNDING) -> float:
     """The element error that the kernels of a kind add; at least the rounding of the output."""
     if not kin:
         return 0.0
-    least = _ROUNDING * max(change.unit for change in kin)
+    least = rounding * max(change.unit for change in kin)
     shown = sorted(c.output.spread for c in kin if c.output.size >= _FEW and not c.is_constant)
     if not shown or not kin[0].rounds_inside:
         return least

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from msprobe.base import names
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.locate.events import Event
-from msprobe.replay.operations import REFLECTED, Operation, operation, plain_name
+from msprobe.replay.operations import REFLECTED, Kind, Operation, operation, plain_name
 from msprobe.replay.own import APIS, CELLS
 from msprobe.store.columns import PARTS, TENSOR, VALUE
 
@@ -42,7 +42,7 @@ _ROUNDING_INSIDE = frozenset(
 )
 """Operations whose kernels may round the operands of products to fewer bits."""
 
-CORRECTLY_ROUNDED = frozenset(
+_CORRECTLY_ROUNDED = frozenset(
     ("add", "sub", "mul", "div", "neg", "abs", "sqrt", "relu", "relu6", "clamp", "maximum", "minimum", "sign", "square")
 )
 """Functions of single elements that every kernel computes to the same bit."""
@@ -87,6 +87,11 @@ def rounds_inside(stem: str, is_cell: bool) -> bool:
     return known is None or known.name in _ROUNDING_INSIDE
 
 
+def is_exact(operation: Operation | None) -> bool:
+    """Whether every kernel computes an operation to the same bit."""
+    return operation is not None and (operation.name in _CORRECTLY_ROUNDED or operation.kind is Kind.MOVES)
+
+
 def inputs_of(paired: Paired, event: Event) -> list[int]:
     """The pairs of records that a call's outputs are computed from: of a backward call also those of its forward."""
     places = (event.place, *event.forwards)
@@ -109,6 +114,11 @@ class Called:
     def rounds_inside(self) -> bool:
         """Whether its kernel may round to fewer bits inside than its output has."""
         return self.operation is None or self.operation.name in _ROUNDING_INSIDE
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every kernel computes it to the same bit."""
+        return is_exact(self.operation)
 
     @property
     def has_one_output(self) -> bool:
@@ -134,6 +144,15 @@ class Called:
             [found for row in graph.inputs(call) if (found := of.of(row))] if self.is_backward else (),
             self._is_reflected,
         )
+
+    def added(self, row: int) -> float:
+        """Of the gradient of a bias: the root mean square that the golden's sum would have, of what it adds up, if
+        nothing cancelled out. That of the keys does, before a softmax, and what is left is rounding. Else 0."""
+        out = self._summaries[1].of(int(self._paired.rows[1][row]))
+        if not self.is_backward or out is None or len(out.shape) != 1:
+            return 0.0
+        incoming = (one for one in self.sides[1].incoming if one.size > out.size)
+        return max((one.rms * math.sqrt(one.size / out.size) for one in incoming), default=0.0)
 
     def number(self, row: int) -> int:
         """The place of an output among those of `sides`; -1 where it has none there."""

@@ -15,7 +15,9 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
+from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.reason import DRIFT
+from msprobe.compare.workers.progress import shown
 from msprobe.store.columns import NULL
 
 from .kernels import Kernels
@@ -33,6 +35,9 @@ _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("warning", "err
 _CONSTANT = 1e-6
 """Up to here a constant that both sides computed in their own way is the same: some units in the last place."""
 
+_GROSS = 1e3
+"""A difference so many times greater than what is left of it has died out, if that may be rounding."""
+
 DRIFT_OF_RUNNING = 5e-4
 """Of parameters after the first update, as a share of their root mean square, where no update of them was judged."""
 
@@ -48,19 +53,24 @@ def judge_under_noise(
     Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     Where no tensors were saved, statistics are all there is.
     """
-    if not (comparison.equal == DIFFERENT).any():
+    is_across = round_differently(comparison.target, comparison.golden)
+    if comparison.mode != "tensor":
+        is_held_to_bits = limits.is_exact and not is_across
+        return comparison if is_held_to_bits else _by_statistics(comparison, is_across=is_across, is_shown=is_shown)
+    if not is_across and not (comparison.equal == DIFFERENT).any():
         return comparison
-    if comparison.mode == "digest":
-        return comparison  # who takes digests asks for the bits
-    if comparison.mode == "statistics":
-        return comparison if limits.is_exact else _by_statistics(comparison)
     paired = Paired(comparison)
-    return _Judging(paired, Kernels(paired, workers, "replaying calls" if is_shown else "", limits), limits).judged()
+    kernels = Kernels(paired, workers, "replaying calls" if is_shown else "", limits)
+    return _Judging(paired, kernels, limits).judged(is_shown=is_shown)
 
 
-def _by_statistics(comparison: Comparison) -> Comparison:
+def _by_statistics(comparison: Comparison, *, is_across: bool, is_shown: bool) -> Comparison:
+    if not is_across and (comparison.mode == "digest" or not (comparison.equal == DIFFERENT).any()):
+        return comparison  # who takes digests within one framework asks for the bits
     paired = SummarisedPairs(comparison)
-    return _Judging(paired, Summarised(paired), BUILT_IN).judged() if paired.has_summaries else comparison
+    if not is_across and not paired.has_summaries:
+        return comparison
+    return _Judging(paired, Summarised(paired), BUILT_IN).judged(is_shown=is_shown)
 
 
 class _Judging:
@@ -80,8 +90,8 @@ class _Judging:
         self._upstream = Upstream(paired, self._states)
         self._upstream.know_leaves(self._leaf_state)
 
-    def judged(self) -> Comparison:
-        for event in self._paired.events:
+    def judged(self, *, is_shown: bool = False) -> Comparison:
+        for event in shown(self._paired.events, "judging calls") if is_shown else self._paired.events:
             if event.is_matched:
                 self._visit(event)
             else:
@@ -102,7 +112,9 @@ class _Judging:
         received = self._upstream.received((*own, *inherited))
         inside = self._inside(event)
         for row in self._paired.outputs(event):
-            self._set(row, self._output_state(row, event, received, inside), event)
+            state = self._output_state(row, event, received, inside)
+            is_unclear = state == State.DIVERGENT and self._paired.may_be_of_inner_node(row)
+            self._set(row, State.UNKNOWN if is_unclear else state, event)
             sides = [int(rows[row]) for rows in self._paired.rows]
             if received.differs and min(sides) < 0:
                 self._upstream.alone[0 if sides[0] >= 0 else 1][max(sides)] = received.lost or math.inf
@@ -140,7 +152,7 @@ class _Judging:
     def _is_of_a_block(self, row: int, event: Event) -> bool:
         """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
         its own inputs, and one block may begin a step later than the other, or be told otherwise what to do."""
-        if not self._kernels.is_across or event.kind != "cell":
+        if not self._paired.is_across or event.kind != "cell":
             return False
         if event.direction == "forward" and self._paired.pairs.are_tensors(row):
             sides = zip(self._paired.graphs, self._paired.rows, strict=True)
@@ -217,9 +229,8 @@ class _Judging:
             known |= pairs
             between |= {(side, call) for call in calls}
         self._made_of[row] = tuple(known)
-        if (
-            is_rewired and not self._kernels.is_across
-        ):  # the two calls that made it are no pair: one tensor only where they are alike
+        if is_rewired and not self._paired.is_across:
+            # The two calls that made it are no pair: one tensor only where they are alike.
             is_beyond = is_amplified(self._paired.distance(row), max(self._greatest.values()), self._rounding(row))
             return State.DIVERGENT if is_beyond else State.NOISE
         if lost := max((self._upstream.lost(side, at) for side, at in made), default=0.0):
@@ -295,11 +306,11 @@ class _Judging:
             self._note(row, event, Judgement(Sign.BITS, self._class(row), 0.0), received.came)
             return State.DIVERGENT
         judgement = self._kernels.judgements.get(row)
-        is_same_function = not self._kernels.is_across or row in self._kernels.crossed
-        if judgement is not None and (judgement.is_wrong or (judgement.is_of is not Class.OPAQUE and is_same_function)):
+        is_decisive = judgement is not None and judgement.is_of is not Class.OPAQUE and self._is_of_one_function(row)
+        if judgement is not None and (judgement.is_wrong or is_decisive):
             self._note(row, event, judgement, received.came)
             if judgement.is_wrong:
-                is_received = judgement.sign is Sign.AMPLIFIED and self._is_told_otherwise(event)
+                is_received = judgement.sign is Sign.AMPLIFIED and self._may_be_received(event, received)
                 return State.PROPAGATED if is_received else State.DIVERGENT
             # Held against the golden's function, what the call was told has no effect on this output.
             is_unclear = received.is_unclear and row not in self._kernels.crossed
@@ -310,11 +321,20 @@ class _Judging:
             and math.isfinite(received.came)
             and is_amplified(self._paired.distance(row), received.came, self._rounding(row), most)
         )
-        if is_beyond and self._kernels.is_across:
+        if is_beyond and self._paired.is_across:
             self._stretches[row] = self._upstream.places(self._upstream.calls_behind(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.came, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)
+
+    def _may_be_received(self, event: Event, received: Received) -> bool:
+        """Whether what a call received may explain an amplified difference: what it was told, or of two frameworks by
+        statistics a tensor, since these say little of what one function makes of it."""
+        return self._is_told_otherwise(event) or (self._paired.is_across and received.lost > 0)
+
+    def _is_of_one_function(self, row: int) -> bool:
+        """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
+        return not self._paired.is_across or row in self._kernels.crossed
 
     def _is_told_otherwise(self, event: Event) -> bool:
         """Whether what a call was told differs, of which nobody knows what it explains."""
@@ -335,11 +355,13 @@ class _Judging:
     def _dies_out(self, row: int, lost: float) -> bool:
         """Whether differences of inputs, of which `lost` is the greatest, leave no trace in a tensor: it differs by no
         more than noise, and by far less than they do."""
-        if not self._is_noisy:
+        if not self._is_noisy or self._kernels.hides_order(row):
             return False
         distance, direction = self._paired.distance(row), self._paired.direction(row)
         noise = max(_CONSTANT, 3 * self._greatest[direction])
-        return distance <= noise and 10 * distance <= lost and self._paired.has_same_zeros(row)
+        is_gone = distance <= noise and 10 * distance <= lost
+        is_rounded = distance <= self._paired.kernel_error and _GROSS * distance <= lost
+        return (is_gone or is_rounded) and self._paired.has_same_zeros(row)
 
     def _class(self, row: int) -> Class:
         output = self._kernels.outputs.get(row)
@@ -377,7 +399,8 @@ class _Judging:
             is_elsewhere = state == State.DIVERGENT and self._paired.has_counterpart_outside(row, event)
             return State.ELSEWHERE if is_elsewhere else state
         lost = max(inside.lost, received.lost)
-        if (judgement := self._kernels.judgements.get(row)) is not None and not judgement.is_wrong:
+        judgement = self._kernels.judgements.get(row)
+        if judgement is not None and not judgement.is_wrong and self._is_of_one_function(row):
             self._note(row, event, judgement, received.came)
             return self._propagated(row, lost, received.is_unclear)
         if lost or received.is_unclear:

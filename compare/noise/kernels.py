@@ -8,7 +8,6 @@ from msprobe.base import names
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
-from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.reason import DRIFT
 from msprobe.replay.result import Replayed
 from msprobe.store.columns import PARTS
@@ -31,7 +30,7 @@ class Kernels:
     records did not tell. `crossed` are those whose target was held against the golden's function. `origins` are the
     outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because most
     calls like it are equal. `replays` are the answers by side and call; none where no difference is to be noise.
-    `kinds` are those of `outputs`.
+    `kinds` are those of `outputs`. `are_noisy`: the two runs are not equal to the bit where nothing is wrong.
     """
 
     def __init__(self, paired: Paired, workers: int, title: str, limits: Limits = BUILT_IN) -> None:
@@ -42,17 +41,16 @@ class Kernels:
         self.origins: list[int] = []
         self.outputs: dict[int, Output] = {}
         self._coarse: float | None = None
-        self.is_across = round_differently(paired.pairs.target, paired.pairs.golden)
         self.crossed: set[int] = set()
         self.replays = self._replay(workers, title)
         self._crossings = {} if limits.is_exact else self._cross(workers, title)
         self.judgements = self._judge_residuals()
         self.by_bits = self._by_bits()
+        self.are_noisy = self._find_noise()
 
-    @property
-    def are_noisy(self) -> bool:
+    def _find_noise(self) -> bool:
         """Whether the two runs are not equal to the bit where nothing is wrong; of two frameworks they never are."""
-        if self.is_across or (not self.origins and self.judgements and self._have_drifted):
+        if self._paired.is_across or (not self.origins and self.judgements and self._have_drifted):
             return True
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
         return any(
@@ -74,7 +72,7 @@ class Kernels:
         calls: tuple[dict[int, None], dict[int, None]] = ({}, {})
         for event in self._paired.events:
             for row in self.differing(event):
-                for side in (0, 1) if self.is_across else ():
+                for side in (0, 1) if self._paired.is_across else ():
                     calls[side][int(self._paired.calls[side][event.place])] = None
                 for side, at in enumerate(self._paired.makers(row)):
                     calls[side][self._paired.graphs[side].call_of(at)] = None
@@ -91,20 +89,12 @@ class Kernels:
             for event in self._paired.events
             if event.kind in ("api", "cell")
             and self.differing(event)
-            and (self.is_across or self._is_told_otherwise(event))
+            and (self._paired.is_across or has_other_values(self._paired, event))
         ]
         golden, target = self._paired.pairs.golden, self._paired.pairs.target
         wanted = [Crossing(int(self._paired.calls[1][event.place]), self._paired.partners(event)) for event in events]
         found = crossed_each(golden, target, wanted, workers, title)
         return {event.place: answer for event, answer in zip(events, found, strict=True)}
-
-    def _is_told_otherwise(self, event: Event) -> bool:
-        paired = self._paired
-        rows = (row for place in (event.place, *event.forwards) for row in paired.rows_of(place))
-        return any(
-            paired.is_given[row] and not paired.pairs.are_tensors(row) and paired.comparison.grades[row] in _WRONG
-            for row in rows
-        )
 
     def differing(self, event: Event) -> list[int]:
         """The pairs of tensors among the outputs of a pair of calls that differ, and were not judged elsewhere."""
@@ -146,7 +136,7 @@ class Kernels:
         """The target's residual against the golden's function."""
         answer = self._crossings.get(event.place)
         golden = self.replays[1].get(int(self._paired.calls[1][event.place]))
-        found = residuals(answer, golden, self._key(0, row), self._key(1, row), ())
+        found = residuals(answer, golden, self._own_key(0, row), self._own_key(1, row), ())
         if found is not None:
             self.crossed.add(row)
         return found
@@ -156,28 +146,31 @@ class Kernels:
         answer = self.replays[0].get(int(self._paired.calls[0][event.place]))
         if not isinstance(answer, Replayed):
             return math.nan
-        key = self._key(0, row)
+        key = self._own_key(0, row)
         every = (r.eta for found in answer.residuals.values() for r in found if (r.part, r.path) == key)
         return min(every, default=math.nan)
 
-    def _key(self, side: int, row: int) -> Key:
-        columns, at = self._paired.graphs[side].columns, int(self._paired.rows[side][row])
+    def _own_key(self, side: int, row: int) -> Key:
+        return self._key(side, int(self._paired.rows[side][row]))
+
+    def _key(self, side: int, at: int) -> Key:
+        columns = self._paired.graphs[side].columns
         return PARTS[columns.part[at]], columns.paths[columns.path[at]]
 
     def _residuals(self, row: int) -> Residuals | None:
-        keys, answers = [], []
-        for side, (graph, at) in enumerate(zip(self._paired.graphs, self._paired.makers(row), strict=True)):
-            columns = graph.columns
-            keys.append((PARTS[columns.part[at]], columns.paths[columns.path[at]]))
-            answers.append(self.replays[side].get(graph.call_of(at)))
-        golden = self._paired.graphs[1]
+        mine, theirs = self._paired.makers(row)
+        ours, golden = self._paired.graphs
         return residuals(
-            answers[0], answers[1], keys[0], keys[1], golden.values(golden.call_of(self._paired.makers(row)[1]))
+            self.replays[0].get(ours.call_of(mine)),
+            self.replays[1].get(golden.call_of(theirs)),
+            self._key(0, mine),
+            self._key(1, theirs),
+            golden.values(golden.call_of(theirs)),
         )
 
     def _by_bits(self) -> set[int]:
         """The rows of outputs that differ although all inputs, and the outputs of most calls like it, are equal."""
-        if self.is_across:
+        if self._paired.is_across:
             return set()
         same: Counter[Hashable] = Counter()
         others: dict[Hashable, list[list[int]]] = defaultdict(list)
@@ -266,6 +259,10 @@ class Kernels:
         looks = tuple(columns.look[int(self._paired.rows[0][r])] for r in event.rows if self._paired.rows[0][r] >= 0)
         return stem_of(event), event.direction, looks
 
+    def hides_order(self, row: int) -> bool:
+        """Whether an output looks the same in whatever order its inputs are joined."""
+        return False
+
     def evidence(self, row: int, event: Event, judgement: Judgement, came: float, most: float) -> Evidence:
         """What decided about an output whose inputs differ by `came`, and which may differ by `most` times that."""
         output = self.outputs.get(row)
@@ -323,6 +320,15 @@ class Kernels:
                     found[class_of(eta)][output.kind[0]] += 1  # type: ignore[index]  # a tuple, above
             for is_of, operations in found.items():
                 yield PrecisionClass(side, is_of, tuple(op for op, _ in operations.most_common()), operations.total())
+
+
+def has_other_values(paired: Paired, event: Event) -> bool:
+    """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
+    rows = (row for place in (event.place, *event.forwards) for row in paired.rows_of(place))
+    return any(
+        paired.is_given[row] and not paired.pairs.are_tensors(row) and paired.comparison.grades[row] in _WRONG
+        for row in rows
+    )
 
 
 def stem_of(event: Event) -> str:

@@ -56,13 +56,20 @@ def entered(paired: Paired, kernels: Kernels, found: Found, *, is_exact: bool) -
     for row in np.flatnonzero(states == State.ELSEWHERE).tolist():
         grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.NO_COUNTERPART)
         reasons[row] = (Reason(Why.OTHER_STEP),)
+    for row in np.flatnonzero((states == State.UNKNOWN) & np.isin(grades, (_WARNING, _ERROR))).tolist():
+        if paired.may_be_of_inner_node(row):
+            grades[row], causes[row] = _UNJUDGED, CAUSES.index(Cause.INNER_NODE)
+            reasons[row] = (Reason(Why.INNER_NODE),)
     stretches = {row: places for row, places in found.stretches.items() if states[row] == State.DIVERGENT and places}
     explained = comparison.explained
-    if kernels.is_across:
+    if paired.is_across:
         explained = transparent(paired, found.covered, {place for places in stretches.values() for place in places})
         alone = {row: why for place, why in explained.items() for row in paired.rows_of(place)}
         for row, why in (alone | one_sided(paired, states)).items():
             causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
+        for place, guess in paired.pairs.notes.guesses.items():
+            if place not in explained and min(int(calls[place]) for calls in paired.calls) < 0:
+                reasons |= dict.fromkeys(paired.rows_of(place), (guess.because,))
     which = comparison.which.copy()
     which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
     answers = [answer for side in kernels.replays for answer in side.values()]

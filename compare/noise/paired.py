@@ -17,6 +17,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.events import Event, events
 from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.match.frameworks import round_differently
+from msprobe.compare.match.item import tells_inner_nodes
 from msprobe.compare.match.pairs import Ints
 from msprobe.mapping.transform import parse
 from msprobe.replay.crossed import Partner, Place
@@ -44,6 +45,7 @@ class Paired:
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.pairs = comparison, comparison.pairs
         self.is_across = round_differently(self.pairs.target, self.pairs.golden)
+        self._tells_inner_nodes = any(map(tells_inner_nodes, (self.pairs.target, self.pairs.golden)))
         self.graphs = Graph(self.pairs.target), Graph(self.pairs.golden)
         self.rows = self.pairs.target_rows, self.pairs.golden_rows
         self.calls = self.pairs.target_calls, self.pairs.golden_calls
@@ -150,6 +152,18 @@ class Paired:
                 return True
         return False
 
+    def has_lone_inputs(self, event: Event) -> bool:
+        """Whether one side's call, or its forward, receives a tensor that the other's does not."""
+        for place in (event.place, *event.forwards):
+            for row in self.rows_of(place):
+                if not self.is_given[row] and place == event.place:
+                    continue
+                sides = [int(rows[row]) for rows in self.rows]
+                side = 0 if sides[0] >= 0 else 1
+                if min(sides) < 0 and self.graphs[side].columns.kind[sides[side]] == TENSOR:
+                    return True
+        return False
+
     def judged_elsewhere(self, row: int) -> int:
         """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
         found = {int(self.pair_of[side][at]) for side, at in enumerate(self.makers(row))}
@@ -158,6 +172,18 @@ class Paired:
     def is_floating(self, row: int) -> bool:
         columns = self.pairs.target.columns
         return family(columns.looks[columns.look[int(self.rows[0][row])]][1]) in ("float", "complex")
+
+    @property
+    def kernel_error(self) -> float:
+        """Up to where the distance of two outputs tells nothing but how two kernels round."""
+        return 0.0
+
+    def may_be_of_inner_node(self, row: int) -> bool:
+        """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
+        if not self._tells_inner_nodes or self.is_given[row]:
+            return False
+        name = names.parse(self.pairs.name(int(self.pairs.call_of[row])))
+        return name.kind == "api" and name.direction == "backward"
 
     def is_running(self, row: int) -> bool:
         """Whether a parameter is a running statistic of a normalisation."""

@@ -10,10 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base import names
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.locate.events import Event
-from msprobe.compare.match.frameworks import round_differently
 from msprobe.store.columns import PARTS, TENSOR
 
 from .paired import Paired
@@ -79,10 +77,9 @@ class Reach:
     def behind_backward(self, call: int) -> Iterable[int]:
         """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
         of what it receives itself explains it."""
-        graph = self._graph
-        back = graph.number.get(names.counterpart(graph.columns.names[call], "backward"), call)
-        if back != call and all(map(self._agrees, graph.inputs(back))):
-            yield from graph.outputs(back)
+        back = self._graph.backward(call)
+        if back >= 0 and all(map(self._agrees, self._graph.inputs(back))):
+            yield from self._graph.outputs(back)
 
     def _behind_gradient(self, row: int, call: int) -> Iterable[int]:
         """What follows from an input gradient: the backward of the call that made the input."""
@@ -93,10 +90,7 @@ class Reach:
         kind, made = graph.origin(argument)
         if kind != "call":
             return
-        forward = graph.columns.names[graph.call_of(made)]
-        back = graph.number.get(names.counterpart(forward, "backward"), -1)
-        if back >= 0:
-            yield from (at for at in graph.outputs(back) if self._differs(at))
+        yield from (at for at in _gradients(graph, graph.call_of(made)) if self._differs(at))
 
     def _is_end(self, row: int) -> bool:
         """Whether a difference that nothing recorded receives counts where it ends."""
@@ -136,10 +130,10 @@ def dying_out(
     """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
 
     `alone` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which outputs
-    an input is, `inside` whether a difference is left inside a pair of cells.
+    an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing is
+    recorded there.
     """
     graph, pair_of = paired.graphs[0], paired.pair_of[0]
-    is_across = round_differently(paired.pairs.target, paired.pairs.golden)
 
     def differs(at: int) -> bool:
         pair = int(pair_of[at])
@@ -155,7 +149,7 @@ def dying_out(
     live: list[int] = []
     for event in paired.events:
         if not event.is_matched:
-            if event.side == "target" and not is_across:  # within one framework that is a finding
+            if event.side == "target" and not paired.is_across:  # within one framework that is a finding
                 live += graph.outputs(int(paired.calls[0][event.place]))
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
@@ -206,9 +200,9 @@ def _behind_the_golden(paired: Paired, row: int) -> Iterable[int]:
 
 
 def _gradients(graph: Graph, call: int) -> Iterable[int]:
-    """What the backward of a forward call returns, which sees the inputs of the forward, too."""
-    back = graph.number.get(names.counterpart(graph.columns.names[call], "backward"), call)
-    return graph.outputs(back) if back != call else ()
+    """What the backward of a forward call returns."""
+    back = graph.backward(call)
+    return graph.outputs(back) if back >= 0 else ()
 
 
 def _is_parameter(paired: Paired, row: int) -> bool:

@@ -17,22 +17,21 @@ from msprobe.compare.judge.standard import canonical
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.events import Event
 from msprobe.compare.reason import DRIFT
-from msprobe.replay.operations import Kind
 from msprobe.store.columns import PARTS
 
-from .amplification import FINE, MOST, Amplified, Change, amplified
-from .called import CORRECTLY_ROUNDED, JUMPING, STEEP, Called, inputs_of, operation_of, rounds_inside
+from .amplification import ACROSS, FINE, MOST, Amplified, Change, amplified
+from .called import JUMPING, STEEP, Called, inputs_of, is_exact, operation_of, rounds_inside
 from .identities import gathered, has_law, identities
-from .kernels import Kernels
+from .kernels import Kernels, has_other_values
 from .law_judgement import LawJudgement, Told, judge_laws
-from .laws import SUMS
+from .laws import JOINS, SUMS
 from .paired import Paired
 from .precision import Class, Judgement, Sign, class_of
 from .replays import Answer
 from .report import Evidence, PrecisionClass, Unseen
 from .summary import MASKED, Apart, Summaries, Summary, apart
 
-_UNJUDGED, _INPUT = GRADES.index("unjudged"), PARTS.index("input")
+_PASS, _UNJUDGED, _INPUT = GRADES.index("pass"), GRADES.index("unjudged"), PARTS.index("input")
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -49,6 +48,10 @@ class SummarisedPairs(Paired):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
+        views, grades = self.pairs.notes.views, comparison.grades
+        self.equal = self.equal.copy()
+        # Parts of a fused record, which were judged together.
+        self.equal[[row for row, view in views.items() if view.is_part and grades[row] == _PASS]] = EQUAL
         self.sides = tuple(Summaries(graph.columns) for graph in self.graphs)
         self._both: dict[int, tuple[Summary, Summary] | None] = {}
         self._differences: dict[int, Apart | None] = {}
@@ -76,6 +79,11 @@ class SummarisedPairs(Paired):
             found = self.summaries(row)
             self._differences[row] = None if found is None else apart(*found)
         return self._differences[row]
+
+    @property
+    def kernel_error(self) -> float:
+        """Of two frameworks; what statistics tell of single elements is as coarse as the greatest of four."""
+        return _SPREAD * ACROSS if self.is_across else 0.0
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
@@ -131,6 +139,8 @@ class Summarised(Kernels):
         changes: dict[int, Change] = {}
         told: dict[int, Told] = {}
         for event in self._with_differing_kin():
+            if self._paired.is_across and self._paired.has_lone_inputs(event):
+                continue  # another form of the call: what stands behind its inputs decides
             call = Called(self._paired, self._summaries.sides, event)
             if (came := self._what_comes(call)) is None:
                 continue
@@ -140,9 +150,15 @@ class Summarised(Kernels):
                 changes[row] = change
                 if self._paired.equal[row] == DIFFERENT and (laws := self._told(row, call)):
                     told[row] = laws
-        self.amplified = dict(zip(changes, amplified(list(changes.values())), strict=True))
-        self.laws = {row: law for row, law in judge_laws(told).items() if self._is_decisive(row, law)}
-        return {row: self._judged(row) for row in changes if self._paired.equal[row] == DIFFERENT}
+        is_across = self._paired.is_across
+        self.amplified = dict(zip(changes, amplified(list(changes.values()), is_across=is_across), strict=True))
+        decided = judge_laws(told, is_across=is_across)
+        self.laws = {row: law for row, law in decided.items() if self._is_decisive(row, law)}
+        found = {row: self._judged(row) for row in changes if self._paired.equal[row] == DIFFERENT}
+        # What both sides were told alike they are held against alike: one law, or one amplification.
+        told_otherwise = (event for event in self._leaves if has_other_values(self._paired, event))
+        self.crossed = set(found).difference(*(event.rows for event in told_otherwise))
+        return found
 
     def _is_decisive(self, row: int, law: LawJudgement) -> bool:
         """Whether a law decides; where only the sum of all elements is kept, these may still differ grossly."""
@@ -173,12 +189,14 @@ class Summarised(Kernels):
         sides, own = self._summaries.summaries(row), self._summaries.apart(row)
         if sides is None or own is None or not self._is_evidence(row):
             return None
+        own = apart(*sides, least=call.added(row))
         kept = spread if sides[1].greatest > MASKED else _KEPT * spread
         self._spread[row] = max(own.spread, kept)
         columns = self._paired.graphs[0].columns
         path = columns.paths[columns.path[int(self._paired.rows[0][row])]]
         kind = call.function, call.is_backward, path[:1]
-        return Change(kind, own, moments, spread, sides[1].unit, call.rounds_inside, sides[1].is_constant)
+        unit, is_constant = sides[1].unit, sides[1].is_constant
+        return Change(kind, own, moments, spread, unit, call.rounds_inside, is_constant, call.is_exact)
 
     def _is_evidence(self, row: int) -> bool:
         """Whether a record is a floating tensor that says something."""
@@ -224,15 +242,20 @@ class Summarised(Kernels):
         pairs = tuple((mine, known[key]) for mine in target if (key := (mine.law, mine.statistic)) in known)
         return Told((call.function, call.is_backward), pairs, *both, call.has_one_output) if pairs else None
 
-    @property
-    def are_noisy(self) -> bool:
+    def _find_noise(self) -> bool:
         """As with tensors; or parameters have drifted apart, and whatever is computed from them."""
         reasons = self._paired.comparison.reasons.values()
-        return super().are_noisy or any(reason.why in DRIFT for each in reasons for reason in each)
+        return super()._find_noise() or any(reason.why in DRIFT for each in reasons for reason in each)
 
     def is_side_product(self, row: int, event: Event) -> bool:
         """Which outputs an operation defines, only its replay tells."""
         return False
+
+    def hides_order(self, row: int) -> bool:
+        """Statistics do not tell the order of elements."""
+        name = names.parse(self._paired.pairs.name(int(self._paired.pairs.call_of[row])))
+        known = operation_of(name.stem, name.kind == "cell")
+        return name.direction == "forward" and known is not None and known.name in JOINS
 
     def _is_coarse(self, row: int) -> bool:
         """Whether an output differs as others of its kind do, of which none is equal."""
@@ -242,10 +265,13 @@ class Summarised(Kernels):
     def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
         judgement = self.judgements.get(row)
         name = names.parse(self._paired.pairs.name(int(self._paired.pairs.call_of[row])))
-        known = operation_of(name.stem, name.kind == "cell")
-        is_exact = known is not None and (known.name in CORRECTLY_ROUNDED or known.kind is Kind.MOVES)
         is_coarse = self._paired.distance(row) > _ROUNDING and self._are_products_equal
-        return judgement is None or judgement.is_wrong or is_exact or is_coarse
+        return (
+            judgement is None
+            or judgement.is_wrong
+            or is_exact(operation_of(name.stem, name.kind == "cell"))
+            or is_coarse
+        )
 
     @cached_property
     def _are_products_equal(self) -> bool:

@@ -110,14 +110,17 @@ class Apart(NamedTuple):
         return max(self.moments * math.sqrt(self.size), self.extremes)
 
 
-def apart(target: Summary, golden: Summary) -> Apart:
-    """The differences of two summaries of tensors of one shape."""
+def apart(target: Summary, golden: Summary, least: float = 0.0) -> Apart:
+    """The differences of two summaries of tensors of one shape; `least` is a root mean square that the golden's scale
+    has at least, of what cancelled out."""
+    size = max(golden.size, 1)
+    rms, greatest = max(golden.rms, least), max(golden.greatest, least)
     return Apart(
-        _share(target.norm - golden.norm, golden.norm),
-        _share(target.mean - golden.mean, golden.rms),
-        _share(target.max - golden.max, golden.greatest),
-        _share(target.min - golden.min, golden.greatest),
-        max(golden.size, 1),
+        _share(target.norm - golden.norm, rms * math.sqrt(size)),
+        _share(target.mean - golden.mean, rms),
+        _share(target.max - golden.max, greatest),
+        _share(target.min - golden.min, greatest),
+        size,
     )
 
 

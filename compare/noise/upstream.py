@@ -48,6 +48,7 @@ class Upstream:
         self._paired, self._states = paired, states
         self.alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
+        self._known: tuple[dict[int, float], dict[int, float]] = ({}, {})  # by side and call: `_came`
         # By side: what no call made, by its content -> its pair and state.
         self._leaves: tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]] = ({}, {})
 
@@ -105,16 +106,47 @@ class Upstream:
 
     def behind(self, side: int, rows: Iterable[int]) -> Received:
         """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
-        graph, pairs, lost = self._paired.graphs[side], set[int](), 0.0
+        graph, came, lost = self._paired.graphs[side], 0.0, 0.0
         for row in rows:
             made_by = self.made_by(side, row)
             for made in made_by:
-                pairs |= self.ancestors(side, made)[0]
-                lost = max(lost, self.lost(side, made))
+                came, lost = max(came, self._came(side, made)), max(lost, self.lost(side, made))
             if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
-                pairs.add(leaf[0])
-                lost = max(lost, (self._paired.distance(leaf[0]) or _LEAST) if leaf[1] in DIFFERING else 0.0)
-        return Received(max(map(self._paired.distance, pairs), default=0.0), lost)
+                apart = self._paired.distance(leaf[0])
+                came, lost = max(came, apart), max(lost, (apart or _LEAST) if leaf[1] in DIFFERING else 0.0)
+        return Received(came, lost)
+
+    def _came(self, side: int, row: int) -> float:
+        """The greatest relative error of the nearest pairs from which a record was computed.
+
+        Known for each call once: what only one side computes may be long, and is asked for again at each of its calls.
+        """
+        if (pair := self._pair(side, row)) >= 0:
+            return self._paired.distance(pair)
+        graph, known = self._paired.graphs[side], self._known[side]
+        waiting, begun = [graph.call_of(row)], set[int]()
+        while waiting:
+            call = waiting[-1]
+            inputs = [(given, self.made_by(side, given)) for given in graph.inputs(call)]
+            before = {graph.call_of(m) for _, made in inputs for m in made if self._pair(side, m) < 0}
+            if call not in begun and (missing := before - known.keys() - begun):
+                begun.add(call)
+                waiting += missing
+                continue
+            waiting.pop()
+            pairs = [pair for _, made in inputs for m in made if (pair := self._pair(side, m)) >= 0]
+            marks = (graph.mark(given) for given, made in inputs if not made)
+            pairs += [leaf[0] for mark in marks if (leaf := self._leaves[side].get(mark)) is not None]
+            known[call] = max(
+                (*map(self._paired.distance, pairs), *(known.get(one, 0.0) for one in before)), default=0.0
+            )
+            self.covered.add((side, call))
+        return known[graph.call_of(row)]
+
+    def _pair(self, side: int, row: int) -> int:
+        """The pair of tensors that a record stands in; -1 for none."""
+        pair = int(self._paired.pair_of[side][row])
+        return pair if pair >= 0 and self._paired.pairs.are_tensors(pair) else -1
 
     def calls_behind(self, event: Event) -> set[tuple[int, int]]:
         """The calls without a counterpart behind what only one side's call of a pair received, by side and place; not
@@ -159,7 +191,7 @@ class Upstream:
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._paired.graphs[side]
-        is_end = graph.names[call].direction == "forward" and not graph.has_gradients(call)
+        is_end = graph.names[call].direction == "forward" and graph.backward(call) < 0
         return any(graph.inputs(call)) and (is_end or not graph.hands_on(call))
 
     def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
@@ -168,7 +200,7 @@ class Upstream:
         graph = self._paired.graphs[side]
         while waiting:
             at = waiting.pop()
-            if (pair := int(self._paired.pair_of[side][at])) >= 0 and self._paired.pairs.are_tensors(pair):
+            if (pair := self._pair(side, at)) >= 0:
                 found.add(pair)
                 continue
             calls.add(graph.call_of(at))

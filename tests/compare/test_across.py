@@ -51,14 +51,6 @@ class TestStatistics:
         assert found.worst() == pytest.approx(1e-4)
         assert found.fine() == 0
 
-    def test_single_elements_are_seen_in_the_extremes_for_norm_and_mean_average_them_out(self):
-        # Norm and mean differ by nothing, the greatest element by 3e-6 of 3.
-        found = by_statistics((3.000009, -3.0, 0.0, 4.0), (3.0, -3.0, 0.0, 4.0))
-        assert found.fine() == 0
-        assert found.single() == pytest.approx(3e-6)
-        norms = by_statistics((3.0, -3.0, 0.0, 4.001), (3.0, -3.0, 0.0, 4.0))
-        assert norms.single() == norms.fine() == pytest.approx(2.5e-4)
-
     def test_a_mask_does_not_excuse_its_neighbours(self):
         # A scale counts up to 1000: 0.5 of that is half a thousandth.
         found = by_statistics((5.5, -1e9, -5e8, 1.4e9), (5.0, -1e9, -5e8, 1.4e9))
@@ -67,11 +59,6 @@ class TestStatistics:
 
     def test_what_is_great_without_a_mask_is_held_against_itself(self):
         assert by_statistics((2e6 + 20, 1e6, 1.5e6, 3e6), (2e6, 1e6, 1.5e6, 3e6)).worst() == pytest.approx(1e-5)
-
-    def test_a_greater_scale_of_what_it_was_computed_from_makes_the_share_smaller(self):
-        noise = by_statistics((2e-9, -1e-9, 0.0, 3e-9), (-1e-9, -2e-9, 0.0, 2e-9))
-        assert judge_errors(noise).grade == "error"
-        assert judge_errors(noise, scale=1e-3)
 
     @pytest.mark.parametrize("place", range(4))
     def test_nan_on_one_side_is_an_error(self, place):
@@ -106,7 +93,7 @@ class TestElements:
         found = by_elements([1 + 3 * 2.0**-13, 1 + 4 * 2.0**-13], [1.0, 1.0])
         assert found.spread[0] == pytest.approx(math.sqrt(12.5) * 2.0**-13)
         assert found.worst() == pytest.approx(4 * 2.0**-13)
-        assert found.single() == found.fine() == found.spread[0]
+        assert found.fine() == found.spread[0]
 
     def test_a_small_element_is_held_against_the_scale_of_the_tensor(self):
         assert judge_errors(by_elements([1.0, 2e-5], [1.0, 1e-5]))

@@ -56,8 +56,9 @@ class TestClean:
 @pytest.mark.parametrize("mode", MODES)
 class TestFirstWrongCall:
     def test_what_rounding_does_not_explain_is_named_though_it_is_small(self, twins, mode):
-        # 1e-5 of the scale is within any tolerance between two frameworks; but all givens agree to 1e-7.
-        small = np.float32(1 + 1e-5)
+        # Of the scale that is within any tolerance between two frameworks; but all givens agree to 1e-7. Statistics
+        # of 15 elements cannot tell 1e-5 from another approximation of the exponential function.
+        small = np.float32(1 + {"tensor": 1e-5, "statistics": 4e-5}[mode])
         comparison, located = found(twins(ms={"softmax": R * small, "last": Y * small}, mode=mode))
         assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "computes differently")
         assert verdict(comparison, "Functional.softmax.0.forward.output.0").grade == "warning"
@@ -131,7 +132,7 @@ def test_errors_that_norm_and_mean_average_out_are_errors_of_what_was_given(writ
 
     comparison, located = written(fill, mode)
     assert len(located.findings) == findings
-    assert comparison.is_clean == (not findings)
+    assert comparison.is_clean == (not located.findings)
 
 
 class TestReferenceOfPyTorch:

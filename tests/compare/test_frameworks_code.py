@@ -7,13 +7,15 @@ from two_frameworks import W1, W2, H, R, Twin, X, Y, found, partners, verdict  #
 class TestWrittenDifferently:
     """MindSpore has one call for what PyTorch spells out; both inside a cell."""
 
-    def sides(self, builder, tensor, value, result=R, mode="statistics"):
+    def sides(self, builder, tensor, value, wrong=1.0, mode="statistics"):
+        """MindSpore's RMSNorm and what follows give `wrong` times what they should."""
         dumps = []
         for framework in ("mindspore", "pytorch"):
             side = Twin(builder, tensor, value, framework, framework, mode)
             t, v, ms = side.tensor, value, side.is_ms
             norm = "Cell.norm.RMSNorm.forward.0" if ms else "Module.norm.RMSNorm.forward.0"
-            out = result if ms else R
+            factor = np.float32(wrong if ms else 1)
+            out = R * factor
             call = side.build.call
             call(
                 "Cell.a.Dense.forward.0" if ms else "Module.a.Linear.forward.0",
@@ -31,7 +33,7 @@ class TestWrittenDifferently:
                 call("Tensor.__mul__.0.forward", [t(H), t(1 / np.sqrt(mean))], [t(H / np.sqrt(mean))], parent=norm)
             call(norm, [t(H)], [t(out)], parameters={"weight": t(H[0])})
             last = "Cell.b.Dense.forward.0" if ms else "Module.b.Linear.forward.0"
-            call(last, [t(out)], [t(Y)], parameters={"weight": t(W2)})
+            call(last, [t(out)], [t(Y * factor)], parameters={"weight": t(W2)})
             dumps.append(side.build.dump())
         return tuple(dumps)
 
@@ -41,10 +43,10 @@ class TestWrittenDifferently:
         assert comparison.is_clean
         said = verdict(comparison, "Torch.rsqrt.0.forward.output.0")
         assert said.grade == "unjudged"
-        assert "Cell.norm.RMSNorm.forward.0" in said.reason or "No counterpart" in said.reason
+        assert "Written differently" in said.reason
 
     def test_where_it_does_not_agree_the_cell_is_named(self, builder, tensor, value):
-        comparison, located = found(self.sides(builder, tensor, value, result=R * np.float32(1.01)))
+        comparison, located = found(self.sides(builder, tensor, value, wrong=1.01))
         assert not comparison.is_clean
         assert located.first.name in ("Cell.norm.RMSNorm.forward.0", "Functional.rms_norm.0.forward")
         assert located.first.kind in ("computes differently", "different call")
@@ -82,8 +84,7 @@ class TestAlone:
         assert located.findings == ()
         assert comparison.is_clean
         said = verdict(comparison, "Torch.square.0.forward.output.0").reason
-        assert "Cell.a.Dense.forward.0" in said
-        assert "Cell.b.Dense.forward.0" in said
+        assert "Written differently" in said
 
     def test_where_what_follows_differs_the_stretch_is_named(self, written):
         comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))
@@ -112,7 +113,7 @@ class TestMasks:
         else:
             side.build.call("Torch.ones.0.forward", [value(3)], [boolean], kwargs={"dtype": value("torch.bool")})
         name = side("Functional.masked_fill.0.forward", "Tensor.masked_fill.0.forward")
-        size = 1 if shrink else 2
+        size = (1 if shrink else 2) * (1 if mask is None else 3)
         side.build.call(name, [masked, boolean, value(0.0)], [t(R * size)])
         given = t(R * size, source=f"call {name}.output.0")
         last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
@@ -156,8 +157,7 @@ class TestWhatIsHandedOn:
         assert [f.name for f in located.findings] == ["Mint.exp.0.forward"]
         assert verdict(comparison, "Tensor.astype.0.forward.output.0").grade == "error"
 
-    def test_a_given_is_judged_as_the_result_that_it_is(self, written, value):
-        """1e-4 of a result is 1e-6 of the greater tensor that it was computed from, and no more where it is given."""
+    def test_what_comes_of_another_argument_is_no_finding_of_its_own(self, written, value):
 
         def fill(side):
             t, slightly = side.tensor, np.float32(1 + (1e-4 if side.is_ms else 0))
@@ -168,11 +168,10 @@ class TestWhatIsHandedOn:
             side.build.call("Functional.gelu.0.forward", [given], [t(R * slightly)], kwargs=kept)
             given = t(R * slightly, source="call Functional.gelu.0.forward.output.0")
             last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-            side.build.call(last, [given], [t(Y)], parameters={"weight": t(W2)})
+            side.build.call(last, [given], [t(Y * slightly)], parameters={"weight": t(W2)})
 
-        comparison, located = written(fill)
+        _, located = written(fill)
         assert [(f.name, f.kind) for f in located.findings] == [("Functional.gelu.0.forward", "argument differs")]
-        assert verdict(comparison, "Cell.b.Dense.forward.0.input.0").grade == "pass"
 
     def test_what_a_lonely_call_gives_goes_back_to_what_it_was_made_of(self, written):
         """Neither the result of `addcmul` nor that of `square` is compared; the layer before them differs."""

@@ -158,7 +158,7 @@ def test_where_the_order_matters_it_is_a_difference(compared, value, ms, pt, mor
         made = side.layer("a", X, A, W1)
         other = side.layer("b", X[::-1].copy(), B, W1 * 2)
         kwargs = {name: value(said) for name, said in more.items()}
-        side.call(ms, pt, [(A, made), (B, other)], A - B, kwargs=kwargs)
+        side.call(ms, pt, [(A, made), (B, other)], side(A - B, B - A), kwargs=kwargs)
 
     comparison, located = compared(fill)
     assert places(comparison, f"{ms}.0.forward").items() >= STRAIGHT.items()

@@ -1,6 +1,5 @@
-"""A tensor on one side that the other says as a number, or does not compute as nobody needs it."""
+"""Within one framework: gradients that one side alone computes, since nobody needs them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -9,10 +8,10 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.judge.judged import UNKNOWN, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause, Verdict, unjudged
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.match.pairs import call_of_row
 from msprobe.compare.reason import Reason, Why
-from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE, Columns
+from msprobe.store.columns import NULL, PARTS, TENSOR
 from msprobe.store.record import Dump
 
 from .events import Event, events, parent_of, upwards
@@ -23,7 +22,7 @@ _INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output"
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
-    """Within one framework: gradients that one side alone has, and that nobody needs, are exempt.
+    """The comparison in which gradients that one side alone has, and that nobody needs, are exempt.
 
     A graph and PyNative leave out others of the gradients that nobody asked for. Nobody needs one that is all zeros,
     nor that of an argument which was computed from no parameter.
@@ -80,66 +79,20 @@ def _unneeded(comparison: Comparison) -> dict[int, Reason]:
             # The other side's dump may tell what an argument was computed from where this one does not.
             teller = side if any(columns.source) else 1 - side
             given = _argument(comparison, event, (t, g)[side], is_golden=side == 1, told_by=teller)
-            known = ways.setdefault(teller, _WaysBack(dumps[teller], is_strict=True))
+            known = ways.setdefault(teller, _WaysBack(dumps[teller]))
             if given and not any(map(known.reach_a_parameter, given)):
                 found[row] = Reason(Why.UNNEEDED, here)
     return found
 
 
-def means_the_same(comparison: Comparison, events: Sequence[Event]) -> dict[int, Verdict]:
-    """By row: verdicts of pairs of which one is a tensor, and the other a number or nothing.
-
-    `0 + y` and `zeros + y` are given the same. PyTorch has no gradient of a tensor that needs none (a mask made of
-    comparisons), where MindSpore computes that of every argument. What PyTorch was told to detach needs none there
-    either: so that it needs none is said by MindSpore's side, where its gradient reaches no parameter.
-    """
-    pairs = comparison.pairs
-    sides = (pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows)
-    found: dict[int, Verdict] = {}
-    ways = _WaysBack(pairs.target if pairs.target.framework == "mindspore" else pairs.golden)
-    for event in events:
-        if not event.is_matched or event.kind != "api":
-            continue
-        for row in event.rows:
-            if int(comparison.grades[row]) not in _DIFFER:
-                continue
-            (mine, t), (theirs, g) = ((columns, int(rows[row])) for columns, rows in sides)
-            if t < 0 or g < 0:
-                continue
-            kinds = mine.kind[t], theirs.kind[g]
-            if kinds in ((VALUE, TENSOR), (TENSOR, VALUE)) and comparison.is_given[row]:
-                tensor, value = (
-                    ((mine, t), theirs.values.get(g)) if kinds[0] == TENSOR else ((theirs, g), mine.values.get(t))
-                )
-                if _holds_only(*tensor, value):
-                    found[row] = Verdict("pass", (Reason(Why.CONSTANT, target=value),))
-            elif event.direction == "backward" and not comparison.is_given[row] and NULL in kinds and TENSOR in kinds:
-                at, is_golden = (g, True) if kinds[0] == NULL else (t, False)
-                with_one = pairs.golden if is_golden else pairs.target
-                if with_one.framework == "mindspore" and not any(
-                    ways.reach_a_parameter(given) for given in _argument(comparison, event, at, is_golden=is_golden)
-                ):
-                    found[row] = unjudged(Cause.UNNEEDED_GRADIENT, Reason(Why.UNNEEDED_BY_PYTORCH))
-    return found
-
-
-def _holds_only(columns: Columns, row: int, value: object) -> bool:
-    """Whether every element of a tensor is this number, and stays so: not of a parameter, which is trained."""
-    is_number = isinstance(value, int | float) and type(value) is not bool
-    is_trained = columns.source[row].startswith("parameter ")
-    return is_number and not is_trained and columns.max[row] == columns.min[row] == value
-
-
-def _argument(
-    comparison: Comparison, event: Event, row: int, *, is_golden: bool, told_by: int | None = None
-) -> list[int]:
-    """The rows of the argument whose gradient stands at a row of a backward call, of one side; `told_by`: the same as
-    the target (0) or the golden (1) has it."""
+def _argument(comparison: Comparison, event: Event, row: int, *, is_golden: bool, told_by: int) -> list[int]:
+    """The rows of the argument whose gradient stands at a row of a backward call of one side, as the target (0) or the
+    golden (1) has it: `told_by`."""
     pairs = comparison.pairs
     dump, rows = (pairs.golden, pairs.golden_rows) if is_golden else (pairs.target, pairs.target_rows)
     columns = dump.columns
     forward = [at for place in event.forwards for at in range(pairs.starts[place], pairs.starts[place + 1])]
-    of_side = rows if told_by is None else (pairs.target_rows, pairs.golden_rows)[told_by]
+    of_side = (pairs.target_rows, pairs.golden_rows)[told_by]
     return [
         int(of_side[number])
         for number in forward
@@ -154,12 +107,12 @@ def _argument(
 class _WaysBack:
     """Follows gradients through one dump, from an argument to what it was computed from.
 
-    `is_strict`: what came out of operations that were not recorded was computed from the parameters of the calls before
-    it, as far as anybody knows.
+    What came out of operations that were not recorded was computed from the parameters of the calls before it, as far
+    as anybody knows.
     """
 
-    def __init__(self, dump: Dump, *, is_strict: bool = False) -> None:
-        self._dump, self._is_strict = dump, is_strict
+    def __init__(self, dump: Dump) -> None:
+        self._dump = dump
         self._sources = Sources(dump)
 
     @cached_property
@@ -176,7 +129,7 @@ class _WaysBack:
             source = self._sources.of(row, columns.names[call], parents)
             if source.origin == "parameter":
                 return True
-            if self._is_strict and source.origin in ("code", "unknown") and call > self._first_trained:
+            if source.origin in ("code", "unknown") and call > self._first_trained:
                 return True
             if (maker := self._calls.get(source.call)) is None:
                 continue
@@ -190,7 +143,7 @@ class _WaysBack:
 
     def _is_trained(self, call: int) -> bool:
         """Whether a call has parameters with gradients; any, in a dump that tells of no gradients of parameters."""
-        if self._trained or not self._is_strict:
+        if self._trained:
             return names.parse(self._dump.columns.names[call]).stem in self._trained
         columns = self._dump.columns
         return _PARAMETERS in columns.part[columns.starts[call] : columns.starts[call + 1]]
