@@ -83,6 +83,9 @@ def _score(args, folder):
             wanted.append(file.parent)
     began = time.perf_counter()
     scores = score(folder, wanted, args.processes)
+    sets = {fault.name: chosen for chosen in SETS for fault in load(chosen)}
+    for one in scores:
+        one["set"] = sets.get(one["fault"], "")
     if args.other:
         reference.add(scores, folder, args.other, args.every)
     print(f"{len(scores)} cases were compared ({time.perf_counter() - began:.0f} s)", file=sys.stderr)

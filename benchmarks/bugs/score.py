@@ -39,7 +39,7 @@ def _scored(case: str, tables: bool) -> Score:
     seconds = time.perf_counter() - began
     found = [call for report in reports for call in (*report["first_wrong"], *report["next_beginnings"])]
     same = ("case", "regime", "task", "level", "net", "variant", "clean")
-    told = {key: truth[key] for key in same}
+    told = {key: truth[key] for key in same} | {"fault": truth.get("fault")}
     told |= {
         key: truth.get(key)
         for key in ("class", "small", "harmless", "unseen", "effect", "noise", "kinds", "names", "steps_shown")

@@ -6,21 +6,25 @@ from typing import Any
 
 from baseline import LIMITS
 from cases import REGIMES, TASKS
+from fault import SETS
 
 Score = dict[str, Any]
 
 
 def markdown(scores: list[Score]) -> str:
-    """Two tables, a row for each regime and task: our answers, and those of the others."""
-    heads = ["regime", "task", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
+    """Two tables, a row for each regime and task: our answers, for each set of faults, and those of the others.
+
+    Clean pairs belong to no set, and are counted in each row.
+    """
+    heads = ["regime", "task", "set", "faults", "named first", "kind right too", "in the first three", "not alarmed"]
     heads += ["small: named first", "below the noise: named first", "clean pairs", "clean alarmed", "harmless alarmed"]
     lines = [_line(heads), "|" + "---|" * len(heads)]
-    for (regime, task), share in _groups(scores).items():
+    for (regime, task, chosen), share in _by_set(scores).items():
         faulty, clean = _faulty(share), _clean(share)
         small = [one for one in faulty if one["small"]]
         below = [one for one in faulty if one["effect"] is not None and one["effect"] < one["noise"]]
         harmless = [one for one in share if one["harmless"]]
-        cells = [regime, task, str(len(faulty))]
+        cells = [regime, task, chosen, str(len(faulty))]
         cells += [_count(faulty, lambda one, key=key: one["ours"][key]) for key in ("first", "kind", "three")]
         cells.append(_count(faulty, lambda one: not one["ours"]["alarm"]))
         cells += [f"{_count(part, lambda one: one['ours']['first'])} of {len(part)}" for part in (small, below)]
@@ -59,9 +63,9 @@ def page(scores: list[Score]) -> str:
     parts = ["# Results", "", "Written by `run.py`. What is measured, and how, stands in [README.md](README.md).", ""]
     parts += [markdown(scores), "", "## By class of fault, named first", "", _by_class(scores), ""]
     parts += ["## Faults that are not named first", ""]
-    for (regime, task), share in _groups(scores).items():
+    for (regime, task, chosen), share in _by_set(scores).items():
         missed = [one for one in _faulty(share) if not one["ours"]["first"]]
-        parts += [f"### {regime}, {task}: {len(missed)}", "", *map(_missed, missed), ""]
+        parts += [f"### {regime}, {task}, {chosen}: {len(missed)}", "", *map(_missed, missed), ""]
     parts += ["## Clean pairs that are alarmed", ""]
     for (regime, task), share in _groups(scores).items():
         alarmed = [one for one in share if one["clean"] and one["ours"]["alarm"]]  # with the harmless ones
@@ -76,6 +80,15 @@ def _groups(scores: Iterable[Score]) -> dict[tuple[str, str], list[Score]]:
         found[one["regime"], one["task"]].append(one)
     order = [(regime, task) for regime in REGIMES for task in TASKS]
     return {key: found[key] for key in order if key in found}
+
+
+def _by_set(scores: Iterable[Score]) -> dict[tuple[str, str, str], list[Score]]:
+    return {
+        (regime, task, chosen): [one for one in share if one["set"] in (chosen, "")]
+        for (regime, task), share in _groups(scores).items()
+        for chosen in SETS
+        if any(one["set"] == chosen for one in share)
+    }
 
 
 def _faulty(share: Iterable[Score]) -> list[Score]:

@@ -8,6 +8,8 @@ import yaml
 
 HERE = Path(__file__).parent
 SETS = {"tuning": HERE / "bugs_tuning.yaml", "held out": HERE / "bugs_held_out.yaml"}
+ROOT = "the root"
+"""What the comparison calls the place outside of all cells; in a pattern it is empty."""
 REAL = HERE / "real_differences.yaml"
 
 
@@ -54,7 +56,7 @@ def _matches(pattern, name, cell):
     return (
         direction == ("backward" if backward else "forward")
         and re.fullmatch(operation, operation_named) is not None
-        and re.fullmatch(place, (cell or "") if own is None else own) is not None
+        and re.fullmatch(place, cell.replace(ROOT, "") if own is None else own) is not None
     )
 
 

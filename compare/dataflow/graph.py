@@ -59,6 +59,14 @@ class Graph:
         """The rows of the tensors that a call returned: results, gradients with respect to its inputs."""
         return self.tensors(call, _OUTPUT)
 
+    def has_inputs(self, call: int) -> bool:
+        """Whether a call received a tensor."""
+        return next(self.inputs(call), -1) >= 0
+
+    def has_outputs(self, call: int) -> bool:
+        """Whether a call returned a tensor."""
+        return next(self.outputs(call), -1) >= 0
+
     def mark(self, row: int) -> Hashable | None:
         """What the records of one tensor have in common (`locate.source.fingerprint`); None where nothing tells it."""
         return self._sources.mark(row)

@@ -22,7 +22,7 @@ from msprobe.compare.measure.measures import Measures
 from msprobe.compare.reason import Reason, Why
 from msprobe.store.record import NonFinite, Number, Record, Statistics
 
-from .standard import ACROSS, UNMASKED, Rounding, canonical, rounding_of, standard_of
+from .standard import ACROSS, UNMASKED, allowed_across, canonical, standard_of
 from .verdict import PASS, Verdict, counts, wrong
 
 
@@ -30,8 +30,8 @@ from .verdict import PASS, Verdict, counts, wrong
 class Errors:
     """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
 
-    `rms` and `greatest` are the golden's scales, `size` its elements. `lost` is what no number tells: NaN, infinities,
-    counts.
+    `rms` and `greatest` are the golden's scales, `allowed` what is within tolerance. `lost` is what no number tells:
+    NaN, infinities, counts.
     """
 
     spread: tuple[float, float]
@@ -39,8 +39,7 @@ class Errors:
     extremes: tuple[tuple[float, float], ...]
     rms: float
     greatest: float
-    rounding: Rounding
-    size: int
+    allowed: float
     lost: Reason | None = None
 
     def fine(self) -> float:
@@ -82,8 +81,8 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
 
     `custom`: the coarser of the two dtypes tells what is allowed, not the golden's.
     """
-    rounding = rounding_of(target.dtype, golden.dtype, custom)
-    if rounding is None or not found.size:
+    allowed = allowed_across(target.dtype, golden.dtype, custom)
+    if allowed is None or not found.size:
         return None
     root = math.sqrt(found.size)
     difference = found.euclid / root
@@ -91,7 +90,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
     rms = min(_rms(golden.statistics, found.size, greatest), greatest)
     lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
     # Where values are greater than a scale may be, every element must be near by its own size.
-    is_near = found.excess * standard_of(golden.dtype).relative <= rounding.tolerance
+    is_near = found.excess * standard_of(golden.dtype).relative <= allowed
     whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
     return Errors(
         (difference, whole),
@@ -99,8 +98,7 @@ def errors_by_elements(found: Measures, target: Record, golden: Record, custom: 
         ((found.max_absolute, peak),),
         rms,
         greatest,
-        rounding,
-        found.size,
+        allowed,
         lost,
     )
 
@@ -120,8 +118,8 @@ def errors_by_statistics(
     t: Statistics, g: Statistics, target: Record, golden: Record, custom: bool = False
 ) -> Errors | None:
     """The errors that the statistics of two tensors show; None where a dtype is exact. `custom` as above."""
-    rounding = rounding_of(target.dtype, golden.dtype, custom)
-    if rounding is None:
+    allowed = allowed_across(target.dtype, golden.dtype, custom)
+    if allowed is None:
         return None
     size = max(math.prod(golden.shape or ()), 1)
     lost = counts(t.non_finite, g.non_finite) or next(
@@ -136,7 +134,7 @@ def errors_by_statistics(
     norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
     extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
     means = _apart(_number(t.mean), _number(g.mean)), _size(g.mean)
-    return Errors(norms, means, extremes, rms, greatest, rounding, size, lost)
+    return Errors(norms, means, extremes, rms, greatest, allowed, lost)
 
 
 def _apart(a: float, b: float) -> float:
@@ -165,7 +163,7 @@ def judge_errors(errors: Errors) -> Verdict:
     """The verdict of two tensors by their errors alone, whatever they were computed from."""
     if errors.lost:
         return wrong(errors.lost)
-    found, allowed = errors.worst(), errors.rounding.tolerance
+    found, allowed = errors.worst(), errors.allowed
     if found <= allowed:
         return PASS
     reason = Reason(Why.SCALE, amount=found, allowed=allowed)

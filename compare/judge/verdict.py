@@ -108,7 +108,7 @@ def judge_value_across(target: Record, golden: Record) -> Verdict:
     """Two values of two frameworks, of which at most one is a tensor.
 
     Numbers are equal by value, lists and tuples by their elements; a dtype, None, or a number that the other side keeps
-    in a tensor of one element, are what they are called on the other side.
+    in a tensor, are what they are called on the other side.
     """
     if target.kind == golden.kind == "value" and equal_values(target.value, golden.value):
         return PASS
@@ -122,11 +122,14 @@ def judge_value_across(target: Record, golden: Record) -> Verdict:
 
 
 def _is_in(value: object, tensor: Record) -> bool:
-    """Whether a number is what a tensor of one element holds."""
+    """Whether a number is what a tensor of one element holds, or every element of a constant: `0 + y`, `zeros + y`."""
     s = tensor.statistics
     if s is None or s.max is None or s.max != s.min or not isinstance(value, int | float):
         return False
-    return math.prod(tensor.shape or ()) == 1 and math.isclose(float(s.max), float(value), rel_tol=1e-6)
+    if math.prod(tensor.shape or ()) == 1:
+        return math.isclose(float(s.max), float(value), rel_tol=1e-6)
+    is_trained = tensor.part == "parameters" or tensor.source.startswith("parameter ")
+    return type(value) is not bool and not is_trained and s.max == value
 
 
 def _same_word(a: object, b: object) -> bool:

@@ -131,8 +131,10 @@ class Causes:
 
     @cached_property
     def _first_with_tensors(self) -> int:
-        """The first event that was given a tensor; their number where none was."""
-        given = (s.event.at for s in self._seen if _given_tensors(s.event))
+        """The first event that was given a tensor, of two frameworks of those with a partner; their number where none
+        was."""
+        told = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
+        given = (event.at for event in told if _given_tensors(event))
         return next(given, len(self._seen))
 
     def _was_given_the_same(self, cell: str) -> bool:
@@ -216,6 +218,8 @@ class Causes:
             if self._holds(s.result_rows, side, source):
                 # Nothing begins it where only the sum over all users differs: some user was not recorded.
                 return Cause("received", finding=finding) if finding >= 0 else _UNRECORDED
+            if self._are_two_frameworks and not s.event.is_matched and finding < 0:
+                continue  # transparent, and what it was computed from agrees
             is_known = s.event.is_matched and self._holds(s.event.rows, side, source)
             if not is_known or self._holds(s.unknown_result_rows, side, source):
                 place = ".".join((source.call, source.part, *source.path))

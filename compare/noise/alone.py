@@ -3,16 +3,19 @@ transparent, since what is computed from it is compared, and so is an argument t
 """
 
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.verdict import CAUSES, Cause
-from msprobe.compare.locate.trained import trained_alone
 from msprobe.compare.reason import Reason, Why
+from msprobe.replay.operations import Kind
 from msprobe.store.columns import TENSOR
 
+from .called import operation_of
 from .paired import Paired
 from .report import State
 
@@ -26,7 +29,7 @@ def transparent(
     places of those that lead to what diverges, which are not excused.
     """
     found: dict[int, Reason] = {}
-    unexcused = {*responsible, *trained_alone(paired.comparison, paired.events)}
+    unexcused = {*responsible, *paired.trained_alone}
     last = _last_forward(paired)
     forwards: dict[tuple[str, str], Reason] = {}
     for event in paired.events:
@@ -41,7 +44,9 @@ def transparent(
             forward = names.counterpart(event.called, "forward")
             reason = Reason(Why.OF_FORWARD) if (event.side, forward) in forwards else None
         if reason is None and event.kind != "parameters_grad":
-            if (side, call) in covered or (event.kind == "cell" and call in paired.graphs[side].inside):
+            graph = paired.graphs[side]
+            is_covered = (side, call) in covered or _is_returned(paired, side, call)
+            if is_covered or (event.kind == "cell" and call in graph.inside):
                 reason = Reason(Why.COMPARED_LATER)
             elif event.direction == "backward" or call != last[side]:
                 reason = Reason(Why.NOBODY_USES)
@@ -49,6 +54,14 @@ def transparent(
             found[event.place] = reason
             forwards[event.side, event.called] = reason
     return found
+
+
+def _is_returned(paired: Paired, side: int, call: int) -> bool:
+    """Whether what a call returns is what a cell around it returns that has a counterpart."""
+    graph = paired.graphs[side]
+    made = {graph.alias(row) for row in graph.outputs(call)}
+    returned = (row for cell in graph.around(call) for row in graph.outputs(cell))
+    return any(int(paired.pair_of[side][row]) >= 0 and graph.alias(row) in made for row in returned)
 
 
 def _hands_on(paired: Paired, side: int, call: int) -> bool:
@@ -60,13 +73,15 @@ def _hands_on(paired: Paired, side: int, call: int) -> bool:
 
 def _last_forward(paired: Paired) -> list[int]:
     """By side: the last forward call that computes something itself; what it returns may be the loss."""
-    return [
-        max(
-            (at for at, name in enumerate(graph.names) if name.direction == "forward" and at not in graph.inside),
-            default=-1,
-        )
-        for graph in paired.graphs
-    ]
+    return [max(filter(partial(_computes, graph), range(len(graph.names))), default=-1) for graph in paired.graphs]
+
+
+def _computes(graph: Graph, call: int) -> bool:
+    """Whether a forward call computes something of its inputs itself, and makes no constant."""
+    name = graph.names[call]
+    known = operation_of(name.stem, name.kind == "cell")
+    is_constant = known is not None and known.kind is Kind.CREATES
+    return name.direction == "forward" and call not in graph.inside and not is_constant
 
 
 def one_sided(paired: Paired, states: NDArray[np.uint8]) -> dict[int, Reason]:

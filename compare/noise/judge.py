@@ -82,6 +82,7 @@ class _Judging:
         self._states[(comparison.grades == _UNJUDGED) & ~comparison.is_exempt] = State.UNKNOWN
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
+        self._judged = set[int]()
         self._evidence: dict[int, Evidence] = {}
         self._event_at = {event.place: event for event in self._paired.events}
         self._told_otherwise: dict[int, bool] = {}
@@ -130,6 +131,7 @@ class _Judging:
         if self._states[row] == State.UNKNOWN and state != State.DIVERGENT:
             return
         self._states[row] = state
+        self._judged.add(row)
         if state == State.NOISE and math.isfinite(distance := self._paired.distance(row)):
             self._greatest[event.direction] = max(self._greatest[event.direction], distance)
         elif state in DIFFERING:
@@ -197,7 +199,7 @@ class _Judging:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
         for graph, at in zip(self._paired.graphs, sides, strict=True):
             back = graph.gradient(at)
-            if back >= 0 and graph.columns.kind[back] == NULL and any(graph.outputs(graph.call_of(back))):
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of(back)):
                 return True
         return False
 
@@ -235,13 +237,22 @@ class _Judging:
             return State.DIVERGENT if is_beyond else State.NOISE
         if lost := max((self._upstream.lost(side, at) for side, at in made), default=0.0):
             return self._propagated(row, lost)
-        self._stretches[row] = self._upstream.places(between)
-        came = max((self._paired.distance(at) for at in known), default=0.0)
+        # What only moves a constant of its side is no other step: it is the constant that differs.
+        telling = between if known else (one for one in between if self._upstream.makes_elements(*one))
+        self._stretches[row] = self._upstream.places(telling)
+        came = max(map(self._explaining, known), default=0.0)
         if not is_amplified(self._paired.distance(row), came, self._rounding(row)):
             return State.NOISE
         if any(int(self._states[at]) in DIFFERING for at in known):
             return State.PROPAGATED
         return State.DIVERGENT
+
+    def _explaining(self, row: int) -> float:
+        """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
+        order is not judged yet, and explains no more than noise."""
+        distance = self._paired.distance(row)
+        is_judged = self._paired.is_given[row] or row in self._judged
+        return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, ...]) -> State:
         """The state of an incoming gradient: the sum of what the users of the tensor contribute."""
@@ -302,6 +313,8 @@ class _Judging:
             return self._cell_state(row, event, received, inside)
         if self._kernels.is_side_product(row, event):
             return State.HARMLESS
+        if not self._paired.is_across and self._paired.has_other_form(row):
+            return State.PROPAGATED if received.differs else State.DIVERGENT
         if row in self._kernels.by_bits:
             self._note(row, event, Judgement(Sign.BITS, self._class(row), 0.0), received.came)
             return State.DIVERGENT
@@ -321,11 +334,25 @@ class _Judging:
             and math.isfinite(received.came)
             and is_amplified(self._paired.distance(row), received.came, self._rounding(row), most)
         )
+        if is_beyond and self._is_of_diverging_layer(event):
+            return State.PROPAGATED
         if is_beyond and self._paired.is_across:
             self._stretches[row] = self._upstream.places(self._upstream.calls_behind(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.came, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.lost, received.is_unclear)
+
+    def _is_of_diverging_layer(self, event: Event) -> bool:
+        """Of two frameworks: whether what a call received was not compared, but what the layer around it received was,
+        and is another tensor."""
+        if not self._paired.is_across or not self._paired.has_lone_inputs(event):
+            return False
+        graph = self._paired.graphs[0]
+        layer = next(graph.around(int(self._paired.calls[0][event.place])), -1)
+        around = self._event_at.get(int(self._paired.place_of[0][layer])) if layer >= 0 else None
+        return around is not None and any(
+            self._paired.is_given[row] and self._input_state(row, around) == State.DIVERGENT for row in around.rows
+        )
 
     def _may_be_received(self, event: Event, received: Received) -> bool:
         """Whether what a call received may explain an amplified difference: what it was told, or of two frameworks by
@@ -386,7 +413,7 @@ class _Judging:
                     continue
                 made = [row for row in self._paired.rows_of(place) if not self._paired.is_given[row]]
                 lost = max(lost, self._upstream.lost_of(made))
-                same = (row for row in made if int(self._states[row]) not in DIFFERING)
+                same = (row for row in made if self._states[row] == State.NOISE)
                 came = max(came, *map(self._paired.distance, same), 0.0)
         return Received(came, lost)
 
@@ -408,8 +435,17 @@ class _Judging:
         explained, most = max(received.came, inside.came), self._most(row, event)
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
             self._note(row, event, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained, most)
+            if self._paired.is_across:
+                self._stretches[row] = self._upstream.places(self._last_calls(row, event))
             return State.DIVERGENT
         return State.NOISE
+
+    def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
+        """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
+        for side, (graph, at) in enumerate(zip(self._paired.graphs, self._paired.makers(row), strict=True)):
+            call = graph.call_of(at)
+            if next(graph.around(call), -1) != int(self._paired.calls[side][event.place]):
+                yield side, call
 
     def _distance_of_sum(self, row: int, event: Event) -> float:
         """As `Paired.distance`, but for the gradient of a bias, the sum of what its cell receives.

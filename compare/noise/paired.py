@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import permutations
 from typing import Any
 
@@ -12,9 +13,10 @@ from msprobe.base import names
 from msprobe.base.errors import DumpError
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison
-from msprobe.compare.judge.standard import family
+from msprobe.compare.judge.standard import canonical, family
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.events import Event, events
+from msprobe.compare.locate.trained import trained_alone
 from msprobe.compare.locate.words import RUNNING
 from msprobe.compare.match.frameworks import round_differently
 from msprobe.compare.match.item import tells_inner_nodes
@@ -152,6 +154,11 @@ class Paired:
                 return True
         return False
 
+    @cached_property
+    def trained_alone(self) -> set[int]:
+        """The places of gradients of parameters that one side alone trains."""
+        return trained_alone(self.comparison, self.events)
+
     def has_lone_inputs(self, event: Event) -> bool:
         """Whether one side's call, or its forward, receives a tensor that the other's does not."""
         for place in (event.place, *event.forwards):
@@ -168,6 +175,14 @@ class Paired:
         """The pair of outputs, of calls inside, that a pair of outputs of cells is; -1 for none."""
         found = {int(self.pair_of[side][at]) for side, at in enumerate(self.makers(row))}
         return found.pop() if len(found) == 1 and row not in found else -1
+
+    def has_other_form(self, row: int) -> bool:
+        """Whether two tensors have another shape or dtype, which no rounding changes."""
+        forms = []
+        for graph, rows in zip(self.graphs, self.rows, strict=True):
+            _, dtype, shape = graph.columns.looks[graph.columns.look[int(rows[row])]]
+            forms.append((canonical(dtype), shape))
+        return row not in self.pairs.notes.views and forms[0] != forms[1]
 
     def is_floating(self, row: int) -> bool:
         columns = self.pairs.target.columns

@@ -133,7 +133,7 @@ def dying_out(
     an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing is
     recorded there.
     """
-    graph, pair_of = paired.graphs[0], paired.pair_of[0]
+    graph, pair_of, are_tensors = paired.graphs[0], paired.pair_of[0], paired.pairs.are_tensors
 
     def differs(at: int) -> bool:
         pair = int(pair_of[at])
@@ -165,6 +165,8 @@ def dying_out(
         is_live = any(_is_parameter(paired, row) or _is_run_input(paired, row) for row in own) or any(
             at < 0 or at in alive for at in rows
         )
+        # A gradient that one side alone has, where one side alone trains a parameter.
+        is_live |= bool(paired.trained_alone) and event.direction == "backward" and not all(map(are_tensors, wrong))
         (live if is_live else dead).extend(at for at in rows if at >= 0)
         if not is_live:
             states[own] = State.HARMLESS

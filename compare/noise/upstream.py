@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.locate.events import Event
+from msprobe.replay.operations import Kind
 from msprobe.store.columns import PARTS, TENSOR
 
+from .called import operation_of
 from .paired import Paired
 from .reach import DIFFERING
 from .report import State
@@ -186,13 +188,19 @@ class Upstream:
         graph, pair_of = self._paired.graphs[side], self._paired.pair_of[side]
         return any(int(pair_of[made]) >= 0 for row in graph.inputs(call) for made in self.made_by(side, row))
 
+    def makes_elements(self, side: int, call: int) -> bool:
+        """Whether a call's function gives other elements than those that it is given."""
+        name = self._paired.graphs[side].names[call]
+        known = operation_of(name.stem, name.kind == "cell")
+        return known is None or known.kind is not Kind.MOVES
+
     def _computes(self, side: int, call: int) -> bool:
         return not self._paired.graphs[side].only_arranges(call)
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._paired.graphs[side]
         is_end = graph.names[call].direction == "forward" and graph.backward(call) < 0
-        return any(graph.inputs(call)) and (is_end or not graph.hands_on(call))
+        return graph.has_inputs(call) and (is_end or not graph.hands_on(call))
 
     def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
         """The nearest pairs of records from which a record was computed, and the calls without a partner between."""

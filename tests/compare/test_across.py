@@ -5,7 +5,7 @@ import math
 import pytest
 
 from msprobe.compare.judge.across import combined, errors_by_elements, errors_by_statistics, judge_errors
-from msprobe.compare.judge.standard import ACROSS, STANDARDS, rounding_of
+from msprobe.compare.judge.standard import ACROSS, STANDARDS, allowed_across
 from msprobe.compare.judge.verdict import judge_value_across
 from msprobe.compare.measure.measures import Measures
 from msprobe.compare.measure.tensors import measure
@@ -81,10 +81,10 @@ class TestStatistics:
         assert by_statistics((3.0, 0.0, 1.0, 4.0), (3.0, 0.0, 1.0, 4.0), dtype="Int32") is None
 
     def test_of_two_widths_the_goldens_counts_or_where_it_is_a_custom_the_coarser(self):
-        assert rounding_of("BFloat16", "torch.float32") is ACROSS["float32"]
-        assert rounding_of("BFloat16", "torch.float32", custom=True) is ACROSS["bfloat16"]
-        assert rounding_of("Float32", "torch.bfloat16", custom=True) is ACROSS["bfloat16"]
-        assert rounding_of("Int64", "torch.float32") is None
+        assert allowed_across("BFloat16", "torch.float32") == ACROSS["float32"]
+        assert allowed_across("BFloat16", "torch.float32", custom=True) == ACROSS["bfloat16"]
+        assert allowed_across("Float32", "torch.bfloat16", custom=True) == ACROSS["bfloat16"]
+        assert allowed_across("Int64", "torch.float32") is None
 
 
 class TestElements:

@@ -1,0 +1,56 @@
+"""Faults of every class, in every regime of noise: the command names the faulty call first, by what differs there."""
+
+from functools import cached_property
+
+import pytest
+
+FAULTS = {
+    "mlp-norm-eps": ("bit-equal", "tensor"),
+    "cnn-conv-backward-weight": ("bit-equal", "tensor"),
+    "decoder-rope-key-missing": ("bit-equal", "statistics"),
+    "mlp-residual-missing": ("order", "tensor"),
+    "moe-data-column": ("order", "tensor"),
+    "recurrent-one": ("order", "tensor"),
+    "encoder-gelu-tanh": ("order", "statistics"),
+    "decoder-scale": ("precision", "tensor"),
+    "cnn-leaky": ("precision", "tensor"),
+    "moe-three-experts": ("precision", "statistics"),
+    "mlp-matmul-element": ("reruns", "tensor"),
+    "mlp-weight-row": ("pytorch", "tensor"),
+    "decoder-norm-eps": ("pytorch", "tensor"),
+    "decoder-mask-weak": ("pytorch", "tensor"),
+    "recurrent-update-swapped": ("pytorch", "statistics"),
+    "mlp-adam-rate": ("bit-equal", "tensor"),
+}
+
+
+class Answers:
+    """The score of each case; all are collected at once."""
+
+    def __init__(self, folder):
+        self._folder = folder
+
+    @cached_property
+    def _by_name(self):
+        import cases
+        import collect
+        import score
+
+        wanted = [c for c in cases.cases("tuning") if FAULTS.get(c.name) == (c.regime, c.task)]
+        assert collect.collect(wanted, self._folder, {}) == []
+        found = score.score(self._folder, [self._folder / case.folder for case in wanted], tables=False)
+        return {one["case"]: one for one in found}
+
+    def __getitem__(self, name):
+        return self._by_name[name]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    return Answers(tmp_path_factory.mktemp("bugs"))
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_faulty_call_is_named_first(answers, name):
+    one = answers[name]
+    assert one["ours"] == {"alarm": True, "first": True, "three": True, "kind": True}, one["last"]
