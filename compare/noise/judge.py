@@ -351,7 +351,9 @@ class _Judging:
         layer = next(graph.around(int(self._paired.calls[0][event.place])), -1)
         around = self._event_at.get(int(self._paired.place_of[0][layer])) if layer >= 0 else None
         return around is not None and any(
-            self._paired.is_given[row] and self._input_state(row, around) == State.DIVERGENT for row in around.rows
+            self._input_state(row, around) == State.DIVERGENT and not self._is_of_a_block(row, around)
+            for row in around.rows
+            if self._paired.is_given[row] and self._paired.pairs.are_tensors(row)
         )
 
     def _may_be_received(self, event: Event, received: Received) -> bool:
