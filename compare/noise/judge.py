@@ -54,23 +54,22 @@ def judge_under_noise(
     Where no tensors were saved, statistics are all there is.
     """
     is_across = round_differently(comparison.target, comparison.golden)
-    if comparison.mode != "tensor":
-        is_held_to_bits = limits.is_exact and not is_across
-        return comparison if is_held_to_bits else _by_statistics(comparison, is_across=is_across, is_shown=is_shown)
-    if not is_across and not (comparison.equal == DIFFERENT).any():
+    if not is_across and not _is_open(comparison, limits):
         return comparison
-    paired = Paired(comparison)
-    kernels = Kernels(paired, workers, "replaying calls" if is_shown else "", limits)
-    return _Judging(paired, kernels, limits).judged(is_shown=is_shown)
+    if comparison.mode == "tensor":
+        paired = Paired(comparison)
+        kernels = Kernels(paired, workers, "replaying calls" if is_shown else "", limits)
+        return _Judging(paired, kernels, limits).judged(is_shown=is_shown)
+    summarised = SummarisedPairs(comparison)
+    if not is_across and not summarised.has_summaries:
+        return comparison
+    return _Judging(summarised, Summarised(summarised), BUILT_IN).judged(is_shown=is_shown)
 
 
-def _by_statistics(comparison: Comparison, *, is_across: bool, is_shown: bool) -> Comparison:
-    if not is_across and (comparison.mode == "digest" or not (comparison.equal == DIFFERENT).any()):
-        return comparison  # who takes digests within one framework asks for the bits
-    paired = SummarisedPairs(comparison)
-    if not is_across and not paired.has_summaries:
-        return comparison
-    return _Judging(paired, Summarised(paired), BUILT_IN).judged(is_shown=is_shown)
+def _is_open(comparison: Comparison, limits: Limits) -> bool:
+    """Whether noise may explain what differs, within one framework: who takes digests asks for the bits."""
+    is_held_to_bits = comparison.mode == "digest" or (comparison.mode == "statistics" and limits.is_exact)
+    return not is_held_to_bits and bool((comparison.equal == DIFFERENT).any())
 
 
 class _Judging:
@@ -83,6 +82,7 @@ class _Judging:
         self._greatest = {"forward": 0.0, "backward": 0.0, "": 0.0}  # relative errors of noise so far
         self._has_diverged = {"forward": False, "backward": False, "": False}
         self._judged = set[int]()
+        self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}
         self._event_at = {event.place: event for event in self._paired.events}
         self._told_otherwise: dict[int, bool] = {}
@@ -175,7 +175,9 @@ class _Judging:
 
     def _input_state(self, row: int, event: Event) -> State:
         if self._paired.equal[row] == EQUAL:
-            return State.EQUAL
+            kind, made = self._paired.graphs[0].origin(int(self._paired.rows[0][row])) if self._reordered else ("", -1)
+            is_reordered = kind == "call" and int(self._paired.pair_of[0][made]) in self._reordered
+            return State.PROPAGATED if is_reordered else State.EQUAL
         if not self._paired.pairs.are_tensors(row):
             is_wrong = self._paired.comparison.grades[row] in (_WARNING, _ERROR)
             return State.DIVERGENT if is_wrong else State.EQUAL
@@ -301,7 +303,10 @@ class _Judging:
 
     def _output_state(self, row: int, event: Event, received: Received, inside: Received | None) -> State:
         if self._paired.equal[row] == EQUAL:
-            return State.EQUAL
+            if not (received.lost and self._kernels.hides_order(row)):
+                return State.EQUAL
+            self._reordered.add(row)
+            return State.PROPAGATED
         grade = int(self._paired.comparison.grades[row])
         if not self._paired.pairs.are_tensors(row):
             if grade not in (_WARNING, _ERROR):

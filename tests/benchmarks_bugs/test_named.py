@@ -21,6 +21,10 @@ FAULTS = {
     "decoder-mask-weak": ("pytorch", "tensor"),
     "recurrent-update-swapped": ("pytorch", "statistics"),
     "mlp-adam-rate": ("bit-equal", "tensor"),
+    # Each side's replay explains an output of its own shape.
+    "cnn-padding-missing": ("bit-equal", "tensor"),
+    # The pair of products comes later in the target's order.
+    "recurrent-reset-outside": ("pytorch", "tensor"),
 }
 
 
@@ -36,7 +40,7 @@ class Answers:
         import collect
         import score
 
-        wanted = [c for c in cases.cases("tuning") if FAULTS.get(c.name) == (c.regime, c.task)]
+        wanted = [c for c in cases.cases() if FAULTS.get(c.name) == (c.regime, c.task)]
         assert collect.collect(wanted, self._folder, {}) == []
         found = score.score(self._folder, [self._folder / case.folder for case in wanted], tables=False)
         return {one["case"]: one for one in found}

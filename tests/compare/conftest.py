@@ -106,6 +106,8 @@ class Builder:
         return read(self.write())
 
     def _record(self, name: str, given: Any) -> Any:
+        if isinstance(given, list):
+            return [self._record(f"{name}.{n}", inner) for n, inner in enumerate(given)]
         if given is None:
             return None
         if isinstance(given, Value):
