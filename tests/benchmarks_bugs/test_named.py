@@ -42,7 +42,9 @@ class Answers:
 
         wanted = [c for c in cases.cases() if FAULTS.get(c.name) == (c.regime, c.task)]
         assert collect.collect(wanted, self._folder, {}) == []
-        found = score.score(self._folder, [self._folder / case.folder for case in wanted], tables=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MSPROBE_LOG_LEVEL", "3")  # which the bench sets for its process, and this one is not
+            found = score.score(self._folder, [self._folder / case.folder for case in wanted], tables=False)
         return {one["case"]: one for one in found}
 
     def __getitem__(self, name):
