@@ -67,14 +67,16 @@ class SummarisedPairs(Paired):
     def _is_equal(self, row: int) -> bool:
         """Whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another order,
         or by another tool."""
+        if not self.pairs.are_tensors(row) or not self.is_floating(row):
+            return False
         is_by_another = 0 in (self.pairs.target.format_version, self.pairs.golden.format_version)
         if (found := self.apart(row)) is not None:
             return found.extremes == 0 and found.moments <= (_ADDED_UP if is_by_another else _REORDERED)
-        if not self.pairs.are_tensors(row):
+        if not is_by_another:  # ours count the infinities
             return False
         told = [(graph.columns, int(rows[row])) for graph, rows in zip(self.graphs, self.rows, strict=True)]
         target, golden = ((c.max[at], c.min[at], c.mean[at], c.norm[at]) for c, at in told)
-        return target == golden  # with infinities
+        return target == golden
 
     def summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """What the two sides tell of a pair of tensors; None where one tells nothing."""

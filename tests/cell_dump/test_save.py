@@ -146,7 +146,7 @@ def test_a_process_without_step_leaves_what_it_saved(how, tmp_path):
     done = subprocess.run([sys.executable, "-c", DYING, how], cwd=tmp_path, check=False)
     assert done.returncode == (0 if how == "ended" else -9)
     if how == "killed":
-        assert main(["doctor", str(tmp_path / "dump")]) == 1
+        assert main(["doctor", str(tmp_path / "dump")]) in (0, 1)  # 1 where the last tensor was not on the disk yet
     dump = saved(tmp_path)
     assert list(dump["data"]) == ["a.0.debug", "a_grad.0.debug", "b.0.debug", "b_grad.0.debug"]
     assert dump["data"]["a_grad.0.debug"] == [None, None]
