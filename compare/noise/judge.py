@@ -175,9 +175,7 @@ class _Judging:
 
     def _input_state(self, row: int, event: Event) -> State:
         if self._paired.equal[row] == EQUAL:
-            kind, made = self._paired.graphs[0].origin(int(self._paired.rows[0][row])) if self._reordered else ("", -1)
-            is_reordered = kind == "call" and int(self._paired.pair_of[0][made]) in self._reordered
-            return State.PROPAGATED if is_reordered else State.EQUAL
+            return State.PROPAGATED if self._reordered and self._is_of_reordered(row) else State.EQUAL
         if not self._paired.pairs.are_tensors(row):
             is_wrong = self._paired.comparison.grades[row] in (_WARNING, _ERROR)
             return State.DIVERGENT if is_wrong else State.EQUAL
@@ -196,6 +194,11 @@ class _Judging:
             side, at = (0, t) if mine == "call" else (1, g)
             return self._through(row, [(side, at)], is_rewired=int(self._paired.pair_of[side][at]) >= 0)
         return self._leaf_state(row, sides) or self._untold(row, "forward")
+
+    def _is_of_reordered(self, row: int) -> bool:
+        """Whether an input is what a call returned that joins parts in another order."""
+        kind, made = self._paired.graphs[0].origin(int(self._paired.rows[0][row]))
+        return kind == "call" and int(self._paired.pair_of[0][made]) in self._reordered
 
     def _is_constant_input(self, sides: tuple[int, ...]) -> bool:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
