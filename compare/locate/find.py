@@ -144,7 +144,7 @@ class _Walk:
         """Of two frameworks: the first of the calls without a counterpart that lead to what diverges here."""
         noise = self._comparison.noise
         rows = [row for row in (*seen.given_rows, *seen.result_rows) if noise is not None and row in noise.stretches]
-        if noise is None or not rows:
+        if noise is None or not rows or not self._are_two_frameworks:
             return None
         first = min((self._event_at[place] for place in noise.stretches[rows[0]]), key=lambda event: event.at)
         return first, [self._comparison.judged(row) for row in rows]

@@ -147,7 +147,8 @@ class TestValues:
         assert judge_value_across(tensor, value(0.5))
         assert judge_value_across(value(0.5), tensor)
         assert judge_value_across(value(0.25), tensor).grade == "error"
-        assert judge_value_across(value(0.5), record((2,), statistics=Statistics(0.5, 0.5, 0.5, 0.7))).grade == "error"
+        assert judge_value_across(value(0.5), record((2,), statistics=Statistics(0.5, 0.5, 0.5, 0.7)))
+        assert judge_value_across(value(0.5), record((2,), statistics=Statistics(0.5, 0.2, 0.35, 0.5))).grade == "error"
 
     def test_nothing_is_not_zero(self):
         assert judge_value_across(value(None, kind="null"), value(0)).grade == "error"
