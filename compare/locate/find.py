@@ -106,6 +106,13 @@ class _Walk:
             judged = seen.results or seen.givens
             unclear = Unclear(Missing.IN_BETWEEN, difference=_worst(judged))
             self._add(seen.event, FindingKind.UNKNOWN, unclear, judged)
+        graded = [self._beyond[grade][0] for grade in ("error", "warning") if self._beyond[grade]]
+        if not self._findings and graded:  # what differs is of calls that could not be judged along the dataflow
+            event = self._events[min(graded)]
+            own = [self._comparison.judged(row) for row in event.rows]
+            wrong = [judged for judged in own if judged.grade in ("error", "warning")]
+            unclear = Unclear(Missing.IN_BETWEEN, difference=_worst(wrong))
+            self._add(event, FindingKind.UNKNOWN, unclear, wrong)
         receivers = Counter(self._origin.values())
         return Located(
             tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
