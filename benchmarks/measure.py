@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from msprobe.compare.judge.standard import standard_of
+from msprobe.compare.core.standard import standard_of
 from msprobe.compare.measure import block as measure_block
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.npy import load_npy, open_npy

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 

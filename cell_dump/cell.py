@@ -13,7 +13,7 @@ from functools import partial, wraps
 from typing import Any
 from weakref import finalize, ref
 
-from msprobe.base.model import named_cells, roots_of
+from msprobe.base.framework import named_cells, roots_of
 from msprobe.base.patches import Patches
 
 from .framework import Framework

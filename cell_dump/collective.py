@@ -15,7 +15,7 @@ from msprobe.base.errors import reason
 from msprobe.base.log import once
 from msprobe.base.nested import tree_of
 from msprobe.base.patches import Patches
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 from .describer import Bare
 from .forward import Forward

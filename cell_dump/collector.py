@@ -6,17 +6,15 @@
 from typing import Any
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
-from msprobe.base.model import check_model, roots_of
 from msprobe.base.patches import Patches, Replaced
-from msprobe.base.settings import Settings
-from msprobe.base.wishes import scope_of, wishes_of
-from msprobe.store.home import Home
+from msprobe.base.settings import Settings, scope_of, wishes_of
+from msprobe.store.writer import Home
 
 from .cell import CellCalls
 from .framework import Framework, Names
-from .session import Session
-from .tokens import Tokens
+from .session import Session, Tokens
 
 
 class Collector:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any
 
-from msprobe.base.data_mode import DataMode
 from msprobe.base.nested import Leaf, Lost, Tree, is_tuple, key_names
+from msprobe.base.scope import DataMode
 
 from .backward import Backward
 from .describer import Describer, Sources

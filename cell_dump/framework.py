@@ -9,11 +9,11 @@ functions it needs once, at its beginning.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from msprobe.base.model import Kind
+from msprobe.base.framework import Kind
 from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 from .backward import Backward
 from .describer import Describer, Sources

@@ -14,7 +14,7 @@ from typing import Any
 
 from msprobe.base.patches import Patches
 
-from .recorded import Current
+from .alias_patching import Current
 
 Again = Callable[[Any, Any], AbstractContextManager[None]]
 

@@ -11,9 +11,8 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import reason
 from msprobe.base.log import once
 from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
-from msprobe.base.settings import Settings
-from msprobe.base.wishes import wishes_of
-from msprobe.store.write import Writer
+from msprobe.base.settings import Settings, wishes_of
+from msprobe.store.writer import Writer
 
 from .backward import Skeleton, fill, skeleton
 from .describer import Describer

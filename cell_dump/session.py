@@ -1,31 +1,52 @@
-"""One collected step: its counters, its open calls, and how a call becomes records.
-
-A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient
-hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
-"""
+"""One collected step: its counters, its open calls, and how a call becomes records."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from msprobe.base.errors import reason
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
-from msprobe.base.settings import Settings
-from msprobe.base.wishes import Wishes
-from msprobe.store.write import Writer
+from msprobe.base.settings import Settings, Wishes
+from msprobe.store.writer import Writer
 
 from .backward import Backward, skeletons
 from .collective import Exchanges
 from .describer import Describer
 from .forward import Begin, Forward, outcome, results_of
-from .framework import Framework, Names
+from .framework import Framework, Gradients, Names
 from .position import Position
-from .shares import others_run, shared
 from .stack import Stacks
-from .tokens import Tokens
+
+_known: "WeakSet[Gradients]" = WeakSet()
+
+
+def shared(gradients: Gradients) -> Gradients:
+    """The gradients of one more session of this process."""
+    _known.add(gradients)
+    return gradients
+
+
+def others_run() -> bool:
+    """Whether a backward runs that has passed the calls of some session; whoever asks knows it is not its own."""
+    return any(each.running for each in _known)
+
+
+class Tokens:
+    """The runs `first` to `last` of a model, both included and counted from 0, since `start`."""
+
+    def __init__(self, model: int, first: int, last: int) -> None:
+        self.model = model
+        self._first, self._last = first, last
+        self._run = -1
+
+    def takes_next(self) -> bool:
+        """Another run begins; whether it is collected."""
+        self._run += 1
+        return self._first <= self._run <= self._last
 
 
 class Session:

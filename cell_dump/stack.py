@@ -4,7 +4,7 @@ import linecache
 import sys
 from types import CodeType, FrameType
 
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 _OURS = 3
 """At least so many frames of msprobe are between the training and `Stacks.here`."""

@@ -13,7 +13,7 @@ from msprobe.base.checks import nearest, shown
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
-from msprobe.mapping.user import OPTIONS, user_mapping
+from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 from .request import FORMATS, Format, Request, Sides, limits_named, sides_of
 
@@ -82,7 +82,7 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
 
 
 def _carry_out(request: Request) -> "list[Outcome]":
-    from .which import carry_out
+    from .rl.roots import carry_out
 
     answer = carry_out(request)
     for line in answer.lines():

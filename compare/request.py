@@ -10,11 +10,11 @@ from msprobe.base.checks import nearest
 from msprobe.base.errors import UsageError
 from msprobe.base.files import CONFIGURATION, read_input, user_path
 from msprobe.base.log import logger
-from msprobe.mapping.user import NONE, UserMapping
+from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.layout import STACK
 
-from .noise.limits import BUILT_IN, EXACT, Limits
-from .noise.noise_file import read_noise
+from .core.noise import BUILT_IN, EXACT, Limits
+from .core.noise_file import read_noise
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]

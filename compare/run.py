@@ -5,19 +5,17 @@ from collections.abc import Callable
 from msprobe.base.log import logger
 from msprobe.store.record import Dump, Statistics
 
-from .judge.columns import judge_columns
-from .judge.elements import Elements
-from .judge.fused import with_parts_judged
+from .core.measures import Measures
+from .core.noise import BUILT_IN, Limits
+from .core.reason import Reasons
+from .judge.cross_framework import with_parts_judged
+from .judge.elements import Elements, refuse_misfits
 from .judge.judged import Comparison, Mode
-from .judge.layout import refuse_misfits
-from .judge.one_by_one import OneByOne
+from .judge.pairs import OneByOne, judge_columns
+from .match.cross_framework import are_of_two_frameworks
 from .match.dumps import match
-from .match.frameworks import are_of_two_frameworks
-from .match.given import NOTHING, Given
+from .match.user_mapping import NOTHING, Given
 from .measure.files import Effort
-from .measure.measures import Measures
-from .noise.limits import BUILT_IN, Limits
-from .reason import Reasons
 from .workers.progress import MANY, shown
 
 
@@ -98,7 +96,7 @@ def compare(
     if settle is not None:
         comparison = settle(comparison)
     if not are_of_two_frameworks(target, golden):
-        from .locate.unneeded import without_unneeded  # here: it stands on the comparison
+        from .locate.exemptions import without_unneeded  # here: it stands on the comparison
 
         comparison = without_unneeded(comparison)
         if two_frameworks:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.steps import numbers_of
-from msprobe.base.visible import visible
-from msprobe.mapping.user import OPTIONS, user_mapping
+from msprobe.base.log import visible
+from msprobe.base.scope import numbers_of
+from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 from .request import FORMATS, Request, Sides, limits_named, read_compare_json
 
@@ -113,7 +113,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .which import carry_out  # here: the help of the command is there before numpy is
+    from .rl.roots import carry_out  # here: the help of the command is there before numpy is
 
     answer = carry_out(request)
     for line in answer.lines():

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
-from msprobe.base.wishes import Wishes
+from msprobe.base.settings import Wishes
 from msprobe.store.describe import ArrayDescriber, place_of_run
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 from .compiled import CONTAINERS
 from .operators import Array
-from .telling import Owners, Value
+from .transport.callback import Owners, Value
 
 Records = dict[str, str]
 """Records by their place in a part of a call."""

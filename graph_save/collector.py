@@ -6,20 +6,18 @@ import mindspore as ms
 from mindspore import nn
 
 from msprobe.base.errors import UsageError
+from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
-from msprobe.base.model import check_model, roots_of
 from msprobe.base.patches import Patches
 from msprobe.base.scope import Scope
-from msprobe.base.settings import Settings
-from msprobe.base.wishes import scope_of, wishes_of
-from msprobe.store.home import Home
-from msprobe.store.write import Writer
+from msprobe.base.settings import Settings, scope_of, wishes_of
+from msprobe.store.writer import Home, Writer
 
 from .calls import GraphCalls, Surroundings
-from .dumping import Dumping
 from .planting import Planting
 from .runtime import has_tensor_dump, synchronize
-from .telling import listen
+from .transport.callback import listen
+from .transport.tensordump import Dumping
 
 
 class Session(Surroundings, Protocol):

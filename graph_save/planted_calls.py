@@ -11,9 +11,8 @@ from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
 from .compiled import in_graph
-from .dumped_calls import dump_begin, dump_end, dump_gradient, dump_value, dumps
 from .operators import Tap, sendable
-from .telling import (
+from .transport.callback import (
     Owners,
     beginning,
     beginning_run,
@@ -32,6 +31,7 @@ from .telling import (
     taking_parameter_gradient,
     value_at,
 )
+from .transport.tensordump import dump_begin, dump_end, dump_gradient, dump_value, dumps
 
 
 def planted(

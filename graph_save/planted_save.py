@@ -1,9 +1,6 @@
-"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does.
+"""What `save` and `save_grad` refuse, at the call or while a graph is compiled."""
 
-Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
-"""
-
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from mindspore import Tensor, ops
@@ -14,12 +11,30 @@ from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 
-from .arguments import check, refuse_data, refuse_gradient
 from .compiled import Places
 from .operators import Array, Tap, nothing, number, operator, sendable, wide
 from .runtime import has_tensor_dump, rank
-from .tensordump import GradientDump, dump
-from .tree import tree
+from .transport.tensordump import GradientDump, dump
+from .tree import task, tree
+
+
+def check(function: str, save_dir: Any, name: Any) -> None:
+    """Refuse a folder or a name that is no text with a TypeError, and a wrong setting with a SettingsError."""
+    task()
+    for what, given in (("save_dir", save_dir), ("name", name)):
+        if not isinstance(given, str) or not given:
+            raise TypeError(f"{function}(): {what} is {given!r}; give a text")
+
+
+def refuse_data(name: str, kind: str) -> NoReturn:
+    """TypeError for something that is neither a tensor nor a container of tensors."""
+    raise TypeError(f"save(): {name} is {kind}; give a Tensor, or lists, tuples and dicts of them")
+
+
+def refuse_gradient(name: str) -> NoReturn:
+    """TypeError for something whose gradient cannot be saved."""
+    raise TypeError(f"save_grad(): {name} is no Tensor; give one, and use what save_grad gives in its place")
+
 
 # ---- who keeps what arrives ----------------------------------------------------------------------------------------
 

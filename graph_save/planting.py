@@ -16,14 +16,14 @@ from weakref import ref
 from mindspore import nn
 
 from msprobe.base.errors import reason
+from msprobe.base.framework import named_cells, own_parameters
 from msprobe.base.log import once
-from msprobe.base.model import named_cells, own_parameters
 from msprobe.base.patches import Patches
 from msprobe.executors import api
 
 from .planted_calls import planted, planted_optimizer, planted_root
 from .runtime import synchronize
-from .telling import Owners
+from .transport.callback import Owners
 
 _ASKED = ("_JitExecutor", "_CellGraphExecutor")
 """Whom Python asks for a graph at each call."""

@@ -12,11 +12,10 @@ from mindspore import Tensor, ops
 from msprobe.base.log import once
 from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
 
-from .arguments import check, refuse_data, refuse_gradient
 from .compiled import in_graph
-from .planted_save import admit, plant, plant_gradient, refuse_here
+from .planted_save import admit, check, plant, plant_gradient, refuse_data, refuse_gradient, refuse_here
 from .runtime import has_tensor_dump, is_traced, rank, synchronize
-from .tensordump import next_step
+from .transport.tensordump import next_step
 from .tree import tree
 
 

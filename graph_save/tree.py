@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from msprobe.base.checks import shown
-from msprobe.base.digest import digest
 from msprobe.base.errors import SettingsError, reason
 from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.log import once
+from msprobe.base.statistic import digest
 from msprobe.store import layout
-from msprobe.store.behind import Behind
-from msprobe.store.claim import claim, held_again, identity, let_go
+from msprobe.store.async_writer import Behind
 from msprobe.store.describe import beginning, statistics
+from msprobe.store.lock import claim, held_again, identity, let_go
 from msprobe.store.run_folder import run_folder
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from msprobe.base import names
 
-from .layer_file import TOP, LayerRules, Parts
+from .user_files import TOP, LayerRules, Parts
 
 _STARTS = re.compile(r"construct|in forward,|in backward,")
 _FRAMEWORK = re.compile(r"(?:site-packages|package)[/\\](?:torch|mindspore)")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from msprobe.base.checks import shown
 from msprobe.base.errors import SettingsError
-from msprobe.base.fields import checked, setting, settings_of
-from msprobe.base.sections import SECTIONS
+from msprobe.base.sections import SECTIONS, checked, setting, settings_of
 from msprobe.base.settings import Settings
 
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 
 
 @dataclass(frozen=True)

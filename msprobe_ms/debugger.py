@@ -18,22 +18,18 @@ from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
-from msprobe.base.settings import Settings, load
-from msprobe.base.stage_settings import apart, stage_settings
+from msprobe.base.settings import Settings, apart, load, stage_settings
 from msprobe.base.tally import Tally, say_nothing_collected
-from msprobe.cell_dump import custom
+from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
+from msprobe.class_or_instance import on_either
+from msprobe.collector_protocol import Collecting
 from msprobe.dump_header import header_of
-from msprobe.on_either import on_either
-from msprobe.service import Service, ServiceConfig
-from msprobe.store.budget import Budget
-from msprobe.store.home import Home
+from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, say_left_open
+from msprobe.store.folders import holds_dump
 from msprobe.store.layout import rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
-from msprobe.store.runs import holds_dump
-from msprobe.store.write import Writer
-from msprobe.turns import Clock, in_turn, say_left_open
-from msprobe.who_collects import Collecting
+from msprobe.store.writer import Budget, Home, Writer
 
 PLACES = 32
 """So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
@@ -314,12 +310,12 @@ class Debugger:
 
         Levels L1 and mix. UsageError where there is no such function.
         """
-        custom.register_custom_api(module, api, api_prefix)
+        functions.register_custom_api(module, api, api_prefix)
 
     @on_either
     def restore_custom_api(self, module: Any, api: str) -> None:
         """Collect `module.api` no longer."""
-        custom.restore_custom_api(module, api)
+        functions.restore_custom_api(module, api)
 
     @on_either
     def monitor(self, opt: Any) -> None:

@@ -18,17 +18,15 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 from msprobe.store import layout
-from msprobe.store.assemble import assemble
-from msprobe.store.claim import claim
-from msprobe.store.document import json_object
-from msprobe.store.journal import Journal, read_journal
-from msprobe.store.lost import leave_out
+from msprobe.store.async_writer import leave_out
+from msprobe.store.journal import Journal, assemble, read_journal
+from msprobe.store.lock import claim
 from msprobe.store.npy import examine
-from msprobe.store.pt import examine_pt
-from msprobe.store.read import read_file, tensor_file, tensor_path
+from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
+from msprobe.store.torch_files import examine_pt
 
 # Both tools install themselves as `msprobe`; whichever came last has overwritten files of the other.
 OTHER_TOOL = "mindstudio-probe"

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base.settings import Settings
-from msprobe.base.wishes import wishes_of
+from msprobe.base.settings import Settings, wishes_of
 from msprobe.store.layout import TENSORS
 
 

@@ -7,12 +7,12 @@ import mindspore
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.mindspore_side.at_save import in_graph
-from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
+from msprobe.cell_dump.backends.mindspore.at_save import in_graph
+from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.saves import Saves
-from msprobe.collecting import Collectors
+from msprobe.class_or_instance import on_either
+from msprobe.collector_selection import Collectors
 from msprobe.debugger import Debugger
-from msprobe.on_either import on_either
 
 
 class PrecisionDebugger(Debugger):

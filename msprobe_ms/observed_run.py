@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
-from msprobe.on_either import on_either
+from msprobe.class_or_instance import on_either
 
 DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
@@ -125,7 +125,7 @@ def _nothing(debugger: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _stage(debugger: Any, name: str, config_path: Any = None, **settings: Any) -> Any:
-    from msprobe.base.stage_settings import stage_settings
+    from msprobe.base.settings import stage_settings
 
     if name not in debugger._stages:
         debugger._stages[name] = _with_settings(
@@ -135,7 +135,7 @@ def _stage(debugger: Any, name: str, config_path: Any = None, **settings: Any) -
 
 
 def _service(debugger: Any) -> Any:
-    from msprobe.service import Service, ServiceConfig
+    from msprobe.stage_control import Service, ServiceConfig
 
     if debugger._service is None:
         place = [debugger._settings.dump_path]

@@ -6,11 +6,11 @@ import torch
 
 from msprobe.base.errors import SettingsError
 from msprobe.base.settings import Settings
+from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.collector import Collector
-from msprobe.cell_dump.pytorch_side.framework import FRAMEWORK
 from msprobe.cell_dump.saves import Saves
+from msprobe.collector_protocol import HomeOf
 from msprobe.debugger import Debugger
-from msprobe.who_collects import HomeOf
 
 
 class PrecisionDebugger(Debugger):

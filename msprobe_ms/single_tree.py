@@ -15,11 +15,11 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
 from msprobe.base.nested import MEMBERS, PASSED, is_tensor, type_name
-from msprobe.store.configurations import write_configurations
 from msprobe.store.layout import DATA
 from msprobe.store.npy import is_storable
+from msprobe.store.rl_roots import write_configurations
 from msprobe.store.run_folder import run_folder
-from msprobe.store.single import Place, write
+from msprobe.store.saves.single_saves import Place, write
 
 _known: "WeakValueDictionary[Path, SingleTree]" = WeakValueDictionary()
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn
 
+from msprobe.compare.locate.finding import Basis, Cause
 from msprobe.compare.updates.judgement import Parameter as Judged
 from msprobe.compare.updates.judgement import Run, Track, judge
-from msprobe.compare.updates.verdicts import Basis, Cause
 
 torch = pytest.importorskip("torch")
 

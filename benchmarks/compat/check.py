@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor
+from msprobe.store.reader import load_tensor
 from msprobe.store.record import Dump, Record
 
 Row = dict[str, object]

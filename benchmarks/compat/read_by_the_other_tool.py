@@ -16,7 +16,7 @@ from pathlib import Path
 from check import SIDES, WITHOUT_PARTNER, complaints, measured
 from other_tool import ENVIRONMENTS, VERSIONS, OtherTool, Row, clean_environment, install
 
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 # "half" and "transposed" make calls that golden has not, "half" also tensors of float16
 TRAININGS = [

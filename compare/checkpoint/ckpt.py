@@ -24,8 +24,7 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 
-from .extent import Extent, read_array
-from .parameter import Array, Checkpoint, Parameter
+from .formats import Array, Checkpoint, Extent, Parameter, read_array
 
 _DTYPES = {
     **{"Int8": "|i1", "Int16": "<i2", "Int32": "<i4", "Int64": "<i8"},

@@ -1,15 +1,206 @@
-"""Two paths in, the answer out."""
+"""Compare two checkpoints: measures, verdicts, and the report."""
 
-from collections.abc import Mapping
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import DumpError
-from msprobe.mapping.data_file import DataRule
+from msprobe.base.errors import DumpError, MappingError, UsageError
+from msprobe.base.files import creating, make_folder
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import Standard, canonical, family, standard_of
+from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong
+from msprobe.compare.measure.tensors import measure
+from msprobe.mapping.transform import Transform, parse
+from msprobe.mapping.user_files import DataRule
 
-from .find import Side, read_side
-from .judge import JudgedParameter, judge
-from .match import match
-from .report import Answer
+from .formats import Array, Parameter
+from .match import ParameterPair, match
+from .sources import Side, read_side
+
+Shape = tuple[int, ...]
+
+_TRANSPOSED = parse("transpose(1, 0)")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedParameter:
+    """A pair with its distance (Euclidean), its cosine and its verdict.
+
+    `shapes` are those of both sides as they were compared, behind a transform; None for a side that is not there.
+    `l2` and `cosine` are None where there is none (one side only, other shapes, a NaN on one side; a cosine also where
+    one side is all zeros). `is_readable` is False where a side could not be read. `excess` orders the worst.
+    """
+
+    pair: ParameterPair
+    verdict: Verdict
+    shapes: tuple[Shape | None, Shape | None]
+    l2: float | None = None
+    cosine: float | None = None
+    excess: float = 0.0
+    is_readable: bool = True
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether one of the sides has no such parameter."""
+        return self.pair.target is None or self.pair.golden is None
+
+
+def judge(pair: ParameterPair) -> JudgedParameter:
+    """Read, measure and judge one pair by the standard of the coarser of the two dtypes.
+
+    Nothing is raised for what a file holds: what cannot be read is unjudged, with the reason.
+    """
+    target, golden = pair.target, pair.golden
+    shapes = (target.shape if target else None, golden.shape if golden else None)
+    if target is None or golden is None:
+        side = "golden" if target is None else "target"
+        return JudgedParameter(pair, unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, side)), shapes)
+    try:
+        t, g = _load(target, pair.of_target), _load(golden, pair.of_golden)
+    except (DumpError, MappingError) as err:
+        verdict = unjudged(Cause.UNREADABLE, Reason(Why.UNREADABLE, name=str(err).rstrip(".")))
+        return JudgedParameter(pair, verdict, shapes, is_readable=False)
+    shapes = t.shape, g.shape
+    if t.shape != g.shape:
+        return JudgedParameter(pair, _by_shapes(t, g, golden.dtype), shapes, excess=math.inf)
+    standard = _standard(target, golden)
+    found = measure(t, g, standard, golden.dtype)
+    verdict = judge_measures(found, standard, t.shape)
+    if family(target.dtype) != family(golden.dtype):
+        verdict = wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
+    is_finite = not found.mismatched
+    return JudgedParameter(
+        pair,
+        verdict,
+        shapes,
+        found.euclid if is_finite else None,
+        found.cosine if is_finite and not math.isnan(found.cosine) else None,
+        found.excess,
+    )
+
+
+def _load(one: Parameter, transform: Transform) -> Array:
+    array: Array = transform(one.load())
+    return array
+
+
+def _standard(target: Parameter, golden: Parameter) -> Standard:
+    """That of the coarser dtype: a float32 that was saved as bfloat16 is not wrong for that."""
+    return max(standard_of(target.dtype), standard_of(golden.dtype), key=lambda one: one.relative)
+
+
+def _by_shapes(t: Array, g: Array, dtype: str) -> Verdict:
+    if t.ndim == 2 and t.shape == g.shape[::-1]:
+        standard = standard_of(dtype)
+        turned: Array = _TRANSPOSED(t)
+        if judge_measures(measure(turned, g, standard, dtype), standard, g.shape):
+            return wrong(Reason(Why.SHAPES_TURNED, name=str(_TRANSPOSED), target=t.shape, golden=g.shape))
+    return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
+
+
+_RANKED = {"error": 0, "unjudged": 1, "warning": 2, "pass": 3}
+_SHOWN = 5  # names of parameters on one side
+
+
+@dataclass(frozen=True)
+class Answer:
+    """All judged parameters under their names (behind `rank_0/` where there are ranks), and what was left out: what one
+    framework alone has, and further names of shared weights."""
+
+    target: str
+    golden: str
+    judged: Mapping[str, JudgedParameter]
+    left_out: Sequence[str]
+    tied: Sequence[str] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every parameter is on both sides and passes."""
+        return all(one.verdict for one in self.judged.values())
+
+    def lines(self, top: int) -> list[str]:
+        """Counts first, then the worst parameters, at most `top`."""
+        both = {name: one for name, one in self.judged.items() if not one.is_one_sided}
+        grades = Counter(one.verdict.grade for one in both.values())
+        told = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
+        if known := sum(bool(one.pair.found_by) for one in both.values()):
+            told += f"; {known} under names that do not tell, known by equal values and their layers"
+        for side, other in (("target", "golden"), ("golden", "target")):
+            alone = [name for name, one in self.judged.items() if getattr(one.pair, other) is None]
+            told += f"; on the {side} side only {len(alone)}{_named(alone)}"
+        if self.left_out:
+            told += f"; left out, as the other framework has none: {len(self.left_out)}{_named(self.left_out)}"
+        if self.tied:
+            told += f"; left out, as further names of shared weights: {len(self.tied)}{_named(self.tied)}"
+        worst = sorted(
+            (item for item in both.items() if not item[1].verdict),
+            key=lambda item: (_RANKED[item[1].verdict.grade], -item[1].excess),
+        )
+        lines = [told, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
+        if len(worst) > top:
+            lines.append(f"and {len(worst) - top} more that do not pass")
+        return lines
+
+
+def write(answer: Answer, path: Path) -> None:
+    """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
+    entries = {name: _entry(one) for name, one in answer.judged.items()}
+    try:
+        make_folder(path.parent)
+        with creating(path) as file:
+            file.write(json.dumps(entries, indent=4, allow_nan=False).encode())
+    except FileExistsError as err:
+        raise UsageError(f"{path}: is there already; give another file with -o, or remove it") from err
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be written ({err.strerror or err}); give another file with -o") from err
+
+
+def _entry(one: JudgedParameter) -> dict[str, object]:
+    """The reference's four keys, then ours."""
+    pair, (shape, golden_shape) = one.pair, one.shapes
+    is_same = shape == golden_shape
+    sizes = [None if each is None else math.prod(each) for each in one.shapes]
+    dtypes = [None if side is None else canonical(side.dtype) for side in (pair.target, pair.golden)]
+    entry: dict[str, object] = {
+        "l2": _number(one.l2) if one.is_readable else "error",
+        "cos": _number(one.cosine) if one.is_readable else "error",
+        "numel": sizes[0] if is_same else sizes,
+        "shape": shape if is_same else [shape, golden_shape],
+        "verdict": one.verdict.grade,
+        "reason": one.verdict.reason,
+        "dtype": dtypes[0] if dtypes[0] == dtypes[1] else dtypes,
+    }
+    if pair.target and pair.golden and pair.target.name != pair.golden.name:
+        entry["golden"] = pair.golden.name
+    if pair.found_by:
+        entry["paired_by"] = pair.found_by
+    if pair.of_target:
+        entry["transform"] = str(pair.of_target)
+    if pair.of_golden:
+        entry["golden_transform"] = str(pair.of_golden)
+    return entry
+
+
+def _number(value: float | None) -> float | None:
+    """JSON has no infinities; a distance beyond float64 is none that could be told."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _say(one: JudgedParameter) -> str:
+    measured = f"l2 {one.l2:.4g}" if one.l2 is not None else ""
+    if one.cosine is not None:
+        measured += f", cos {one.cosine:.6g}"
+    return f"{measured}: {one.verdict.reason}" if measured else one.verdict.reason
+
+
+def _named(names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" ({', '.join(names[:_SHOWN])}{more})"
 
 
 def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None) -> Answer:

@@ -1,18 +1,59 @@
-"""Which parameter of one checkpoint is which of the other."""
+"""Match the parameters of two checkpoints, tied weights included."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import product
 
-from msprobe.base.errors import MappingError
-from msprobe.mapping.data_file import DataRule
+from msprobe.base.errors import DumpError, MappingError
 from msprobe.mapping.layers import parameter_candidates
 from msprobe.mapping.transform import IDENTITY, Transform, parse
+from msprobe.mapping.user_files import DataRule
 
-from .parameter import Checkpoint, Parameter
+from .formats import Checkpoint, Parameter
 from .recognise import FoundBy, Place, recognise
-from .tied import tied
+
+
+def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str, Parameter]) -> list[str]:
+    """Those names of `left` whose matrix is, to the bit, that of a name of `own` outside of `left`, or earlier in it,
+    and that stands under fewer names in `other`.
+
+    A matrix all of whose elements are equal says nothing. Only what looks like one of `left` is read.
+    """
+    looks = {_look(own[name]) for name in left if len(own[name].shape) > 1}
+    names_there = Counter(_marked(other, other, looks).values())
+    names_here: Counter[tuple[object, ...]] = Counter()
+    found: list[str] = []
+    for name, mark in _marked(own, sorted(own, key=lambda name: name in left), looks).items():  # with a partner first
+        names_here[mark] += 1
+        if name in left and names_here[mark] > max(1, names_there[mark]):
+            found.append(name)
+    return found
+
+
+def _marked(
+    parameters: Mapping[str, Parameter], names: Iterable[str], looks: Collection[tuple[object, ...]]
+) -> dict[str, tuple[object, ...]]:
+    """By name, in the order of `names`: what tells the values of each matrix of one of these looks."""
+    marks: dict[str, tuple[object, ...]] = {}
+    for name in names:
+        look = _look(parameters[name])
+        if look not in looks:
+            continue
+        try:
+            array = parameters[name].load()
+        except DumpError:
+            continue  # who judges it says what is wrong with it
+        if array.size and not (array == array.flat[0]).all():
+            marks[name] = (look, blake2b(array.tobytes(), digest_size=16).digest())
+    return marks
+
+
+def _look(one: Parameter) -> tuple[object, ...]:
+    return (one.shape, one.dtype)
+
 
 _OPTIMIZER = re.compile(
     r"(?:moments?|moment[12]|adam_[mv]|accum(?:ulation)?|stat|exp_avg(?:_sq)?|mean_square|mean_gradient)\.(?P<of>.+)"

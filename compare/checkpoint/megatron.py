@@ -20,10 +20,9 @@ import numpy as np
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.base.log import logger
-from msprobe.store.pt import Tree, load_tree
+from msprobe.store.torch_files import Tree, load_tree
 
-from .parameter import Array, Checkpoint, Parameter
-from .torch_file import parameters
+from .formats import Array, Checkpoint, Parameter, parameters
 
 LATEST = "latest_checkpointed_iteration.txt"
 _FILES = ("model_optim_rng.pt", "model_rng.pt")

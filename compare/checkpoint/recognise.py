@@ -16,7 +16,7 @@ import numpy as np
 from msprobe.base.errors import DumpError, MappingError
 from msprobe.mapping.transform import IDENTITY, Transform, parse
 
-from .parameter import Array, Parameter
+from .formats import Array, Parameter
 
 FoundBy = Literal["", "equal values", "its layer", "what is left"]
 

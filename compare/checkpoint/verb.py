@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from msprobe.base.errors import UsageError
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 
 NOT_BUILT = "collecting and comparing configurations is not in this version: give two checkpoints with --compare"
 
@@ -62,10 +62,9 @@ def run(args: argparse.Namespace) -> int:
     output = Path(args.output)
     if os.path.lexists(output):
         raise UsageError(f"{output}: is there already; give another file with -o, or remove it")
-    from msprobe.mapping.data_file import read_data  # here: the help of the command is there before numpy is
+    from msprobe.mapping.user_files import read_data  # here: the help of the command is there before numpy is
 
-    from .compare import compare_checkpoints
-    from .report import write
+    from .compare import compare_checkpoints, write
 
     rules = read_data(Path(args.data_mapping)) if args.data_mapping else None
     target, golden = map(Path, args.compare)

@@ -1,4 +1,4 @@
-"""Pairs that stand whatever the order: parameters that only these two hold, values that only these two have."""
+"""Pairs that do not depend on order: parameters or values that only these two calls hold."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from .features import Fingerprint, fingerprint
-from .kinship import STRANGERS
-from .score import WITHIN, Evidence, agreement
-from .side import Side
+from .alignment import has_surplus, with_kin
+from .dump_view import NONE, Side
+from .features import STRANGERS, Fingerprint, fingerprint
+from .score import WITHIN, Evidence, agreement, fed_alike
 
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
@@ -146,3 +146,38 @@ def _given(evidence: Evidence, calls: list[int], is_target: bool) -> dict[Finger
             if is_constant and (key := fingerprint(tensor)) is not None:
                 found[key].append(at)
     return found
+
+
+MOST = 200
+"""Open calls of a side beyond which nobody is looked for out of order."""
+
+
+def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Kin calls without partner, anywhere in the same place of the program, that alone are given tensors of pairs.
+
+    A tensor that no call made (a table of cosines) counts where it agrees in value.
+    """
+    left = [a for a in left if evidence.golden_of[a] == NONE and evidence.target.names[a].kind == "api"]
+    right = [b for b in right if evidence.target_of[b] == NONE and evidence.golden.names[b].kind == "api"]
+    if not left or not right or max(len(left), len(right)) > MOST:
+        return []
+    is_whole_step = not evidence.target.leaves
+    if is_whole_step and has_surplus(
+        with_kin(evidence, left, right, {}), with_kin(evidence.mirrored(), right, left, {})
+    ):
+        return []  # of a layer too many the first call is given what the layer behind it is given elsewhere
+    mine, theirs = evidence.features
+    there = np.array(right, np.int64)
+    forth: dict[int, list[int]] = {}
+    back: defaultdict[int, list[int]] = defaultdict(list)
+    for a in left:
+        shapes = (theirs.out_shape[there] == mine.out_shape[a]) & (theirs.in_shapes[there] == mine.in_shapes[a])
+        others = (theirs.own_values[there] != mine.own_values[a]) & (theirs.own_values[there] != 0)
+        shapes &= ~(others & bool(mine.own_values[a]))
+        near = [b for b in there[shapes].tolist() if evidence.kinship(a, b) > STRANGERS and fed_alike(evidence, a, b)]
+        constants = [int(agreement(mine, theirs, a, np.array([b], np.int64))[1][0]) for b in near]
+        most = max(constants, default=0)
+        forth[a] = [b for b, n in zip(near, constants, strict=True) if n == most]
+        for b in forth[a]:
+            back[b].append(a)
+    return [(a, found[0]) for a, found in forth.items() if len(found) == 1 and back[found[0]] == [a]]

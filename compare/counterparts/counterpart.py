@@ -1,7 +1,13 @@
-"""What the search for counterparts says: pairs of calls, each with a confidence and a reason, and what stayed open."""
+"""The result of the search: pairs of calls, each with a confidence and its reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from .features import KIN
+from .score import Evidence, agreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +38,85 @@ class Counterparts:
     def golden_of(self) -> dict[int, int]:
         """Target position to golden position."""
         return {pair.target: pair.golden for pair in self.calls}
+
+
+Step = Literal[
+    "given",
+    "parameters",
+    "inputs",
+    "values",
+    "inside",
+    "order",
+    "use",
+    "takers",
+    "moved",
+    "weight",
+    "results",
+    "last",
+    "fused",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """The step of the search that made a pair; `amount` is its margin in points, or the part in common."""
+
+    by: Step
+    amount: float = 0.0
+
+
+_FIRST = {
+    "given": "fixed by the user",
+    "parameters": "no other module holds the same parameters",
+    "inputs": "are given the same weight",
+    "values": "no other call takes and gives the same values",
+    "results": "no other call around gives the same values",
+    "moved": "the only ones of their kind here that are given the same tensors",
+    "weight": "the last steps behind calls that are given the same weight",
+    "last": "both give the result of the pair of modules around them",
+    "fused": "several modules together hold the parameters of one",
+    "use": "of several that look alike the ones that are given the same tensors, or whose results are used alike",
+    "takers": "calls that are a pair take their results",
+    "order": "stands at the same place in the order of execution",
+}
+_SURE = {
+    "given": 1.0,
+    "parameters": 0.98,
+    "inputs": 0.97,
+    "values": 0.96,
+    "results": 0.9,
+    "weight": 0.93,
+    "moved": 0.85,
+    "use": 0.85,
+    "takers": 0.85,
+    "last": 0.95,
+    "fused": 0.9,
+}
+
+
+def words(evidence: Evidence, target: int, because: Because) -> tuple[float, str]:
+    """Confidence and reason of a pair."""
+    mine, theirs = evidence.features
+    golden = evidence.golden_of[target]
+    if because.by == "inside":
+        return 0.6 + 0.35 * because.amount, f"hold the same paired modules ({because.amount:.0%} of them)"
+    out, ins = agreement(mine, theirs, target, np.array([golden], np.int64))
+    said = [_FIRST[because.by]]
+    unsure = 1.0 - _SURE.get(because.by, 0.0)
+    if because.by == "order":
+        unsure = 0.4 / (1.0 + because.amount)
+        if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
+            said.append("same parameters")
+            unsure *= 0.3
+        if bool(out[0]) and mine.telling[target]:
+            said.append("same values come out")
+            unsure *= 0.5
+        if int(ins[0]):
+            said.append("same values go in")
+            unsure *= 0.7
+    if evidence.kinship(target, golden) >= KIN:
+        is_module = evidence.target.names[target].kind == "cell"
+        said.append("classes correspond" if is_module else "the functions correspond")
+    if mine.out_shape[target] == theirs.out_shape[golden]:
+        said.append("same shapes" if mine.in_shapes[target] == theirs.in_shapes[golden] else "same shape of the result")
+    return round(1.0 - unsure, 3), ", ".join(said)

@@ -24,10 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .features import INPUTS, Features, close
-from .flow import ALTERNATIVES, Flow
-from .kinship import KIN, STRANGERS, classes, may_add_bias, operations
-from .side import NONE, Side
+from .dump_view import ALTERNATIVES, NONE, Flow, Side
+from .features import INPUTS, KIN, STRANGERS, Features, classes, close, may_add_bias, operations
 
 WITHIN = 1e-3
 """Part of a tensor's size by which equal steps of two frameworks may differ; rounding stays far below it."""

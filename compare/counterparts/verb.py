@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 
 if TYPE_CHECKING:
     from .counterpart import Counterparts
@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
     for path in (_beside(output, kind) for kind in ("api", "cell", "layer", "data")):
         if os.path.lexists(path):  # somebody may have edited it
             raise UsageError(_TAKEN.format(path))
-    from msprobe.store.read import read  # here: the help of the command is there before numpy is
+    from msprobe.store.reader import read  # here: the help of the command is there before numpy is
 
-    from .find import find_counterparts
+    from .search import find_counterparts
     from .suggest import KINDS, OPTIONS, suggest
 
     target, golden = read(args.target), read(args.golden)

@@ -17,11 +17,11 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
-from msprobe.compare.judge.standard import family
-from msprobe.compare.locate.events import parent_of
-from msprobe.compare.locate.source import Sources
+from msprobe.compare.core.standard import family
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.record import Dump
+
+from .events import Sources, parent_of
 
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 

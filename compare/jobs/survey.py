@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.base import names
+from msprobe.compare.core.noise import PrecisionClass, State
+from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.dataflow.events import Event, events, parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.compare.locate.events import Event, events, parent_of, upwards
 from msprobe.compare.locate.find import Located
-from msprobe.compare.noise.report import PrecisionClass, State
-from msprobe.compare.reason import DRIFT
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.record import Dump
 

@@ -1,23 +1,67 @@
-"""Tensors by their elements: which files are to be measured, and the verdicts."""
+"""Verdicts from the elements of tensors: which files are measured, and in which layout."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from msprobe.base.errors import DumpError
+from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.log import logger
-from msprobe.compare.match.pairs import Pair, Pairs, View
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import standard_of
+from msprobe.compare.match.pairs import Pair, Pairs, View, call_of_row
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
-from msprobe.compare.reason import Reason, Why
-from msprobe.store.read import tensor_path
-from msprobe.store.record import Record
+from msprobe.mapping.transform import parse
+from msprobe.store.reader import tensor_path
+from msprobe.store.record import Dump, Record
 
-from .across import errors_by_elements, judge_errors, widths_are_custom
+from .cross_framework import errors_by_elements, judge_errors, widths_are_custom
 from .judged import DIFFERENT, EQUAL, UNKNOWN
-from .layout import looked_at
-from .standard import standard_of
 from .verdict import Cause, Verdict, judge_measures, judge_structure, unjudged, wrong
+
+_PARTS = frozenset({"slice", "split", "concat"})
+
+
+def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
+    """MappingError where a transform that the user declared for a row of the target cannot be done to what it holds.
+
+    `rows`: golden row and transform by target row.
+    """
+    for row, (_, text) in rows.items():
+        if not text:
+            continue
+        call = call_of_row(target, row)
+        record = target.columns.record(row, call)
+        where = f"data mapping: {record.name}"
+        if record.kind != "tensor" or record.shape is None:
+            raise MappingError(f"{where}: transform {text!r} is given to what is no tensor; leave it out")
+        try:
+            parse(text).shape(record.shape)
+        except (MappingError, ValueError) as err:
+            said = str(err) if isinstance(err, MappingError) else f"transform {text!r}: {err}; correct the transform"
+            raise MappingError(f"{where}, of shape {list(record.shape)}: {said}") from err
+
+
+def keeps_elements(view: View) -> bool:
+    """Whether a view only moves elements, which leaves statistics as they are."""
+    return all(
+        transform.is_layout and not any(step.name in _PARTS for step in transform.steps)
+        for transform in map(parse, (view.target, view.golden))
+    )
+
+
+def looked_at(target: Record, golden: Record, view: View) -> tuple[Record, Record]:
+    """The two records with their shapes after the view; as they are where it cannot be done to them."""
+    return _shaped(target, view.target), _shaped(golden, view.golden)
+
+
+def _shaped(record: Record, text: str) -> Record:
+    if not text or record.shape is None:
+        return record
+    try:
+        return replace(record, shape=parse(text).shape(record.shape))
+    except (MappingError, ValueError):  # a tensor of another shape than the layer's, which the shapes then say
+        return record
 
 
 @dataclass

@@ -9,17 +9,17 @@ from typing import Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.core.measures import Measures
+from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.reason import Reason, Reasons
+from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
-from msprobe.compare.measure.measures import Measures
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.compare.noise.report import Noise
-from msprobe.compare.reason import Reason, Reasons
 from msprobe.store.columns import PARTS
 from msprobe.store.record import Dump, Statistics
 
-from .standard import standard_of
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
-from .words import say_statistic, sentences
+from .wording import say_statistic, sentences
 
 Mode = Literal["tensor", "statistics", "digest"]
 

@@ -1,9 +1,7 @@
-"""Key data of two runs compared, one sheet per tag: `SingleComparator`, see `docs/single-compare.md`.
-
-What needs numpy or writes sheets is imported when something is compared.
-"""
+"""`SingleComparator`: key data of two runs, one sheet per tag; see `docs/single-compare.md`."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
@@ -12,6 +10,108 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
+from msprobe.compare.tables.cells import guard, number
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.workers.run import Lost, cores, run
+
+from .pairs import Found, Pair, Part, Row, judge_all, lost, size_of
+
+Cell = str | int | float | bool
+
+COLUMNS = (
+    Column("step", "number of the step", 6),
+    Column("rank", "number of the rank", 6),
+    Column("micro_step", "number of the micro step; 0 without one", 11),
+    Column("id", "position or key within a list or dict, 0 for a single tensor; the order of saves out of a graph", 8),
+    Column("shape1", "shape in the first folder; empty without a tensor there", 14),
+    Column("shape2", "shape in the second folder", 14),
+    Column("相同元素百分比(%)", "elements that are the same, in percent", 18),
+    Column("首个不匹配元素索引", "flat index of the first element that differs; empty without any", 18),
+    Column("最大绝对误差", "greatest absolute difference", 20),
+    Column("最大相对误差", "greatest difference relative to the greater of the two absolute values", 20),
+    Column("误差在千分之一内元素占比(%)", "elements whose relative difference is at most 0.001, in percent", 26),
+    Column("误差在百分之一内元素占比(%)", "the same for 0.01", 26),
+    Column("Verdict", "`pass`, `warning`, `error`, or `unjudged`: nothing that was not judged ever passes", 10),
+    Column("Reason", "why, in a sentence; empty for a plain pass", 60),
+)
+
+
+def rows(found: Iterable[Row]) -> Iterator[tuple[Cell, ...]]:
+    """One row of cells per pair."""
+    for row in found:
+        key = row.key
+        yield (
+            key.step,
+            key.rank,
+            key.micro_step,
+            _id(key.id),
+            _shape(row.target_shape),
+            _shape(row.golden_shape),
+            *(("",) * 6 if row.found is None else _numbers(row.found)),
+            row.verdict.grade,
+            guard(row.verdict.reason),
+        )
+
+
+def _id(parts: tuple[Part, ...]) -> Cell:
+    return parts[0] if len(parts) == 1 and isinstance(parts[0], int) else guard(".".join(map(str, parts)))
+
+
+def _shape(shape: tuple[int, ...] | None) -> str:
+    return "" if shape is None else str(list(shape))
+
+
+def _numbers(found: Found) -> tuple[Cell, ...]:
+    return (
+        _percent(found.same, found),
+        found.first if found.first >= 0 else "",
+        number(found.max_absolute),
+        number(found.max_relative),
+        _percent(found.within_1e_3, found),
+        _percent(found.within_1e_2, found),
+    )
+
+
+def _percent(count: int, found: Found) -> float:
+    return count / found.size * 100 if found.size else 100.0
+
+
+BATCH = 1 << 24
+"""Bytes that are given to a worker at once; also what must be there to be read before one more is started."""
+
+_PAIRS = 1000  # in a batch: opening files is work too
+
+
+def judge_pairs(pairs: Sequence[Pair], processes: int) -> list[Row]:
+    """The row of every pair, in order; with one process, in this one. The rows are the same for any number."""
+    return _judged(list(_batches(pairs)), min(processes, cores()))
+
+
+def _batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    batch: list[Pair] = []
+    size = 0
+    for pair in pairs:
+        batch.append(pair)
+        size += size_of(pair)
+        if size >= BATCH or len(batch) == _PAIRS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _judged(batches: Sequence[Sequence[Pair]], workers: int) -> list[Row]:
+    done = dict(run(judge_all, batches, workers=workers, title="comparing tensors"))
+    rows: list[Row] = []
+    for at, batch in enumerate(batches):
+        result = done[at]
+        if not isinstance(result, Lost):
+            rows += result
+        elif len(batch) == 1:
+            rows.append(lost(batch[0], result.reason))
+        else:  # only one of them may be to blame; two tasks or more never run in this process
+            rows += _judged([[pair] for pair in batch], workers)
+    return rows
 
 
 @dataclass(frozen=True)
@@ -54,13 +154,11 @@ class SingleComparator:
 
 def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> Compared:
     """The same, with what the command needs for its exit code."""
-    from msprobe.compare.report.sheet import write_sheet
-    from msprobe.store.claim import alone
-    from msprobe.store.single import stem_of
+    from msprobe.compare.tables.sheet import write_sheet
+    from msprobe.store.lock import alone
+    from msprobe.store.saves.single_saves import stem_of
 
-    from .pair import find, pair
-    from .table import COLUMNS, rows
-    from .workers import judge_pairs
+    from .pairs import find, pair
 
     trees = find(target), find(golden)
     pairs = pair(*trees)

@@ -1,8 +1,4 @@
-"""The first wrong call, and the beginnings after it. Definitions: docs/compare.md, "The first wrong call".
-
-One walk along the execution order. Each call agrees, begins a difference, receives one, stands on one side only, or
-cannot be judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
-"""
+"""Find the first wrong call and the divergences after it. Definitions: docs/compare.md, "The first wrong call"."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -12,18 +8,18 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
-from msprobe.base.frames import user_line
+from msprobe.compare.dataflow.events import Event, cell_path, events, fingerprint
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.one_by_one import Kind, collected
+from msprobe.compare.judge.pairs import DigestKind, collected
 from msprobe.compare.judge.verdict import GRADES, Grade, path_of
-from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
+from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
 from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.workers.progress import shown
 from msprobe.store.record import Dump
+from msprobe.store.stacks_and_construct import user_line
 
-from .agree import Seen, walk
-from .cause import Cause, Causes
-from .events import Event, cell_path, events
+from .cause import Cause, Causes, Seen, walk
+from .exemptions import trained_alone
 from .finding import (
     Argument,
     ArgumentKind,
@@ -40,8 +36,6 @@ from .finding import (
     RunInput,
     Unclear,
 )
-from .source import fingerprint
-from .trained import trained_alone
 
 Role = Literal["begins", "received", ""]
 
@@ -381,7 +375,7 @@ class _Uncollected:
         self._dumps: dict[str, Dump] = {"target": comparison.target, "golden": comparison.golden}
 
     @cached_property
-    def _parts(self) -> dict[str, frozenset[Kind]]:
+    def _parts(self) -> dict[str, frozenset[DigestKind]]:
         return {side: collected(dump) for side, dump in self._dumps.items()}
 
     @cached_property

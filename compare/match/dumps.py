@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from msprobe.store.columns import Columns
 from msprobe.store.record import Dump
 
+from .call_keys import identity
 from .calls import Match, MatchedBy, match_calls
-from .frameworks import are_of_two_frameworks, joined, match_frameworks, with_rows
-from .given import NOTHING, Given
-from .keys import identity
+from .cross_framework import are_of_two_frameworks, joined, match_frameworks, with_rows
 from .pairs import Ints, Pairs
+from .user_mapping import NOTHING, Given
 
 
 def match(target: Dump, golden: Dump, *, fuzzy: bool = False, given: Given = NOTHING) -> Pairs:

@@ -1,11 +1,7 @@
-"""Which call and which record of the target stands where which of the golden: as columns, and on demand as values.
-
-A comparison of a million records would drown in objects, so a pair is two row numbers; `Pair` and `CallPair` are made
-where somebody looks at them.
-"""
+"""Pairs of calls and of records: as columns, and on demand as values."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import overload
@@ -13,11 +9,39 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.reason import Reason
+from msprobe.compare.core.reason import Reason, Why
 from msprobe.store.columns import TENSOR
 from msprobe.store.record import Call, Dump, Record
 
 from .calls import MatchedBy
+
+Told = tuple[int, tuple[object, ...], object]
+"""The number of a record, its place, and its value."""
+
+
+def listed_alone(left: Iterable[Told], right: Iterable[Told], alone: "dict[int, Alone]") -> None:
+    """Enter those values that stand alone because the other side says them as one value, or as a list."""
+    ours, theirs = list(left), list(right)
+    for single, listed in ((ours, theirs), (theirs, ours)):
+        elements: dict[tuple[object, ...], list[tuple[int, object]]] = {}
+        for number, place, value in listed:
+            elements.setdefault(place[:-1], []).append((number, value))
+        for number, place, value in single:
+            if not (inner := elements.get(place)):
+                continue
+            is_wrong = not all(equal_values(value, v) for _, v in inner)
+            why = Why.ONE_VALUE if is_wrong else Why.ONE_VALUE_EQUAL
+            reason = Reason(why, target=value, golden=[v for _, v in inner])
+            for n in (number, *(n for n, _ in inner)):
+                alone[n] = Alone(reason, is_wrong)
+
+
+def equal_values(a: object, b: object) -> bool:
+    """Whether two values mean the same: 1 and 1.0, a tuple and a list."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(equal_values(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b) or (a != a and b != b)
+
 
 Ints = NDArray[np.int64]
 

@@ -1,31 +1,282 @@
-"""Which record of a call is which of its counterpart in the other framework, and how it is to be looked at.
-
-The table of functions brings the places of both sides to one (PyTorch's words); of cells the table of layers does so
-for parameters. What is left over then is paired in order where only one order can be meant: a keyword on one side that
-is a position on the other.
-"""
+"""Match the records of a pair of calls in two frameworks: other argument names, order, layout and nesting."""
 
 import math
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msprobe.base import names
 from msprobe.base.names import Name
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.counterparts.features import operation_word
 from msprobe.mapping import layers
 from msprobe.mapping.api import ApiTable
-from msprobe.mapping.api_file import ApiRule
 from msprobe.mapping.correspondence import Correspondence
-from msprobe.mapping.transform import parse
-from msprobe.store.columns import PARTS, TENSOR
+from msprobe.mapping.transform import Transform, parse
+from msprobe.mapping.user_files import ApiRule
+from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE
 from msprobe.store.record import Dump, Part
 
-from .arguments import Arguments
-from .item import Item, Joined, shape_of, tells_inner_nodes
-from .keys import word
-from .operands import Operands, cross, is_commutative, two_operands
-from .pairs import View
+from .call_keys import word
+from .pairs import Alone, View, equal_values, listed_alone
+
+Row = int | None
+
+
+@dataclass
+class Joined:
+    """The rows of one pair of calls: target row and golden row (None for none), and by their number what is said."""
+
+    rows: list[tuple[Row, Row]] = field(default_factory=list)
+    views: dict[int, View] = field(default_factory=dict)
+    alone: dict[int, Alone] = field(default_factory=dict)
+    meant: dict[int, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Item:
+    """One record on its way to a partner. `key` is its canonical place, None where it has none on purpose."""
+
+    row: int
+    part: Part
+    path: tuple[str, ...]
+    key: Hashable = None
+    transform: Transform | None = None
+    name: str = ""
+
+
+def shape_of(dump: Dump, item: Item) -> tuple[int, ...] | None:
+    """The shape of a tensor; None for anything else."""
+    columns = dump.columns
+    return columns.looks[columns.look[item.row]][2] if columns.kind[item.row] == TENSOR else None
+
+
+def tells_inner_nodes(dump: Dump) -> bool:
+    """Whether a dump's backward calls hand back what PyTorch's last inner node did, in its order: so does msprobe."""
+    return dump.framework == "pytorch" and dump.format_version == 0
+
+
+COMMUTATIVE = frozenset(
+    operation_word(f"Tensor.{name}")
+    for name in (
+        *("add", "mul", "eq", "ne", "maximum", "minimum", "and", "or", "xor"),
+        *("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    )
+)
+
+CLOSE = 1e-4
+"""Two operands are one tensor where no statistic is further apart, as a share of its scale."""
+
+_CALL, _PARAMETER, _OUTPUT = "call ", "parameter ", ".output."
+_OPERANDS = 2
+
+
+class Operands:
+    """Finds the pairs of calls whose operands stand in the other order. `partners`: target call to golden call."""
+
+    def __init__(self, target: Dump, golden: Dump, partners: Mapping[int, int]) -> None:
+        self._dumps = target, golden
+        names = target.columns.names, golden.columns.names
+        self._partners = {names[0][i]: names[1][j] for i, j in partners.items()}
+        self._golden_partners = {golden: target for target, golden in self._partners.items()}
+
+    def are_crossed(self, left: Sequence[Item], right: Sequence[Item]) -> bool:
+        """Whether two operands of each side, in the order of their places, belong together crosswise."""
+        for score in (self._by_look, self._by_origin, self._by_values):
+            straight = score(left[0], right[0]) + score(left[1], right[1])
+            crossed = score(left[0], right[1]) + score(left[1], right[0])
+            if straight != crossed:
+                return crossed > straight
+        return False
+
+    def _by_look(self, mine: Item, theirs: Item) -> int:
+        kinds = (dump.columns.kind[item.row] for dump, item in zip(self._dumps, (mine, theirs), strict=True))
+        return int(len(set(kinds)) == 1 and shape_of(self._dumps[0], mine) == shape_of(self._dumps[1], theirs))
+
+    def _by_origin(self, mine: Item, theirs: Item) -> int:
+        """1 where both are parameters, or one result of a pair of calls; -1 where they come from elsewhere."""
+        told = self._dumps[0].columns.source[mine.row], self._dumps[1].columns.source[theirs.row]
+        are_parameters = [text.startswith(_PARAMETER) for text in told]
+        if all(are_parameters) or not all(told):
+            return int(all(are_parameters))
+        if any(are_parameters):
+            return -1
+        (ours, at), (other, their_at) = (_result(text) for text in told)
+        if self._partners.get(ours) is None or self._golden_partners.get(other) is None:
+            return 0
+        return int(at == their_at) if self._partners[ours] == other else -1
+
+    def _by_values(self, mine: Item, theirs: Item) -> int:
+        a, b = (
+            [columns.max[item.row], columns.min[item.row], columns.mean[item.row], columns.norm[item.row]]
+            for columns, item in zip((dump.columns for dump in self._dumps), (mine, theirs), strict=True)
+        )
+        scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is no greater
+        scales = (scale, scale, scale, max(abs(a[3]), abs(b[3])))
+        return int(all(abs(x - y) <= CLOSE * s for x, y, s in zip(a, b, scales, strict=True)))
+
+
+def is_commutative(mine: Name, theirs: Name) -> bool:
+    """Whether the order of two operands says nothing, in either call."""
+    return operation_word(mine.stem) in COMMUTATIVE and operation_word(theirs.stem) in COMMUTATIVE
+
+
+def two_operands(part: Part, left: Sequence[Item], right: Sequence[Item]) -> tuple[list[Item], list[Item]] | None:
+    """The operands of both sides (the gradients of them, of a backward call), each side's in the order of their keys;
+    None where a call has not two of them, or an argument besides: `alpha` weighs one of them."""
+    mine, theirs = ([item for item in items if item.part == part] for items in (left, right))
+    keys = {item.key for item in mine}
+    if not len(mine) == len(theirs) == len(keys) == _OPERANDS or None in keys or keys != {i.key for i in theirs}:
+        return None
+    return sorted(mine, key=lambda item: repr(item.key)), sorted(theirs, key=lambda item: repr(item.key))
+
+
+def cross(operands: Sequence[Item], items: Iterable[Item]) -> None:
+    """Give those of some records that stand at the place of one of two operands the place of the other."""
+    one, other = (item.key[1] for item in operands if isinstance(item.key, tuple))
+    moved = {one: other, other: one}
+    for item in items:
+        if isinstance(item.key, tuple):
+            item.key = item.key[0], moved.get(item.key[1], item.key[1])
+
+
+def _result(source: str) -> tuple[str, str]:
+    """The call that made a tensor, and which of its results it is; empty where no call did."""
+    if not source.startswith(_CALL):
+        return "", ""
+    call, _, path = source.removeprefix(_CALL).rpartition(_OUTPUT)
+    return call, path
+
+
+AXES = frozenset(["dim", "dims", "axis", "axes", "dim0", "dim1", "start_dim", "end_dim", "normalized_dim"])
+"""PyTorch's parameters that say an axis, from the front or from behind."""
+
+_UNKNOWN = object()
+_BUFFERS = (("running_mean",), ("running_var",), ("num_batches_tracked",))
+
+
+class Arguments:
+    """Judges what is said of the values of two frameworks' calls, once their records are pairs."""
+
+    def __init__(self, target: Dump, golden: Dump) -> None:
+        self._dumps = target, golden
+        self._is_ms_target = target.framework == "mindspore"
+        self._tells_inner_nodes = any(map(tells_inner_nodes, self._dumps))
+        self._is_backward = False
+
+    def judge(
+        self, found: Joined, left: Sequence[Item], right: Sequence[Item], pair: Correspondence | None, name: Name
+    ) -> None:
+        """Enter what is to be said of the values of two calls, of which `name` is the target's."""
+        self._is_backward = name.direction == "backward"
+        by_row = [{item.row: item for item in items} for items in (left, right)]
+        sides: tuple[list[tuple[int, Item]], ...] = ([], [])
+        for number, (t, g) in enumerate(found.rows):
+            if t is None and g is not None:
+                sides[1].append((number, by_row[1][g]))
+            elif g is None and t is not None:
+                sides[0].append((number, by_row[0][t]))
+            elif pair is not None and t is not None and g is not None:
+                ms, pt = (by_row[0][t], by_row[1][g]) if self._is_ms_target else (by_row[1][g], by_row[0][t])
+                self._mean(number, ms, self._value(pt), self._rank(left), pair, found)
+        listed_alone(_told(self._dumps[0], sides[0]), _told(self._dumps[1], sides[1]), found.alone)
+        for side, items in enumerate(sides):
+            for number, item in items:
+                said = self._alone(side, item, pair)
+                if said is None and name.kind == "cell" and item.part == "input":
+                    said = Alone(Reason(Why.CELL_ARGUMENT))
+                if number not in found.alone and said is not None:
+                    found.alone[number] = said
+
+    def _value(self, item: Item) -> object:
+        """The value of a record of PyTorch's."""
+        return self._dumps[1 if self._is_ms_target else 0].columns.values.get(item.row)
+
+    def _rank(self, left: Sequence[Item]) -> int:
+        """How many axes the first tensor has that the target's call is given."""
+        shapes = (shape_of(self._dumps[0], item) for item in left if item.part == "input")
+        return next((len(shape) for shape in shapes if shape is not None), 0)
+
+    def _mean(self, number: int, item: Item, other: object, rank: int, pair: Correspondence, found: Joined) -> None:
+        """MindSpore's value in PyTorch's words, where those differ."""
+        columns = self._dumps[0 if self._is_ms_target else 1].columns
+        if columns.kind[item.row] != VALUE or item.part != "input":
+            return
+        value = columns.values[item.row]
+        words: Mapping[object, object] = pair.values.get(item.name, {})
+        said = words.get(value, value) if isinstance(value, Hashable) else value
+        if item.transform and isinstance(said, int | float) and type(said) is not bool:
+            said = item.transform(said) if not item.transform.is_layout else said
+        if isinstance(item.key, tuple) and item.key[1][:1] and item.key[1][0] in AXES and type(said) is int:
+            said = self._axis(said, other, rank)
+        if said is not value:
+            found.meant[number] = said
+
+    def _axis(self, said: int, other: object, rank: int) -> int:
+        """An axis as the other side counts it, from the front or from behind."""
+        if type(other) is int and rank and (said - other) % rank == 0 and max(abs(said), abs(other)) <= rank:
+            return other
+        return said
+
+    def _alone(self, side: int, item: Item, pair: Correspondence | None) -> Alone | None:
+        """Why a record rightly stands alone; None where nothing explains it."""
+        columns = self._dumps[side].columns
+        is_ms = (side == 0) == self._is_ms_target
+        here = "MindSpore" if is_ms else "PyTorch"
+        if columns.kind[item.row] == NULL:
+            return Alone(Reason(Why.NULL, here))
+        if item.part == "output":
+            if self._tells_inner_nodes and isinstance(item.key, tuple) and len(item.key) == 3:
+                return Alone(Reason(Why.INNER_NODE))
+            if item.key is None:
+                return Alone(Reason(Why.NO_RESULT, here))
+            is_extra = columns.kind[item.row] != TENSOR or item.path[:1] != ("0",)
+            return Alone(Reason(Why.NO_RESULT_OF_CALL, here)) if is_extra else None
+        if is_ms and item.part == "parameters" and isinstance(item.key, tuple) and item.key[1][:1] in _BUFFERS:
+            return Alone(Reason(Why.BUFFER))
+        if item.part != "input":
+            return None
+        if self._is_backward and item.path[:1] != ("0",):
+            return Alone(Reason(Why.NO_RESULT_OF_GRADIENT, here))
+        is_tensor = columns.kind[item.row] == TENSOR
+        value = columns.values.get(item.row)
+        if pair is not None and not is_tensor:
+            expected = _expected(item, pair, is_ms)
+            # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
+            if expected is not _UNKNOWN and (expected is None) <= (value is None):
+                if equal_values(value, expected):
+                    return Alone(Reason(Why.DEFAULT, here))
+                return Alone(Reason(Why.OTHER_DEFAULT, here, item.name, target=value, golden=expected), True)
+        if item.key is None:
+            if pair is None:
+                return Alone(Reason(Why.OTHER_WAY))
+            return Alone(Reason(Why.NO_ARGUMENT, here))
+        return None if is_tensor else Alone(Reason(Why.ONE_ARGUMENT, here))
+
+
+def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
+    """The value of an argument at which both sides agree although only one was given it; `_UNKNOWN` without one.
+
+    A dropped argument of MindSpore with the value None may be anything.
+    """
+    here, there = (pair.dropped, pair.pt_defaults) if is_ms else (pair.inserted, pair.ms_defaults)
+    if item.name in here:
+        return _UNKNOWN if here[item.name] is None else here[item.name]
+    canonical = pair.renamed.get(item.name, item.name) if is_ms else item.name
+    if not is_ms:
+        back = {to: of for of, to in pair.renamed.items()}
+        canonical = back.get(item.name, item.name)
+    return there.get(canonical, _UNKNOWN)
+
+
+def _told(dump: Dump, items: Sequence[tuple[int, Item]]) -> Iterator[tuple[int, tuple[object, ...], object]]:
+    """Number, canonical place and value of the values among some records."""
+    for number, item in items:
+        if dump.columns.kind[item.row] == VALUE and isinstance(item.key, tuple):
+            yield number, (item.key[0], *item.key[1]), dump.columns.values[item.row]
+
 
 Flow = Literal["forward", "backward"]
 

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import DumpError, MappingError
-from msprobe.compare.judge.standard import standard_of
+from msprobe.compare.core.measures import Measures
+from msprobe.compare.core.standard import standard_of
 from msprobe.compare.workers.resume import Resume, fingerprint
 from msprobe.compare.workers.run import Lost, run
-from msprobe.store.read import load_file
+from msprobe.store.reader import load_file
 from msprobe.store.record import Statistics
-
-from .measures import Measures
 
 _AT_ONCE = 16 << 20
 """Bytes of a side that one task reads: small tensors go in bundles, because each task has a price of its own."""
@@ -127,8 +126,7 @@ def measure_bundle(bundle: Sequence[Files]) -> list[Outcome]:
 
 def measure_files(files: Files) -> Outcome:
     """Measure two files; what cannot be read is said, not raised."""
-    from .side import side_statistics
-    from .tensors import measure
+    from .tensors import measure, side_statistics
 
     try:
         target, golden = map(_open, (files.target, files.golden), files.as_dumped)

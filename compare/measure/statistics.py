@@ -1,26 +1,13 @@
-"""Measures between the statistics of two tensors, where the tensors themselves were not saved.
-
-What the standard allows an element bounds what it allows a statistic, so a pair that passes on its elements passes on
-its statistics too. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max),
-abs(min)):
-
-| statistic | allowance | because |
-|---|---|---|
-| max, min | a + r A | the extreme moves no further than the element that moves furthest |
-| mean | a + r norm / sqrt(n) | the mean difference is at most the mean allowance, and mean(abs) <= norm / sqrt(n) |
-| norm | a sqrt(n) + r norm | the triangle inequality |
-
-Of integers nothing is allowed; but mean and norm are floats there too, which two tools or frameworks round in their own
-way, some of them to float32. Where the sides do not round alike, a millionth of norm / sqrt(n) and of norm is allowed,
-and an extreme that one side casts to float32 is the other's integer if that gives the same number.
-"""
+"""Measures between the statistics of two tensors, for one pair or for whole columns of pairs."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from msprobe.compare.judge.standard import Standard
+from msprobe.compare.core.standard import Standard
 from msprobe.store.record import NonFinite, Number, Statistics
 
 NAMES = ("max", "min", "mean", "norm")
@@ -106,3 +93,41 @@ ROUNDING = 1e-6
 
 def _magnitude(value: Number) -> float:
     return 0.0 if _not_comparable(value) else abs(value)  # type: ignore[arg-type]  # a finite number here
+
+
+Floats = NDArray[np.float64]
+
+
+def excesses(
+    target: Sequence[Floats],
+    golden: Sequence[Floats],
+    size: Floats,
+    absolute: Floats,
+    relative: Floats,
+    same_rounding: bool = True,
+) -> tuple[Floats, NDArray[np.int8]]:
+    """How many times its allowance the worst statistic (of max, min, mean, norm) differs, and which it is, per pair.
+
+    `size` is the number of elements; `absolute` and `relative` are the standard's. Rules as in `excess`, and
+    `same_rounding` too.
+    """
+    worst = np.zeros(len(size))
+    which = np.zeros(len(size), np.int8)
+    is_lost = np.zeros(len(size), bool)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        highest, lowest, _, norm = (np.where(np.isfinite(g), np.abs(g), 0.0) for g in golden)
+        greatest, size_or_one = np.maximum(highest, lowest), np.maximum(size, 1.0)
+        allowed = allowances(greatest, norm, size_or_one, absolute, relative, same_rounding)
+        for at, (t, g) in enumerate(zip(target, golden, strict=True)):
+            same = (t == g) | (np.isnan(t) & np.isnan(g))
+            if at == 3:
+                same |= (size == 1) & (np.abs(t) == np.abs(g))
+            share = np.where(allowed[at] > 0, np.abs(t - g) / allowed[at], np.inf)
+            share[same] = 0.0
+            lost = ~(np.isfinite(t) & np.isfinite(g) | same)
+            share[lost] = np.inf
+            # The first that is not finite is the worst, also behind one of which nothing at all is allowed.
+            which[~is_lost & (lost | (share > worst))] = at
+            is_lost |= lost
+            np.maximum(worst, share, out=worst)
+    return worst, which

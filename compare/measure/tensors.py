@@ -1,14 +1,7 @@
-"""Measures between two tensors. Measuring never judges: whether a number is good is `msprobe.compare.judge`'s business.
-
-Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
-msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`block.py` says
-what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
-are cut the same way wherever they are measured and their sums put together with one rounding, so a measure does not
-depend on who else is working.
-"""
+"""Measures between two tensors. Measuring never judges: whether a number is good is decided in `judge`."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,14 +9,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.statistic import is_bfloat16, widen
-from msprobe.compare.judge.standard import Standard
+from msprobe.base.statistic import Statistic, is_bfloat16, statistic, widen
+from msprobe.compare.core.measures import FloatFormat, Measures, coarsest
+from msprobe.compare.core.standard import Standard
 from msprobe.store.npy import NpyFile
+from msprobe.store.record import Statistics
 
 from . import block as blocks
 from .block import TINY, Block, Rule, block, wide_sums
-from .float_format import FloatFormat, coarsest
-from .measures import Measures
+
+_PIECE = 1 << 20  # elements
+
+
+def side_statistics(tensor: "NDArray[Any] | NpyFile") -> Statistics:
+    """Max, min, mean and L2 norm as `msprobe.base.statistic.statistic` has them; None where it has none.
+
+    Of several pieces mean and norm are put together with one rounding each.
+    """
+    found = [(statistic(piece), piece.size) for piece in _pieces(tensor)]
+    parts = [one for one, _ in found]
+    if len(parts) == 1 or parts[0].max is None:
+        only = parts[0]
+        return Statistics(only.max, only.min, only.mean, only.norm, only.true_count if _is_bool(only) else None)
+    if _is_bool(parts[0]):
+        count = sum(one.true_count for one in parts)
+        return Statistics(any(one.max for one in parts), all(one.min for one in parts), None, None, count)
+    highest, lowest = ([getattr(one, name) for one in parts] for name in ("max", "min"))
+    if any(value != value for value in highest):
+        return Statistics(math.nan, math.nan, math.nan, math.nan)
+    size = sum(length for _, length in found)
+    with np.errstate(all="ignore"):
+        mean = float(np.sum([one.mean * (length / size) for one, length in found], dtype=np.float64))  # type: ignore[operator]
+    norm = math.hypot(*(one.norm or 0.0 for one in parts))
+    return Statistics(max(highest), min(lowest), mean, norm)
+
+
+def _is_bool(found: Statistic) -> bool:
+    return type(found.max) is bool
+
+
+def _pieces(tensor: "NDArray[Any] | NpyFile") -> Iterator[NDArray[Any]]:
+    if isinstance(tensor, NpyFile):
+        for start in range(0, tensor.size, _PIECE):
+            yield tensor.part(start, min(start + _PIECE, tensor.size))
+    else:
+        yield tensor
+
 
 Array = NDArray[Any]
 Tensor = Array | NpyFile

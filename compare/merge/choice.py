@@ -11,9 +11,8 @@ import yaml  # type: ignore[import-untyped]  # ships without types
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import read_input
-from msprobe.base.log import logger
-from msprobe.base.visible import visible
-from msprobe.mapping.yaml_file import told
+from msprobe.base.log import logger, visible
+from msprobe.mapping.user_files import told
 
 _LONGEST = 1 << 20  # bytes; a list of calls is a page
 _EXAMPLE = "write a list of names or of their beginnings below `api:`, as in `- Distributed.all_reduce`"

@@ -16,7 +16,7 @@ one sheet per measure, with a row per record and a column per rank. Exit code: 0
 import argparse
 from pathlib import Path
 
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 
 FORMATS = ("xlsx", "csv")
 
@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Merge, and say where the answer is."""
-    from .merge_result import merge_result  # here: the help of the command is there before openpyxl is
+    from .merge import merge_result  # here: the help of the command is there before openpyxl is
 
     for path in merge_result(Path(args.input_dir), Path(args.output_dir), Path(args.config_path), form=args.format):
         print(visible(str(path)))

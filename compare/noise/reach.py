@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.core.noise import State
+from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.locate.events import Event
 from msprobe.store.columns import PARTS, TENSOR
 
-from .paired import Paired
-from .report import State
+from .pairs import Paired
 
 _RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad", "debug"))
 

@@ -1,15 +1,75 @@
-"""The first differing call among all ranks.
+"""Search the first differing call among all ranks, and write it as `-da` does."""
 
-Every call has a place (layer, number): calls before the first exchange are in layer 0, an exchange opens its layer with
-number 0, the differing calls behind it go on with 1. So what differs before any communication comes first, then what
-differs between exchanges, and last what differs behind the last exchange of the longest chain.
-"""
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import numpy as np
+from numpy.typing import NDArray
 
-from .connect import Connected, connect
-from .story import Node, RankStory
+from msprobe.base import names
+from msprobe.base.files import replacing
+from msprobe.compare.core.standard import UNINITIALISED
+from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.judge.judged import Comparison, Judged, calls_with
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.locate.find import Located
+from msprobe.compare.tables.cells import number
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.rows import rows
+
+from .collectives import Connected, Exchange, Node, RankStory, connect, exchanges_of, is_buffer, word_of
+
+_KEYS = {"parameters": "parameters", "output": "output", "parameters_grad": "parameters_grad", "debug": "debug"}
+
+
+def node_of(event: Event) -> Node:
+    """The node of a call of a comparison; a backward call has the stack of its forward."""
+    call = event.call.calls.call
+    stack = call.stack
+    for place in event.forwards if not stack else ():
+        stack = stack or event.comparison.calls[place].calls.call.stack
+    return Node(call.name, _data(event), (*reversed(event.parents), call.name), stack)
+
+
+def _data(event: Event) -> dict[str, object]:
+    """The values of a call, under the keys that its entry in dump.json has; nested ones stand flat, with their path."""
+    is_backward = event.direction == "backward"
+    args: list[object] = []
+    kwargs: dict[str, list[object]] = {}
+    rest: dict[str, list[object]] = {}
+    for judged in event.call.judged:
+        record = judged.pair.record
+        if record.part != "input":
+            rest.setdefault(_KEYS[record.part], []).append(_item(judged))
+        elif is_backward or not record.path or record.path[0].isdigit():
+            args.append(_item(judged))
+        else:
+            kwargs.setdefault(record.path[0], []).append(_item(judged))
+    output: object = rest.pop("output", [])
+    if is_backward:
+        return {"input": args, "output": output, **rest}
+    return {"input_args": args, "input_kwargs": kwargs, "output": output, **rest}
+
+
+def _item(judged: Judged) -> dict[str, object]:
+    """A value of the target, or of the golden where the target has none."""
+    record = judged.pair.record
+    told: dict[str, object] = {"full_op_name": record.name, "type": record.type}
+    if record.kind == "tensor":
+        told |= {"dtype": record.dtype, "shape": None if record.shape is None else list(record.shape)}
+        if s := record.statistics:
+            told |= {"Max": number(s.max), "Min": number(s.min), "Mean": number(s.mean), "Norm": number(s.norm)}
+    elif record.kind == "value":
+        told["value"] = number(record.value) if isinstance(record.value, float) else record.value
+    told |= {key: text for key, text in (("md5", record.digest), ("data_name", record.file)) if text}
+    told["verdict"] = judged.grade
+    if judged.verdict.reason:
+        told["reason"] = judged.verdict.reason
+    return told
+
 
 Place = tuple[int, int]
 
@@ -53,3 +113,143 @@ def _first(rank: int, stories: Mapping[int, RankStory], connected: Connected) ->
 
 def _node(story: RankStory, name: str) -> Node:
     return next(node for node in story.nodes if node.name == name)
+
+
+_IGNORED = (*UNINITIALISED, "fill", "fill_", "__setitem__")
+"""Calls that are never named: what they give was in memory before, or is written into it."""
+
+
+def summarise(comparison: Comparison, located: Located) -> RankStory:
+    """What the search over ranks must know of one rank.
+
+    A call differs where one of its results is in error, or where a difference begins (`locate`). What an exchange was
+    given or gave differs where it is in error, or begins or hands on a difference.
+    """
+    flags = _Flags(comparison, located)
+    if not flags.any:
+        return _clean(comparison)
+    exchanges: list[Exchange] = []
+    between = [""]
+    told: list[Event] = []  # what the search may name: all up to where it ends on this rank
+    is_sure = False
+    for event in events(comparison):
+        word = word_of(event.called) if comparison.pairs.target_calls[event.place] >= 0 else ""
+        if word:
+            made = tuple(flags.marked(event, word))
+            exchanges += made
+            between += [""] * len(made)
+            differs = any(exchange.given_differs or exchange.result_differs for exchange in made)
+            sure = any(map(_ends_the_search, made))
+        else:
+            differs = sure = not between[-1] and flags.differs(event)
+            if differs:
+                between[-1] = event.called
+        if differs and not is_sure:
+            told.append(event)
+            is_sure = sure
+    return RankStory(tuple(exchanges), tuple(between), tuple(node_of(event) for event in told))
+
+
+def _clean(comparison: Comparison) -> RankStory:
+    """The story of a rank on which nothing differs; other ranks' stories are held against it."""
+    dump = comparison.target
+    communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
+    exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
+    return RankStory(exchanges, ("",) * (len(exchanges) + 1))
+
+
+def _ends_the_search(exchange: Exchange) -> bool:
+    """Whether nothing behind an exchange will be named on this rank, whichever rank it is."""
+    is_given = exchange.given_differs and exchange.traffic in ("all", "send", "to_one")
+    return is_given or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
+
+
+class _Flags:
+    """Which calls of a comparison differ."""
+
+    def __init__(self, comparison: Comparison, located: Located) -> None:
+        self._comparison = comparison
+        in_error = comparison.grades == GRADES.index("error")
+        marked, begins = np.zeros_like(in_error), np.zeros_like(in_error)
+        marked[list(located.roles)] = True
+        begins[[row for row, role in located.roles.items() if role == "begins"]] = True
+        given = comparison.is_given
+        self._given_rows: NDArray[np.bool_] = given & (in_error | marked)
+        self._given = calls_with(comparison, self._given_rows) > 0
+        self._result = calls_with(comparison, ~given & (in_error | marked)) > 0
+        self._own = calls_with(comparison, (~given & in_error) | begins) > 0
+        self._found = {finding.name for finding in located.findings}
+        self.any = bool(self._found or in_error.any() or located.roles)
+        """Whether anything differs at all."""
+
+    def differs(self, event: Event) -> bool:
+        """Whether a call that does not communicate differs."""
+        if not (self._own[event.place] or event.name in self._found):
+            return False
+        return names.parse(event.called).stem.rsplit(".", 1)[-1] not in _IGNORED
+
+    def marked(self, event: Event, word: str) -> Iterator[Exchange]:
+        """The exchanges of a call, with what of it differs."""
+        call = event.call.calls.target
+        assert call is not None  # asked for those of the target only
+        given = bool(self._given[event.place]) and any(
+            not is_buffer(word, path, call.records) for path in self._paths(event)
+        )
+        for exchange in exchanges_of(call, word):
+            yield replace(exchange, given_differs=given, result_differs=bool(self._result[event.place]))
+
+    def _paths(self, event: Event) -> Iterator[Sequence[str]]:
+        """Where in the call the givens stand that differ."""
+        for row in event.rows:
+            if self._given_rows[row]:
+                yield self._comparison.pairs.pair(row).record.path
+
+
+def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, list[object]]:
+    """`{"rank_1": [{"op_name", "data_info", "construct_info", "stack_info"}]}`, the form that msprobe 26 writes."""
+    ranks: dict[str, list[object]] = {}
+    for first in found:
+        node = first.node
+        told: dict[str, object] = {
+            "op_name": node.name,
+            "data_info": dict(node.data_info),
+            "construct_info": list(node.construct_info),
+            "stack_info": list(node.stack_info),
+        }
+        ranks.setdefault(f"rank_{first.rank}", []).append(told if step is None else told | {"step": step})
+    return ranks
+
+
+def write_first(path: Path, ranks: Mapping[str, Sequence[object]]) -> None:
+    """Write what `as_objects` gives; an empty object says that nothing differs."""
+    with replacing(path) as file:
+        text = json.dumps(ranks, ensure_ascii=False, indent=1, default=str)
+        file.write(text.encode("utf-8", "replace") + b"\n")
+
+
+def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
+    """Write `{call: {"is_same": bool, "op_items": [rows by heading]}}`, call by call as the rows are made.
+
+    A call is the same where none of its results is in error. A call of the golden alone whose name the target has too
+    stands there as `golden {name}`.
+    """
+    titles = [column.title for column in columns_of(comparison, False)]
+    call_of = comparison.pairs.call_of.tolist()
+    is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_given).tolist()
+    met: set[str] = set()
+    with replacing(path) as file:
+        file.write(b"{")
+        made = enumerate(rows(comparison, located, with_stack=False))
+        for place, found in groupby(made, lambda numbered: call_of[numbered[0]]):
+            numbered = list(found)
+            name = comparison.pairs.name(place)
+            if name in met:
+                name = f"golden {name}"
+            told = {
+                "is_same": not any(is_wrong[row] for row, _ in numbered),
+                "op_items": [dict(zip(titles, row, strict=True)) for _, row in numbered],
+            }
+            entry = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(told, ensure_ascii=False)}"
+            file.write((",\n " if met else "\n ").encode() + entry.encode("utf-8", "replace"))
+            met.add(name)
+        file.write(b"\n}\n")

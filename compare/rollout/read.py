@@ -10,11 +10,10 @@ import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import open_input
-from msprobe.compare.key_data.key import Part, files_by_key
-from msprobe.compare.key_data.pair import find
-from msprobe.store.memory import available
+from msprobe.base.memory import available
+from msprobe.compare.key_data.pairs import Part, files_by_key, find
 from msprobe.store.npy import load_npy
-from msprobe.store.read import tensor_file
+from msprobe.store.reader import tensor_file
 
 from .side import Side, joined, read_numbers, read_side
 

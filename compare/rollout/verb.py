@@ -17,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
 
 _OPTIONS = {
     "generated": "log-probs of generation, default `generated`, else `rollout_log_prob`",
@@ -55,10 +55,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--top must not be negative")
     if args.source is None and not (args.generated and args.recomputed):
         raise UsageError("give an npz file, the folder of a run, or --generated A.npy --recomputed B.npy")
-    from .align import align  # here: the help of the command is there before numpy is
-    from .entry import answer
+    from .alignment import align  # here: the help of the command is there before numpy is
+    from .entry import answer, write
     from .read import Names, read
-    from .report import write
 
     given = {field.name: getattr(args, field.name) for field in fields(Names)}
     for side in ("generated", "recomputed"):

@@ -9,17 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from msprobe.compare.core.limits import BUILT_IN, Limits, Source
+from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.compare.locate.finding import Finding, FindingKind, Parameters, Updated
-from msprobe.compare.locate.words import RUNNING
-from msprobe.compare.noise.limits import BUILT_IN, Limits, Source
-from msprobe.compare.reason import Reason, Why
+from msprobe.compare.locate.finding import Basis, Finding, FindingKind, Parameters, Status, Updated, UpdateJudgement
+from msprobe.compare.locate.wording import RUNNING
 from msprobe.store.record import Dump
 
 from .tracks import ParameterPair, judge_updates, parameter_pairs
-from .verdicts import Basis, Status, UpdateJudgement
 
 _WHY = {
     Basis.SETTINGS: Why.DRIFT_SETTINGS,

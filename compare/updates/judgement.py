@@ -7,11 +7,11 @@ from math import isnan, nan
 
 import numpy as np
 
-from .fit import History
-from .noise import Pattern, Step, by_gradients, by_updates, by_weights, pattern
-from .rules import Floats
+from msprobe.compare.locate.finding import Basis, Cause, Status, UpdateDifference, UpdateJudgement, Verdict
+
+from .fit import Floats, History
 from .settings import compare_settings
-from .verdicts import Basis, Cause, Difference, Status, UpdateJudgement, Verdict
+from .statistics import Pattern, Step, by_gradients, by_updates, by_weights, pattern
 
 _SAME = 0.1  # factors that are nearer are one
 
@@ -62,7 +62,7 @@ def judge(
     if at == 0:
         return UpdateJudgement(step, tuple(_drifts(parameters)))
     verdicts: dict[str, Verdict] = {}
-    differences: list[Difference] = []
+    differences: list[UpdateDifference] = []
     known = [p for p in parameters if _is_known(p.target, at) and _is_known(p.golden, at)]
     if known:
         histories = [
@@ -149,12 +149,12 @@ def _verdict(parameter: Parameter, basis: Basis, excess: float) -> Verdict:
     return Verdict(parameter.name, parameter.golden_name, status, basis, 0.0 if isnan(excess) else excess)
 
 
-def _grouped(patterns: dict[str, Pattern], agreeing: int) -> Iterator[Difference]:
+def _grouped(patterns: dict[str, Pattern], agreeing: int) -> Iterator[UpdateDifference]:
     """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
     most parameters show is that of all, and none where less than a third does."""
     for cause in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
         if chosen := tuple(name for name, seen in patterns.items() if seen.cause is cause):
-            yield Difference(cause, chosen, agreeing)
+            yield UpdateDifference(cause, chosen, agreeing)
     left = {n: p for n, p in patterns.items() if p.cause not in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE)}
     if not left:
         return
@@ -165,4 +165,4 @@ def _grouped(patterns: dict[str, Pattern], agreeing: int) -> Iterator[Difference
     factors = [p.value for p in left.values() if p.cause is cause is Cause.LEARNING_RATE]
     middle = float(np.median(factors)) if factors else None
     is_one = middle is not None and np.median(np.abs(np.array(factors) - middle)) <= _SAME * abs(middle)
-    yield Difference(cause, tuple(left), agreeing, factor=middle if is_one else None)
+    yield UpdateDifference(cause, tuple(left), agreeing, factor=middle if is_one else None)

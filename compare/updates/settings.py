@@ -13,9 +13,9 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from .fit import MOST, Fit, History, fit, fit_form, fit_tied, is_written, refine
-from .rules import Floats, Form, Rule, uncorrected
-from .verdicts import Cause, Difference
+from msprobe.compare.locate.finding import Cause, UpdateDifference
+
+from .fit import MOST, Fit, Floats, Form, History, Rule, fit, fit_form, fit_tied, is_written, refine, uncorrected
 
 RATE = 2e-4
 """Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5
@@ -54,7 +54,7 @@ class Compared:
 
     is_known: Bools
     excess: Floats
-    differences: tuple[Difference, ...]
+    differences: tuple[UpdateDifference, ...]
 
 
 def compare_settings(target: History, golden: History, at: int) -> Compared:
@@ -98,7 +98,7 @@ class _Comparison:
         decay = _decay_excess(common, other, target.ulps)
         excess = np.maximum.reduce([form_excess, rate, decay])
         found = [
-            Difference(cause, _names(target, chosen), int((target.is_visible & golden.is_visible).sum()))
+            UpdateDifference(cause, _names(target, chosen), int((target.is_visible & golden.is_visible).sum()))
             for cause, chosen in ((Cause.NOT_UPDATED, frozen), (Cause.UPDATED_ALONE, alone))
             if chosen.any()
         ]
@@ -144,7 +144,7 @@ class _Comparison:
         numbers = np.flatnonzero(wrong)
         return _changed(own.form, other.form, target.of(numbers.tolist()), other.rate[numbers], wrong)
 
-    def _rate_differences(self, ours: Fit, theirs: Fit, wrong: Bools, is_known: Bools) -> Iterator[Difference]:
+    def _rate_differences(self, ours: Fit, theirs: Fit, wrong: Bools, is_known: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
         ratio = ours.rate / np.where(theirs.rate == 0, 1.0, theirs.rate)
         for chosen in _alike(ratio, wrong):
@@ -154,11 +154,11 @@ class _Comparison:
             cause, possible, limit = self._behind(factor, chosen) if not agreeing else (Cause.LEARNING_RATE, (), None)
             if cause is Cause.CLIPPING:
                 mine, other = (limit, None) if factor < 1 else (None, limit)
-                yield Difference(cause, _names(target, chosen), agreeing, mine, other, factor)
+                yield UpdateDifference(cause, _names(target, chosen), agreeing, mine, other, factor)
             elif cause is Cause.BIAS_CORRECTION:
-                yield Difference(cause, _names(target, chosen), agreeing, factor=factor)
+                yield UpdateDifference(cause, _names(target, chosen), agreeing, factor=factor)
             else:
-                yield Difference(cause, _names(target, chosen), agreeing, *rates, factor, possible)
+                yield UpdateDifference(cause, _names(target, chosen), agreeing, *rates, factor, possible)
 
     def _behind(self, factor: float, chosen: Bools) -> tuple[Cause, tuple[Cause, ...], float | None]:
         """Whether all learning rates differ by what bias correction or clipping would make, over all steps; with one
@@ -194,7 +194,7 @@ class _Comparison:
         ours, theirs = (self._own(side, steps).rate[chosen] for side in (0, 1))
         return float(np.median(ours / np.where(theirs == 0, 1.0, theirs)))
 
-    def _decay_differences(self, ours: Fit, theirs: Fit, wrong: Bools, right: Bools) -> Iterator[Difference]:
+    def _decay_differences(self, ours: Fit, theirs: Fit, wrong: Bools, right: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
         values = [_decay(one) for one in (ours, theirs)]
         told = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
@@ -204,7 +204,7 @@ class _Comparison:
             decays = [0.0 if abs(one) < DECAY * max(map(abs, decays)) else one for one in decays]
             factor = decays[0] / decays[1] if decays[1] else None
             agreeing = int((right & told).sum())
-            yield Difference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
+            yield UpdateDifference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
 
 
 def _allowed(own: Fit) -> Floats:
@@ -258,7 +258,7 @@ class _Change:
     the golden's form does not explain."""
 
     form: Form
-    found: tuple[Difference, ...]
+    found: tuple[UpdateDifference, ...]
     wrong: Bools
 
     @property
@@ -274,14 +274,14 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats, wrong: Boo
     good as the first may be it.
     """
     allowed = _allowed(fit_form(ours, target))
-    found: list[tuple[tuple[bool, bool], Form, Difference]] = []
+    found: list[tuple[tuple[bool, bool], Form, UpdateDifference]] = []
     for cause, start, name in _single_changes(ours, theirs, target):
         refined = refine(start, target, [name]) if name else fit_form(start, target)
         if np.mean(refined.misfit <= allowed) < MOST:
             continue
         apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
         field = next(field for field, one in _FIELDS.items() if one is cause)
-        told = Difference(cause, (), 0, _told(getattr(refined.form, field)), _told(getattr(theirs, field)))
+        told = UpdateDifference(cause, (), 0, _told(getattr(refined.form, field)), _told(getattr(theirs, field)))
         is_odd = isinstance(told.target, float) and not is_written(told.target)
         found.append(((apart > _MATCH, is_odd), refined.form, told))
     if found:
@@ -289,12 +289,14 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats, wrong: Boo
         same = dict.fromkeys(one.cause for rank, _, one in found if rank == best and one.cause is not told.cause)
         return _Change(form, (replace(told, possible=tuple(same)),), wrong)
     if ours.rule is not theirs.rule:
-        return _Change(ours, (Difference(Cause.RULE, (), 0, ours.rule, theirs.rule),), wrong)
+        return _Change(ours, (UpdateDifference(Cause.RULE, (), 0, ours.rule, theirs.rule),), wrong)
     pairs = ((cause, getattr(ours, name), getattr(theirs, name)) for name, cause in _FIELDS.items() if name != "rule")
     all_of_them = [
-        Difference(cause, (), 0, _told(a), _told(b)) for cause, a, b in pairs if a != b and abs(a - b) > 0.02 * abs(b)
+        UpdateDifference(cause, (), 0, _told(a), _told(b))
+        for cause, a, b in pairs
+        if a != b and abs(a - b) > 0.02 * abs(b)
     ]
-    return _Change(ours, tuple(all_of_them) or (Difference(Cause.UNKNOWN, ()),), wrong)
+    return _Change(ours, tuple(all_of_them) or (UpdateDifference(Cause.UNKNOWN, ()),), wrong)
 
 
 def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[Cause, Form, str]]:

@@ -17,20 +17,20 @@ import numpy as np
 from msprobe.base import names
 from msprobe.base.errors import MsprobeError
 from msprobe.base.statistic import widen
+from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.judge.judged import Comparison
-from msprobe.compare.judge.standard import canonical, family
+from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
-from msprobe.compare.noise.summary import apart, summary_of
+from msprobe.compare.noise.laws import apart, summary_of
 from msprobe.mapping.transform import parse
 from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.npy import NpyFile, open_npy
-from msprobe.store.read import load_file, tensor_path
+from msprobe.store.reader import load_file, tensor_path
 from msprobe.store.record import Dump, Record
 
+from .fit import Floats
 from .judgement import Parameter, Run, Track, judge
-from .rules import Floats
-from .summaries import Moments, Summary, judge_summaries
-from .verdicts import UpdateJudgement
+from .statistics import Moments, Summary, judge_summaries
 
 ELEMENTS = 1 << 18
 """So many elements of all parameters of a side are looked at in each step: a fit has a few unknowns for each parameter,

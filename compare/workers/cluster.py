@@ -16,10 +16,9 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import once
-from msprobe.base.visible import visible
+from msprobe.base.log import once, visible
 
-from .lost import Lost
+from .pool import Lost
 
 if TYPE_CHECKING:
     from distributed import Client, Future

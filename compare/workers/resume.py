@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from msprobe.base.log import once
-from msprobe.store.claim import claim
+from msprobe.store.lock import claim
 
 VERSION = 1
 """Of the journal's form. Another one is not read, but begun anew."""

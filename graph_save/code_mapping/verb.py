@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from msprobe.base.visible import visible
-from msprobe.store.claim import claimed
+from msprobe.base.log import visible
+from msprobe.store.lock import claimed
 
 _SHOWN = 3  # names in a line
 
@@ -35,8 +35,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Map, and say how many values have lines."""
-    from .lines import Graph  # here: the help of the command is there before the readers are
-    from .table import map_dump
+    from .table import (
+        Graph,  # here: the help of the command is there before the readers are
+        map_dump,
+    )
 
     ir, data, output = Path(args.ir), Path(args.dump_data), Path(args.output)
     graph = Graph(ir)

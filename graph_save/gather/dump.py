@@ -12,17 +12,15 @@ from typing import Any
 
 from msprobe.base.files import make_folder, safe_name
 from msprobe.store import layout
-from msprobe.store.kernel_executions import executions
-from msprobe.store.kernel_files import Content
-from msprobe.store.kernel_value import IO, PARAMETER, key
-from msprobe.store.write import Writer
+from msprobe.store.kernel_dump.executions import executions
+from msprobe.store.kernel_dump.files import Content
+from msprobe.store.kernel_dump.values import IO, PARAMETER, key
+from msprobe.store.writer import Writer
 
-from .beside import Beside
-from .entry import entry, kernel
-from .flow import Lines
-from .names import full_names, stems
-from .story import Scene, Story, absent, runs_of_graphs
-from .tensors import Measured, measure
+from .entry import Measured, entry, full_names, kernel, measure, stems
+from .ir_dataflow import Lines
+from .metadata import Beside
+from .provenance import Scene, Story, absent, runs_of_graphs
 
 _AHEAD = 64  # executions whose values are measured while those before are written
 

@@ -1,17 +1,138 @@
-"""An execution with its measured values becomes an entry of dump.json (`docs/format.md`, page 7)."""
+"""One execution of a kernel as an entry of dump.json (`docs/format.md`, page 7)."""
 
-from collections.abc import Container, Sequence
+import errno
+import os
+import shutil
+from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from msprobe.base.statistic import Statistic
-from msprobe.store.kernel_executions import Execution
-from msprobe.store.kernel_statistics import extreme
-from msprobe.store.kernel_value import IO, Value
+from msprobe.base.errors import DumpError
+from msprobe.base.files import FILE_MODE, NAME_LIMIT
+from msprobe.base.statistic import Statistic, statistic
+from msprobe.store.kernel_dump.executions import Execution
+from msprobe.store.kernel_dump.values import IO, Row, Value, extreme, key, load, spelled, stem_and_number
+from msprobe.store.npy import write_npy
 
-from .flow import Argument
-from .names import is_gradient
-from .tensors import Measured
+from .ir_dataflow import Argument
+
+
+def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[str] = ()) -> dict[str, str]:
+    """The full name for each name as the files of one graph spell it; a name that nothing knows stands for itself.
+
+    `known` are the graph's full names, in the order of its nodes, and `counted` the stems (as files spell them) of the
+    graphs before it. The number behind `-op` is not always the same in files and graph: nodes that a late pass made (a
+    Cast, an AddN, what an operator was expanded to) are numbered anew for their files, and all nodes of a later graph
+    where an earlier one left off; always in the order of the nodes. So where files and graph hold as many kernels of
+    one stem, their order tells. Else, as when some kernels only were dumped, equal numbers belong together, if they
+    rise in the graph and no earlier graph has the stem. What is left has a name that is none of the graph's.
+    """
+    of_files = _by_stem(spelled)
+    of_graph = _by_stem(known)
+    found: dict[str, str] = {}
+    for stem, files in of_files.items():
+        graph = of_graph.get(stem, {})
+        if len(files) == len(graph):
+            found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
+            continue
+        is_told = list(graph) == sorted(graph) and stem not in counted
+        whole = next((stem_and_number(name)[0] for name in graph.values()), "")
+        for number, name in files.items():
+            if number in graph:
+                found[name] = graph[number] if is_told else name
+            else:
+                found[name] = f"{whole}-op{number}" if whole and number >= 0 else name
+    return found
+
+
+def stems(names: Iterable[str]) -> set[str]:
+    """The names without their numbers, as files spell them."""
+    return set(_by_stem(names))
+
+
+def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Spelled stem -> number -> name, in the order that was given."""
+    found: dict[str, dict[int, str]] = {}
+    for name in names:
+        stem, number = stem_and_number(key(name))
+        found.setdefault(stem, {})[number] = name
+    return found
+
+
+def is_gradient(full_name: str) -> bool:
+    """Whether the kernel was made by differentiation."""
+    return full_name.startswith("Gradients")
+
+
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A value's record so far. `file` is its name in our dump, empty without one; `wrong` why it could not be read."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    statistic: Statistic | None = None
+    row: Row | None = None
+    file: str = ""
+    wrong: str = ""
+
+
+def measure(value: Value, target: str | None) -> Measured:
+    """Read a value's file, compute its statistics and put it under the path `target`; None: the tensor is not wanted.
+
+    A file that is broken, or no npy, gives what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
+    written.
+    """
+    if value.path is None:
+        return _from_row(value, "")
+    if value.is_raw:
+        why = "its dtype has no numpy form, and the framework left the bytes as they were"
+        return _from_row(value, f"{value.path.name} is no npy: {why}")
+    try:
+        tensor = load(value.path)
+    except DumpError as err:
+        return _from_row(value, str(err))
+    if target is not None:
+        if tensor.is_plain:
+            _place(value.path, target)
+        else:
+            write_npy(target, tensor.array)
+    file = os.path.basename(target) if target is not None else ""
+    return Measured(tensor.dtype, tensor.array.shape, statistic(tensor.array), file=file)
+
+
+def _from_row(value: Value, wrong: str) -> Measured:
+    row = value.row
+    return Measured(spelled(value.dtype), row.shape if row else None, row=row, wrong=wrong)
+
+
+def _place(path: Path, target: str) -> None:
+    """Link the file; where the file system refuses (another disk, another owner, no links), copy it.
+
+    Nobody writes into the files of a dump, so the raw file stays as it is; both names must go before its bytes do.
+    """
+    if not path.is_symlink():
+        try:
+            os.link(path, target)
+            return
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+    folder, name = os.path.split(target)
+    part = os.path.join(folder, f"{name[5 - NAME_LIMIT :]}.part")
+    try:
+        shutil.copyfile(path, part)
+        os.chmod(part, FILE_MODE)
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
 
 Group = Literal["input", "output", "in_place", "unread"]
 

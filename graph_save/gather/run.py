@@ -13,14 +13,13 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
-from msprobe.base.steps import holds
+from msprobe.base.scope import holds
 from msprobe.store import layout
-from msprobe.store.kernel_files import content
+from msprobe.store.kernel_dump.files import content
 
-from .beside import Beside, read_beside
 from .dump import Gathered, RankGatherer
-from .raw import Rank, find
-from .wanted import lacking
+from .metadata import Beside, Rank, find, read_beside
+from .settings import lacking
 
 _HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
 _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')

@@ -1,14 +1,4 @@
-"""The graph that the dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds whom,
-and the lines of source that each came from.
-
-```
-%para1_fc1.weight: <Ref[Tensor[Float32]], (8, 4), ref_key=fc1.weight, is_parameter, is_inplace>  :  ...  IsWeight: true
-  %1(x) = PrimFunc_MatMul(%para2_inputs1, %0, Bool(0), Bool(1)) ... cnode_attrs: {recompute_id: I64(1), ...}
-      # Fullname with scope: (Default/net-Net/fc1-Dense/MatMul-op0)
-      # Corresponding forward node candidate:                   (of gradient kernels: what follows is their forward's)
-      # In file /p/net.py:22, 12~20/        h = self.fc1(x)/    (outermost first)
-```
-"""
+"""The lines of source that a graph's text names, as the frames of a call stack."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,8 +8,38 @@ from typing import NamedTuple
 
 from msprobe.base.files import open_text
 from msprobe.base.log import logger
+from msprobe.store.stacks_and_construct import Line, frame
 
-from .frames import stack
+_FRAME = re.compile(
+    r"^\s*# In file (?P<file>.+?):(?P<line>\d+)(?P<block>~\d+)?(?:, \d+~\d+)?/(?P<text>.*?)/?(?:<~~.*)?\s*$"
+)
+_BLOCK = re.compile(r"(?:async |elif |else|for |if |try|while |with |def |class |@)")
+_DEF = re.compile(r"\s*(?:async )?def (\w+)")
+
+
+def stack(lines: Iterable[str]) -> list[str]:
+    """Frames as stack.json has them, innermost first.
+
+    The framework names blocks (`def`, `if`, `for`) that enclose a line beside the line itself, and an expression beside
+    the statement that holds it; one frame stands for each line that runs.
+    """
+    function: dict[str, str] = {}
+    frames: list[str] = []
+    for line in lines:
+        m = _FRAME.match(line)
+        if m is None:
+            continue
+        text = m["text"].strip()
+        if m["block"] and _BLOCK.match(text):
+            if definition := _DEF.match(text):
+                function[m["file"]] = definition[1]
+            continue
+        made = frame(Line(m["file"], int(m["line"])), function.get(m["file"], "construct"), text)
+        if not frames or frames[-1] != made:
+            frames.append(made)
+    frames.reverse()
+    return frames
+
 
 _PARAMETER = re.compile(r"^%para(\d+)_(.*?): (<.*)$")
 _NODE = re.compile(r"^\s*%(\d+)\(.*?\) = ([^\s(]+(?: @[^\s(]+)?)\(")

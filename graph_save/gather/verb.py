@@ -14,8 +14,8 @@ import argparse
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.steps import numbers_of
-from msprobe.base.visible import visible
+from msprobe.base.log import visible
+from msprobe.base.scope import numbers_of
 
 
 def add(parser: argparse.ArgumentParser) -> None:

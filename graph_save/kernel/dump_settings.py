@@ -1,17 +1,119 @@
-"""What the framework's dump is told: our settings as the JSON that `MINDSPORE_DUMP_CONFIG` names.
+"""The settings of the framework's own dump: chosen by machine and wish, written for `MINDSPORE_DUMP_CONFIG`."""
 
-Pure: the same settings on the same machine give the same text. Only the CPU route was ever run by us; the others write
-what the framework documents for Ascend.
-"""
-
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from msprobe.base.data_mode import DataMode
+import mindspore
+from mindspore._c_expression import MSContext
+
+from msprobe.base.errors import UsageError
+from msprobe.base.names import parse
+from msprobe.base.scope import DataMode
 from msprobe.base.sections import CollectSettings, OverflowCheckSettings, StatisticsSettings, TensorSettings
 from msprobe.base.settings import Settings
+from msprobe.store.layout import step_folder
 
-from .machine import Machine
+FIRST_ASCEND = "ascend910"
+"""The chip that compiles whole graphs where no jit_level is given; its successors' names are longer."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the training runs. `graph` is GRAPH_MODE; `jit_level` is "O0", "O1" or "O2"."""
+
+    device: str
+    graph: bool
+    jit_level: str
+    version: tuple[int, ...]
+
+    @property
+    def whole_graph(self) -> bool:
+        """Whether graphs are given to the device as a whole, so that no kernel is launched by the framework."""
+        return self.device == "Ascend" and self.graph and self.jit_level == "O2"
+
+
+def this_machine() -> Machine:
+    """As the framework's context says now."""
+    device = mindspore.get_context("device_target")
+    level = mindspore.get_context("jit_level") or mindspore.get_context("jit_config").get("jit_level", "")
+    return Machine(
+        device,
+        mindspore.get_context("mode") == mindspore.GRAPH_MODE,
+        level or ("O2" if device == "Ascend" and _chip() == FIRST_ASCEND else "O0"),
+        tuple(int(part) for part in mindspore.__version__.split(".")[:3] if part.isdigit()),
+    )
+
+
+def _chip() -> str:
+    return str(MSContext.get_instance().get_ascend_soc_version()).lower()
+
+
+def asked_api(settings: Settings) -> str:
+    """The API's call that `list` names, in the words of level L1; empty where it names kernels."""
+    section = settings.section
+    if isinstance(section, CollectSettings):
+        return next((name for name in section.patterns if parse(name).kind == "api"), "")
+    return ""
+
+
+def serves(settings: Settings, machine: Machine) -> bool:
+    """Whether this is the way: task `tensor`, a list of exactly one API's call, PyNative mode, Ascend."""
+    section = settings.section
+    one = isinstance(section, CollectSettings) and len(section.patterns) == 1 and not section.scope
+    fits = settings.task == "tensor" and machine.device == "Ascend" and not machine.graph
+    return one and fits and bool(asked_api(settings))
+
+
+def write(root: Path, step: int, rank: int | None) -> Path:
+    """Write what the runtime is to be told at this step."""
+    folder = step_folder(root, step)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / ("kernel_config.json" if rank is None else f"kernel_config_{rank}.json")
+    file.write_text(json.dumps(told(folder)))
+    return file
+
+
+def told(folder: Path) -> dict[str, Any]:
+    """All kernels between switching on and off, into this folder."""
+    return {"dump": {"dump_list": [], "dump_path": str(folder), "dump_mode": "all", "dump_op_switch": "on"}}
+
+
+def plan_of(settings: Settings, machine: Machine) -> "Plan":
+    """The plan of a kernel dump. UsageError where the framework has no such dump on this machine."""
+    if settings.task == "exception_dump":
+        if machine.device != "Ascend":
+            raise _only_on_ascend(settings, machine)
+        if machine.whole_graph:
+            raise UsageError(
+                'task "exception_dump": at jit_level O2 the framework launches no kernels; '
+                'use set_context(jit_config={"jit_level": "O0"})'
+            )
+        return exception(settings)
+    if settings.task == "overflow_check":
+        if machine.device != "Ascend":
+            raise _only_on_ascend(settings, machine)
+        if not machine.whole_graph:
+            raise UsageError(
+                'task "overflow_check" at level L2 needs graph mode at jit_level O2; collect the task "statistics" '
+                "at level L2, whose maxima and minima show what is not finite"
+            )
+        return overflow(settings)
+    if api := asked_api(settings):
+        raise UsageError(
+            f"list: {api} is the name of an API, and the kernels of one API can be captured in PyNative mode on Ascend "
+            f'only, here is {machine.device}; name kernels, such as "MatMul", or collect the API at level L1'
+        )
+    return whole_graph(settings, machine) if machine.whole_graph else kernels(settings, machine)
+
+
+def _only_on_ascend(settings: Settings, machine: Machine) -> UsageError:
+    return UsageError(
+        f'task "{settings.task}" at level L2: the framework offers it on Ascend only, and here is {machine.device}; '
+        'collect the task "statistics" at level L2, whose maxima and minima show what is not finite'
+    )
+
 
 EVERY_DEVICE = list(range(8))
 NET = "Net"

@@ -1,22 +1,18 @@
-"""Telling the framework where its dump settings are: variables of the environment, at the right moment.
-
-Found with MindSpore 2.7.0 and 2.10.0 on a CPU: the runtime of graphs reads `MINDSPORE_DUMP_CONFIG` when it is built,
-that is, when the first graph of the process is compiled. Importing MindSpore, setting the context, making tensors and
-cells, and running PyNative operations do not build it. Later it is not built again: settings that come after the first
-graph are read without any complaint, and nothing is dumped. Optimizers compile graphs in PyNative mode too, and so do
-gradient functions in graph mode. On Ascend, communication must not be initialised before either.
-"""
+"""Environment variables and iteration of the framework's dump, set at the right moment."""
 
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+import mindspore
 from mindspore import _c_expression
 
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.base.log import once
-from msprobe.executors import api
+from msprobe.executors import api, executor
+
+from .dump_settings import PARKED
 
 CONFIG = "MINDSPORE_DUMP_CONFIG"
 ACL_CONFIG = "MS_ACL_DUMP_CFG_PATH"
@@ -95,3 +91,59 @@ def _set(name: str, value: str | None) -> None:
     os.environ.pop(name, None)
     if value is not None:
         os.environ[name] = value
+
+
+def settle() -> None:
+    """Wait until what was asked for has run: graphs of `@jit` functions run behind the Python that calls them."""
+    executor.sync()
+
+
+class Parking:
+    """On a CPU. The framework's start and stop do nothing there, so the iteration moves to where nothing is kept."""
+
+    first = PARKED
+
+    def begin(self, step: int) -> None:
+        """Collect from here on, into this step."""
+        settle()
+        _c_expression._set_init_iter(step)
+
+    def end(self) -> None:
+        """Collect nothing from here on."""
+        settle()
+        _c_expression._set_init_iter(PARKED)
+
+
+class Switch:
+    """On Ascend, by the framework's own start and stop. Never run there."""
+
+    first = 0
+
+    def __init__(self) -> None:
+        _c_expression._dump_set_dynamic()  # from now on nothing is dumped that is not started
+
+    def begin(self, step: int) -> None:
+        """Collect from here on, into this step."""
+        _c_expression._set_init_iter(step)
+        _c_expression._dump_start()
+
+    def end(self) -> None:
+        """Collect nothing from here on."""
+        settle()
+        mindspore.runtime.synchronize()
+        _c_expression._dump_stop()
+
+
+class Always:
+    """Dumps that the framework does not start and stop: of whole graphs, of overflows and of exceptions."""
+
+    first = None
+
+    def begin(self, step: int) -> None:
+        """Nothing: the settings say which iterations are dumped."""
+
+    def end(self) -> None:
+        """Nothing."""
+
+
+Iterations = Parking | Switch | Always

@@ -1,13 +1,44 @@
-"""The talk of the tool: one logger, on standard error, loud as `MSPROBE_LOG_LEVEL` says.
-
-`MSPROBE_LOG_LEVEL`: 0 debug, 1 information (default), 2 warning, 3 error, 4 nothing.
-"""
+"""Messages: one logger on standard error, and text from a dump made safe for a terminal."""
 
 import logging
 import os
+import re
 import sys
 
-from .visible import visible
+_HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+# Line and paragraph separators, and what turns the direction of writing around.
+_HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+LONGEST_WORD = 512
+"""Characters of a name, a shape, a path that are shown; all of it stands in the tables."""
+
+LONGEST_LINE = 4096
+
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def visible(text: str) -> str:
+    """One line for a terminal: control characters spelled out (an escape becomes the four characters `\\x1b`), and what
+    is longer than anybody reads left out of the middle of a word, or of the line."""
+    # Before and behind: what is spelled out is up to six times as long.
+    text = _shortened(text).translate(_HARMLESS)
+    return _shortened(text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """A text of at most so many characters: of a longer one the beginning and the end, and how much is left out."""
+    if len(text) <= longest:
+        return text
+    left_out = f"...({len(text)} characters)..."
+    kept = max(longest - len(left_out), 0)
+    return text[: kept - kept // 2] + left_out + text[len(text) - kept // 2 :]
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_WORD:
+        return text
+    return shortened(_LONG_WORD.sub(lambda word: shortened(word[0], LONGEST_WORD), text), LONGEST_LINE)
+
 
 _LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "3": logging.ERROR, "4": logging.CRITICAL + 1}
 

@@ -1,20 +1,149 @@
-"""Which calls of a step are kept: a window in the order of execution (`scope`) and patterns in names (`list`).
+"""What is collected: steps and ranks, forward or backward, and calls by window (`scope`) and pattern (`list`)."""
 
-| level | window | patterns |
-|---|---|---|
-| L1 | from the call named `scope[0]` to the call named `scope[1]`, both kept | a name that contains one |
-| L0 | from the begin of cell call `scope[0]` to the end of cell call `scope[1]` | a name that contains one |
-| mix | as L0 where a bound names a cell, as L1 where it names an API | as L1, and everything inside such a cell |
-
-Where both are given, a call must pass both. Forward and backward are one sequence. A call is inside the window where it
-begins there.
-"""
-
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import groupby
 from threading import get_ident
 
-from .checks import shown
+from .checks import listed, shown, texts
+from .errors import SettingsError, UsageError
 from .log import once
 from .names import API_PREFIXES, parse
+
+LARGEST = 1_000_000
+MOST_ELEMENTS = 1_000_000
+
+_NUMBER = re.compile(r"[0-9]+")
+_AROUND_DASH = re.compile(r"\s*-\s*")
+_RANGE = re.compile(r"([0-9]+)-([0-9]+)")
+
+
+def numbers(value: object) -> tuple[int, ...]:
+    """The numbers that a list means, sorted, each once."""
+    if not isinstance(value, list | tuple):
+        raise SettingsError(f'{shown(value)} is not a list; write one such as [0, "3-5"], or [] for all')
+    if len(value) > MOST_ELEMENTS:
+        raise SettingsError(f'the list has {len(value)} elements, more than {MOST_ELEMENTS}; write ranges, "a-b"')
+    found: set[int] = set()
+    for element in value:
+        found.update(_meant(element))
+    return tuple(sorted(found))
+
+
+def numbers_of(option: str, text: str) -> tuple[int, ...]:
+    """What an option of the command line means, such as `0,2,5-7`; spaces may stand anywhere around the numbers.
+
+    UsageError where a part is neither a number nor a range, or is empty.
+    """
+    try:
+        return numbers([_AROUND_DASH.sub("-", part.strip()) for part in text.split(",")])
+    except SettingsError as err:
+        raise UsageError(f"{option}: {err}") from err
+
+
+def _meant(element: object) -> range:
+    if isinstance(element, int) and not isinstance(element, bool):
+        first = last = element
+    elif isinstance(element, str) and _NUMBER.fullmatch(element):
+        first = last = _decimal(element)
+    elif isinstance(element, str) and (ends := _RANGE.fullmatch(element)):
+        first, last = _decimal(ends[1]), _decimal(ends[2])
+    else:
+        raise SettingsError(f'{shown(element)} is neither a number nor a range; write numbers such as 2, or "3-5"')
+    if not (0 <= first <= LARGEST and 0 <= last <= LARGEST):
+        raise SettingsError(f"{shown(element)} is outside 0 to {LARGEST}; choose numbers within")
+    if last < first:
+        raise SettingsError(f'{shown(element)} runs backwards; write the smaller number first, "{last}-{first}"')
+    return range(first, last + 1)
+
+
+def _decimal(digits: str) -> int:
+    """The number, or one that is too large: thousands of digits are more than `int` reads."""
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) <= len(str(LARGEST)) else LARGEST + 1
+
+
+def holds(sorted_numbers: tuple[int, ...], number: int) -> bool:
+    """Whether a sorted tuple holds a number; the empty one holds all."""
+    at = bisect_left(sorted_numbers, number)
+    return not sorted_numbers or (at < len(sorted_numbers) and sorted_numbers[at] == number)
+
+
+def compact(sorted_numbers: tuple[int, ...]) -> list[int | str]:
+    """The shortest list that means these numbers: three or more in a row become a range. `numbers` reads it back."""
+    written: list[int | str] = []
+    for _, run in groupby(enumerate(sorted_numbers), key=lambda pair: pair[1] - pair[0]):
+        row = [number for _, number in run]
+        written += [f"{row[0]}-{row[-1]}"] if len(row) > 2 else row
+    return written
+
+
+WORDS = ("all", "input", "output", "forward", "backward")
+MOST_WORDS = 4
+
+
+@dataclass(frozen=True)
+class DataMode:
+    """Two sides times two parts; a part is kept where both its words are in force."""
+
+    forward: bool = True
+    backward: bool = True
+    input: bool = True
+    output: bool = True
+
+    @property
+    def forward_input(self) -> bool:
+        """`input_args` and `input_kwargs` of forward calls."""
+        return self.forward and self.input
+
+    @property
+    def forward_output(self) -> bool:
+        """`output` of forward calls."""
+        return self.forward and self.output
+
+    @property
+    def backward_input(self) -> bool:
+        """`input` of backward calls: gradients with respect to the forward outputs."""
+        return self.backward and self.input
+
+    @property
+    def backward_output(self) -> bool:
+        """`output` of backward calls: gradients with respect to the forward inputs."""
+        return self.backward and self.output
+
+    @property
+    def parameters_grad(self) -> bool:
+        """Parameter gradients: left out only where the user asked for forward alone."""
+        return self.backward
+
+    def described(self) -> list[str]:
+        """The shortest list of words that means this."""
+        if self.forward and self.backward and self.input and self.output:
+            return ["all"]
+        sides = [word for word in ("forward", "backward") if getattr(self, word)]
+        parts = [word for word in ("input", "output") if getattr(self, word)]
+        return (sides if len(sides) == 1 else []) + (parts if len(parts) == 1 else [])
+
+
+def parts(value: object) -> DataMode:
+    """What a list of words means. A side that is not named at all is completed: `["input"]` is both directions."""
+    words = texts(value)
+    for word in words:
+        if word not in WORDS:
+            raise SettingsError(f"{shown(word)} is not known here; choose from {listed(WORDS)}")
+    if len(words) > MOST_WORDS:
+        raise SettingsError(f"{len(words)} words are more than {MOST_WORDS}; write each at most once")
+    if "all" in words and len(words) > 1:
+        raise SettingsError(f'"all" stands beside other words in {shown(value)}; write ["all"] or leave "all" out')
+    any_side = not {"forward", "backward"} & set(words)
+    any_part = not {"input", "output"} & set(words)
+    return DataMode(
+        forward=any_side or "forward" in words,
+        backward=any_side or "backward" in words,
+        input=any_part or "input" in words,
+        output=any_part or "output" in words,
+    )
 
 
 class Scope:

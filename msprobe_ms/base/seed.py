@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from .errors import SettingsError
-from .later import needed
+from .lazy import needed
 
 LARGEST_SEED = 2**32 - 1
 

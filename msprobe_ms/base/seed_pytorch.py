@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .later import needed
+from .lazy import needed
 from .seed import check
 
 _originals: dict[tuple[str, str], Any] = {}

@@ -1,23 +1,154 @@
-"""The settings of a collection: the configuration file and the arguments of the debugger, read once, at the door.
+"""The settings of a collection: the configuration file and the debugger's arguments, read once at its start."""
 
-Users' words (`task`, `level`, `list`, `summary_mode`) stop here.
-"""
-
-from collections.abc import Mapping
+import errno
+import json
+import os
+import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from . import config_file, not_built
-from .checks import existing, flag, folder, one_of, shown, size, texts
-from .data_mode import DataMode
-from .errors import SettingsError
-from .fields import Where, checked, inert, is_inert, setting, settings_of
+from . import not_built
+from .checks import absolute, existing, flag, folder, listed, one_of, shown, size, texts
+from .errors import SettingsError, UsageError
+from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
 from .not_built import WITHOUT_EFFECT
-from .sections import PRECHECK, SECTIONS, Section, StatisticsSettings, task_name
-from .steps import compact, holds, numbers
+from .scope import DataMode, Scope, compact, holds, numbers
+from .sections import (
+    PRECHECK,
+    SECTIONS,
+    CollectSettings,
+    Section,
+    StatisticsSettings,
+    StructureSettings,
+    Where,
+    checked,
+    inert,
+    is_inert,
+    setting,
+    settings_of,
+    task_name,
+)
+
+_MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_distribution", "ops")
+
+OTHER_FILES = (
+    (("npu_path", "bench_path", "target_path", "golden_path"), "a comparison's file", "'msprobe compare -i'"),
+    (_MONITOR, "a monitor's configuration", "msprobe's TrainerMon, which this version does not have"),
+    (("common_dump_settings", "e2e_dump_settings"), "MindSpore's own dump configuration", "MINDSPORE_DUMP_CONFIG"),
+    (("framework", "dump_data_dir"), "a dump.json, which a run wrote", "'msprobe compare'"),
+)
+"""Keys of other tools' files, what such a file is, and who takes it."""
+
+
+_JSON = "JSON has neither comments nor a comma before a closing bracket, and texts and keys stand in double quotes"
+
+
+def read(path: object) -> dict[str, object]:
+    """The top-level object of a JSON file; a byte order mark is accepted, a key that stands twice is not."""
+    if not isinstance(path, str | os.PathLike):
+        raise SettingsError(
+            f"config_path is {shown(path)}, which is not a path; pass the path of a .json file, or None"
+        )
+    where = os.path.expanduser(os.fspath(path))
+    if not os.path.exists(where):
+        here = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
+        raise SettingsError(
+            f"{where}: there is no such file; correct config_path{f' (working directory: {here})' * bool(here)}"
+        )
+    if not os.path.isfile(where):
+        raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
+    if not str(where).endswith(".json"):
+        raise SettingsError(f"{where}: the name does not end in .json; rename the file if it holds JSON")
+    try:
+        text = read_input(where, CONFIGURATION).decode("utf-8-sig")
+    except OSError as err:
+        remedy = "write a smaller one" if err.errno == errno.EFBIG else "give this user the right to read it"
+        raise SettingsError(f"{where}: cannot be read ({err.strerror or err}); {remedy}") from err
+    except UnicodeDecodeError as err:
+        raise SettingsError(f"{where}: byte {err.start} is not UTF-8; save the file in UTF-8") from err
+    return _top(text, where)
+
+
+def _top(text: str, where: object) -> dict[str, object]:
+    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
+        made = dict(found)
+        if len(made) < len(found):
+            twice = next(key for number, (key, _) in enumerate(found) if key in dict(found[:number]))
+            raise SettingsError(f"{where}: {shown(twice)} stands twice in one object; remove one")
+        return made
+
+    def broken(place: str, what: str) -> NoReturn:
+        raise SettingsError(f"{where}{place}: this is not JSON ({what}); correct it there")
+
+    try:
+        top = json.loads(text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as err:
+        broken(f", line {err.lineno}, column {err.colno}", f"{err.msg}; {_JSON}")
+    except RecursionError:
+        broken("", "too many brackets inside each other")
+    except ValueError:  # the one other thing that Python cannot read
+        broken("", "a number of thousands of digits")
+    if not isinstance(top, dict):
+        raise SettingsError(f"{where}: the file holds a {type(top).__name__}; write one object, {{...}}")
+    return top
+
+
+def other_file(keys: Container[str]) -> str:
+    """What a file with such keys looks like, and who takes it; empty where no other tool is known for them."""
+    for marks, what, taker in OTHER_FILES:
+        if found := [key for key in marks if key in keys]:
+            return f"this looks like {what} (it has {listed(tuple(found))}); give it to {taker}"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """`values`: records are made at all (not for task structure). `saves`: each tensor goes to a file. `saved`: so do
+    the tensors of calls whose name contains one of these. `digests`: records have a digest.
+    """
+
+    data_mode: DataMode
+    values: bool = True
+    saves: bool = False
+    saved: tuple[str, ...] = ()
+    digests: bool = False
+
+    def saves_also(self, name: str) -> bool:
+        """Whether a call's tensors are saved although the task saves none."""
+        return any(pattern in name for pattern in self.saved)
+
+    @property
+    def any_file(self) -> bool:
+        """Whether any npy file may come."""
+        return self.saves or bool(self.saved)
+
+
+def scope_of(settings: "Settings") -> Scope:
+    """Which calls `scope` and `list` keep."""
+    section = settings.section
+    bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
+    return Scope(settings.level, bounds, patterns)
+
+
+def wishes_of(settings: "Settings") -> Wishes:
+    """What a task and its section ask for."""
+    section = settings.section
+    if not isinstance(section, CollectSettings):
+        if isinstance(section, StructureSettings) or settings.level == "L2":  # kernels are collected by the framework
+            return Wishes(DataMode(), values=False)
+        raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
+    return Wishes(
+        data_mode=section.data_mode,
+        saves=settings.task == "tensor",
+        saved=section.tensor_list,
+        digests=section.summary_mode == "md5",
+    )
+
 
 WITHOUT_FILE: dict[str, object] = {"dump_path": "./dump_path"}
 """What stands in the configuration when no file is named; everything else has its default."""
@@ -83,7 +214,7 @@ def load(
     """
     arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     arguments = {key: value for key, value in arguments.items() if value is not None}
-    written = WITHOUT_FILE if config_path is None else config_file.read(config_path)
+    written = WITHOUT_FILE if config_path is None else read(config_path)
     origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
     return admitted(meant({**written, **arguments}, origin), origin)
 
@@ -127,7 +258,7 @@ def meant(given: Mapping[str, object], origin: Origin) -> Settings:
     Sections of other tasks are not looked at.
     """
     sections = (*SECTIONS, *PRECHECK)
-    if looks := config_file.other_file([key for key in given if key not in (*settings_of(Settings), *sections)]):
+    if looks := other_file([key for key in given if key not in (*settings_of(Settings), *sections)]):
         raise SettingsError(f"{origin.file}: {looks}, and a collection's configuration to PrecisionDebugger")
     values = checked(Settings, given, origin.common, _homes(), beside=sections)
     if "dump_path" not in values:
@@ -180,3 +311,64 @@ def _plain(key: str, value: Any) -> object:
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+_TAKEN = re.compile(r"step\d+|graph|pynative|tensordump")
+"""Folders that a debugger itself makes below its dump_path."""
+
+
+def stage_folder(root: Path, name: object) -> Path:
+    """`root/name`. UsageError where this is no folder of its own."""
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"stage(): the name is {name!r:.80}; write a text such as 'actor_update'")
+    if name in (".", "..") or safe_name(name) != name or len(name.encode()) > NAME_LIMIT:
+        raise UsageError(f"stage(): {shown(name)} cannot be the name of a folder; leave out '/', and keep it short")
+    if _TAKEN.fullmatch(name):
+        raise UsageError(f"stage(): the debugger itself writes to a folder {shown(name)}; choose another name")
+    return root / name
+
+
+def stage_settings(
+    above: Settings, name: str, config_path: "str | PathLike[str] | None", given: Mapping[str, object]
+) -> Settings:
+    """The settings of the stage `name` of a debugger with the settings `above`.
+
+    A field of `given` stands in place of the file's, and that in place of the debugger's; the section of a task counts
+    as one field. Where the stage writes is not to be chosen: a file's `dump_path` is passed over. Raises SettingsError
+    as `load` does, and for a `dump_path` in `given`.
+    """
+    arguments = {key: value for key, value in given.items() if value is not None}
+    origin = Origin(
+        f"the settings of the debugger of {above.dump_path}" if config_path is None else fspath(config_path),
+        frozenset(arguments),
+        f"stage({shown(name)})",
+    )
+    root = stage_folder(above.dump_path, name)
+    if "dump_path" in arguments:
+        raise SettingsError(f"{origin.common('dump_path')}: a stage writes to {root}; leave it out")
+    written = {} if config_path is None else read(config_path)
+    settings = meant({**above.described(), **written, **arguments, "dump_path": root}, origin)
+    if settings.level == "L2":
+        raise SettingsError(
+            f"{origin.common('level')}: kernels are dumped by the framework, of the process as a whole; "
+            'choose "L0", "L1", "mix" or "debug" for a stage'
+        )
+    return admitted(settings, origin)
+
+
+def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:
+    """The same settings, with a dump_path that nobody writes to; said where that is another one than was asked for.
+
+    `taken` are the folders that debuggers of this process write to, and who does. In every rank of a run the second
+    debugger is parted from the first alike.
+    """
+    root = settings.dump_path
+    if root not in taken:
+        return settings
+    free = next(path for n in count(2) if (path := root.with_name(f"{root.name}_{n}")) not in taken)
+    once(
+        f"parted {free}",
+        f"PrecisionDebugger: {taken[root]} writes to {root}, so this one writes to {free}; give it a dump_path of its "
+        "own",
+    )
+    return replace(settings, dump_path=free)

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from .checks import shown
 from .log import once
-from .settings import Settings
-from .steps import compact
-from .wishes import scope_of
+from .scope import compact
+from .settings import Settings, scope_of
 
 
 @dataclass

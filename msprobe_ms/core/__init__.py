@@ -2,7 +2,7 @@
 
 from msprobe.compare.key_data.comparator import SingleComparator
 from msprobe.compare.rollout.entry import compare_rollout
-from msprobe.flow.probe import MsProbe
+from msprobe.rl.probe import MsProbe
 from msprobe.single_save import SingleSave
 
 __all__ = ["MsProbe", "SingleComparator", "SingleSave", "compare_rollout"]

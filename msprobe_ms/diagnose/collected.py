@@ -5,16 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
-from msprobe.compare.flow.roots import is_root
-from msprobe.compare.flow.stepwise import roots_by_step
-from msprobe.compare.jobs.sides import Family, Place, Side, side
-from msprobe.store.configurations import NAME as CONFIGURATIONS
-from msprobe.store.flow_roots import STAGES
-from msprobe.store.folders import Folder, look
-from msprobe.store.head import Head, read_head
-from msprobe.store.kinds import is_checkpoint
+from msprobe.compare.jobs.plan import Family, Place, Side, side
+from msprobe.compare.rl.compare import roots_by_step
+from msprobe.compare.rl.roots import is_root
+from msprobe.store.detect import is_checkpoint
+from msprobe.store.folders import DUMP_FILES, TREES, Folder, look, of_rank, ranks_in, steps_in, trees_in
 from msprobe.store.layout import DATA
-from msprobe.store.runs import DUMP_FILES, TREES, of_rank, ranks_in, steps_in, trees_in
+from msprobe.store.reader import Head, read_head
+from msprobe.store.rl_roots import NAME as CONFIGURATIONS
+from msprobe.store.rl_roots import STAGES
 
 _LEVELS = ("L0", "L1", "mix")
 _FINER = {"structure": 0, "statistics": 1, "tensor": 2}

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from msprobe.compare.checkpoint.report import Answer as CheckpointAnswer
-from msprobe.compare.flow.configurations import Compared
-from msprobe.compare.flow.result import FlowResult
-from msprobe.compare.flow.stepwise import Stepwise
-from msprobe.compare.jobs.answer import Answer
+from msprobe.compare.checkpoint.compare import Answer as CheckpointAnswer
 from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
+from msprobe.compare.rl.compare import Stepwise
+from msprobe.compare.rl.configurations import Compared
+from msprobe.compare.rl.result import FlowResult
 
 from .collected import Collection, Meeting
 

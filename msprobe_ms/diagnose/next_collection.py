@@ -20,9 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msprobe.base import names
-from msprobe.base.scope import wrong_bounds
-from msprobe.base.steps import compact
-from msprobe.compare.jobs.answer import Answer
+from msprobe.base.scope import compact, wrong_bounds
+from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Side
 from msprobe.compare.locate.finding import (
     Argument,

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
-from msprobe.base.log import logger
-from msprobe.base.steps import numbers_of
-from msprobe.base.visible import visible
+from msprobe.base.log import logger, visible
+from msprobe.base.scope import numbers_of
 from msprobe.compare.request import Request
-from msprobe.mapping.user import OPTIONS, user_mapping
+from msprobe.mapping.user_files import OPTIONS, user_mapping
 
 if TYPE_CHECKING:
     from .diagnosis import NextCollection

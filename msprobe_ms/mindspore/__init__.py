@@ -5,19 +5,19 @@ The names are loaded when they are asked for: `msprobe.mindspore.compare` works 
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.later import later
+from msprobe.base.lazy import later
 
 if TYPE_CHECKING:
     from msprobe.base.seed import seed_all
     from msprobe.callbacks import MsprobeInitStep, MsprobeStep
-    from msprobe.flow.probe import MsProbe
     from msprobe.graph_save.save import flush, save, save_grad, step
     from msprobe.mindspore_debugger import PrecisionDebugger
+    from msprobe.rl.probe import MsProbe
 
 __getattr__ = later(
     __name__,
     {
-        "MsProbe": "msprobe.flow.probe",
+        "MsProbe": "msprobe.rl.probe",
         "MsprobeInitStep": "msprobe.callbacks",
         "MsprobeStep": "msprobe.callbacks",
         "PrecisionDebugger": "msprobe.mindspore_debugger",

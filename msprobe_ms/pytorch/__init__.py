@@ -5,18 +5,18 @@ The names are loaded when they are asked for: `compare` works where PyTorch is n
 
 from typing import TYPE_CHECKING
 
-from msprobe.base.later import later
+from msprobe.base.lazy import later
 
 if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
     from msprobe.compare.entry import compare, compare_distributed
-    from msprobe.flow.probe import MsProbe
     from msprobe.pytorch_debugger import PrecisionDebugger
+    from msprobe.rl.probe import MsProbe
 
 __getattr__ = later(
     __name__,
     {
-        "MsProbe": "msprobe.flow.probe",
+        "MsProbe": "msprobe.rl.probe",
         "PrecisionDebugger": "msprobe.pytorch_debugger",
         "compare": "msprobe.compare.entry",
         "compare_distributed": "msprobe.compare.entry",

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from .recorded import CannotReplay, RecordedCall
-from .result import Cause
+from .recorded import CannotReplay, Cause, RecordedCall
 
 Options = Iterator[tuple[str, dict[str, Any]]]
 Given = Mapping[str, Any]

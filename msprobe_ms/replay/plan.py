@@ -15,8 +15,7 @@ from msprobe.mapping.api import Correspondence, key_of, load_table
 from .operations import Kind, Operation, operation, plain_name
 from .options import MOST, OPTIONS, USUAL_VALUES, left_out, shape_of_output, told
 from .own import APIS, CELLS, PARAMETERS, Own
-from .recorded import CannotReplay, Leaf, Named, Path, RecordedCall
-from .result import Cause
+from .recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
 _FAMILIES = ("Functional", "Torch", "Tensor", "VF", "NPU", "Aten")

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base.digest import digest
 from msprobe.base.log import once
 from msprobe.base.nested import type_name, whole
-from msprobe.base.statistic import statistic
+from msprobe.base.statistic import digest, statistic
 
-from .write import Writer
+from .writer import Writer
 
 LONGEST = 10_000
 """Characters of a text that are recorded."""

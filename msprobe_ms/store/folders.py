@@ -1,4 +1,4 @@
-"""The folders below a folder and what lies in each; links are followed only where that is asked for."""
+"""Folders of ranks, steps and runs, told by names; no file is opened."""
 
 import logging
 import os
@@ -7,10 +7,12 @@ import stat
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger, once
 
+from . import layout
 from .layout import TENSORS
 
 DEEPEST = 10
@@ -111,3 +113,58 @@ def by_number(name: str) -> list[tuple[int, str]]:
 def printable(name: str) -> str:
     """A file's name as a text that can be written anywhere: bytes that are no UTF-8 become question marks."""
     return name.encode("utf-8", "replace").decode()
+
+
+Held: TypeAlias = Literal["dump", "saves", ""]
+"""A dump, graph saves, or nothing that is known."""
+
+TREES = ("graph", "pynative")
+"""The two runs that a program with compiled parts leaves side by side."""
+
+DUMP_FILES = frozenset((layout.DUMP, layout.DEBUG, layout.JOURNAL))
+
+
+def holds_dump(folder: Path) -> bool:
+    """Whether a dump lies in a rank's folder, finished or not."""
+    return any(is_file(folder / name) and os.stat(folder / name).st_size for name in DUMP_FILES)
+
+
+def of_rank(folder: Folder, above: str) -> Held:
+    """What a rank's folder holds; `above` is the name of the folder that holds it."""
+    if not DUMP_FILES.isdisjoint(folder.files):
+        return "dump"
+    if layout.SAVES in folder.files:
+        return "saves"
+    is_of_step = layout.step_number(above) is not None
+    return "saves" if is_of_step and any(name.endswith(".npy") for name in folder.files) else ""
+
+
+def of_step(folder: Folder) -> Held:
+    """What the first of a step's ranks holds that holds anything."""
+    name = folder.path.absolute().name
+    return next((found for rank in ranks_in(folder) if (found := of_rank(look(folder.path / rank), name))), "")
+
+
+def of_run(folder: Folder) -> Held:
+    """What the first of a run's steps holds that holds anything."""
+    return next((found for step in steps_in(folder) if (found := of_step(look(folder.path / step)))), "")
+
+
+def trees_in(folder: Folder) -> list[str]:
+    """The trees in a folder that hold dumps."""
+    return [tree for tree in TREES if tree in folder.folders and of_run(look(folder.path / tree)) == "dump"]
+
+
+def ranks_in(folder: Folder) -> list[str]:
+    """The folders called like ranks, by number."""
+    return sorted((name for name in folder.folders if layout.rank_number(name) is not None), key=by_number)
+
+
+def steps_in(folder: Folder) -> list[str]:
+    """The folders called like steps, by number."""
+    return sorted((name for name in folder.folders if layout.step_number(name) is not None), key=by_number)
+
+
+def further_runs(names: tuple[str, ...]) -> list[str]:
+    """Those of the folders in a folder that are called like further runs, by number."""
+    return sorted((name for name in names if layout.run_number(name) is not None), key=by_number)

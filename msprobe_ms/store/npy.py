@@ -1,5 +1,6 @@
-"""One tensor in one npy file: written in one go, examined without reading it, read without trusting it."""
+"""One tensor in one npy file: written in one go, read without trusting it."""
 
+import errno
 import io
 import math
 import os
@@ -13,10 +14,30 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK
+from msprobe.base.files import FILE_MODE, NAME_LIMIT, NO_LINK, open_input
 from msprobe.base.statistic import is_bfloat16, widen
 
-from .tensor_file import open_tensor
+from .layout import TENSORS
+
+AGAIN = "collect this step again"
+"""What to do about the broken file of a dump."""
+
+_MISSING = f"the tensor is missing; copy {TENSORS} beside its dump.json"
+
+
+def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> BinaryIO:
+    """The open file; DumpError where it is missing, no plain file, or may not be read.
+
+    `missing` and `again`: what to say of a file that is not there, or no file, where it is not a dump's.
+    """
+    try:
+        return open_input(path)
+    except FileNotFoundError:
+        raise DumpError(f"{path}: {missing}") from None
+    except OSError as err:
+        remedy = again if err.errno in (errno.EINVAL, errno.EISDIR) else "check the path and its permissions"
+        raise DumpError(f"{path}: cannot be opened ({err.strerror or err}); {remedy}") from err
+
 
 Array = np.ndarray[Any, Any]
 Dtype = np.dtype[Any]

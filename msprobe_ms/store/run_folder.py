@@ -22,8 +22,8 @@ from msprobe.base.files import make_folder, open_text
 from msprobe.base.log import logger
 
 from . import layout
-from .claim import claim
-from .configurations import NAME as CONFIGURATIONS
+from .lock import claim
+from .rl_roots import NAME as CONFIGURATIONS
 
 NAMED = "MSPROBE_RUN"
 """The variable of the environment by which a user says himself which processes are of one run."""

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from msprobe.base import config_file
-from msprobe.base.config_file import read
+from msprobe.base import settings
 from msprobe.base.errors import SettingsError
+from msprobe.base.settings import read
 
 
 def refusal(path):
@@ -103,7 +103,7 @@ def test_a_file_without_the_right_to_read_is_told(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(config_file, "read_input", refuse)  # root, who runs tests too, may read everything
+    monkeypatch.setattr(settings, "read_input", refuse)  # root, who runs tests too, may read everything
     assert refusal(path) == f"{path}: cannot be read (Permission denied); give this user the right to read it"
 
 

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from msprobe.base.data_mode import DataMode, parts
 from msprobe.base.errors import SettingsError
+from msprobe.base.scope import DataMode, parts
 
 
 @pytest.mark.parametrize(

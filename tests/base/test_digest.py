@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.base.digest import digest
+from msprobe.base.statistic import digest
 
 
 class bfloat16(np.void):  # the name is what bfloat16 is known by
@@ -108,7 +108,7 @@ import json, sys
 if sys.argv[1] == "without":
     sys.modules["isal"] = None  # makes its import fail
 import numpy as np
-from msprobe.base.digest import crc32, digest
+from msprobe.base.statistic import crc32, digest
 made = [digest(np.random.default_rng(n).integers(0, 256, n, np.uint8)) for n in (*range(70), 1000, 4097, 100_003)]
 print(json.dumps([crc32.__module__, made]))
 """

@@ -5,10 +5,8 @@ import json
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.base.fields import settings_of
-from msprobe.base.sections import SECTIONS, ExceptionDumpSettings, OverflowCheckSettings
-from msprobe.base.settings import Settings, load
-from msprobe.base.wishes import wishes_of
+from msprobe.base.sections import SECTIONS, ExceptionDumpSettings, OverflowCheckSettings, settings_of
+from msprobe.base.settings import Settings, load, wishes_of
 from msprobe.cli import VERBS, main
 
 THEIRS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.base.frames import Line, frame, user_line
+from msprobe.store.stacks_and_construct import Line, frame, user_line
 
 PACKAGES = "/home/user/env/lib/python3.11/site-packages"
 

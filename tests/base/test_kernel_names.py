@@ -5,7 +5,7 @@ Which kernels a name means was found by real dumps of MindSpore 2.10 on a CPU wi
 
 import pytest
 
-from msprobe.base.kernel_names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
+from msprobe.base.names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
 
 KERNELS = (
     "Default/network-Net/fc-Dense/MatMul-op0",

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from msprobe.base.later import later
+from msprobe.base.lazy import later
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.base.data_mode import DataMode
+from msprobe.base.scope import DataMode
 from msprobe.base.sections import SECTIONS, StatisticsSettings, TensorSettings
 from msprobe.base.settings import load
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.base.steps import compact, holds, numbers, numbers_of
+from msprobe.base.scope import compact, holds, numbers, numbers_of
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.base.visible import LONGEST_LINE, LONGEST_WORD, visible
+from msprobe.base.log import LONGEST_LINE, LONGEST_WORD, visible
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 
 from msprobe.base.sections import StatisticsSettings, TensorSettings
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.mindspore_side.framework import FRAMEWORK
+from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
 from msprobe.cell_dump.saves import Saves
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 SECTIONS = {"statistics": StatisticsSettings, "tensor": TensorSettings}
 GRID = np.arange(8, dtype=np.float32).reshape(2, 4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.cell_dump.mindspore_side import device, framework
+from msprobe.cell_dump.backends.mindspore import framework, tensor
 
 X = Tensor(np.random.default_rng(5).standard_normal((3, 4)).astype(np.float32))
 
@@ -57,8 +57,8 @@ def test_every_record_has_the_statistics_that_the_host_would_give(on_device, col
 
 def test_one_fetch_brings_everything_of_a_step(on_device, collecting, dumped, monkeypatch):
     fetches = []
-    real = device.DeviceStatistics.texts
-    monkeypatch.setattr(device.DeviceStatistics, "texts", lambda self: fetches.append(len(self._rows)) or real(self))
+    real = tensor.DeviceStatistics.texts
+    monkeypatch.setattr(tensor.DeviceStatistics, "texts", lambda self: fetches.append(len(self._rows)) or real(self))
     debugger = collecting(level="L1")
     debugger.start()
     y = X
@@ -95,7 +95,7 @@ def test_no_more_than_256_calls_are_held_back(on_device, collecting):
     ],
 )
 def test_kinds_of_tensors(values, expected):
-    pending = device.DeviceStatistics()
+    pending = tensor.DeviceStatistics()
     hole = pending.add(Tensor(values))
     (members,) = pending.texts()
     assert hole == "\x000\x00"

@@ -8,7 +8,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops, utils
 
 from msprobe.base.errors import UsageError
-from msprobe.cell_dump.mindspore_side import dispatch
+from msprobe.cell_dump.backends.mindspore import dispatch
 
 rng = np.random.default_rng(3)
 X = Tensor(rng.standard_normal((2, 4)).astype(np.float32))

@@ -6,7 +6,7 @@ import pytest
 from mindspore import Tensor, ops
 
 from msprobe.base.statistic import widen
-from msprobe.cell_dump.mindspore_side import host
+from msprobe.cell_dump.backends.mindspore import tensor
 
 BASE = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 
@@ -29,20 +29,20 @@ def test_elements_are_those_of_the_tensor(view, dtype, synchronous):
     ms.set_context(pynative_synchronize=synchronous)
     of_tensor, of_array = VIEWS[view]
     kept = Tensor(BASE, dtype)
-    array = host.array_of(of_tensor(kept))
+    array = tensor.array_of(of_tensor(kept))
     expected = of_array(BASE != 0 if dtype == ms.bool_ else BASE)
     assert array.shape == expected.shape
     np.testing.assert_array_equal(widen(array).astype(np.complex64), expected.astype(np.complex64))
 
 
-@pytest.mark.skipif(host.to_dlpack is None, reason="MindSpore before 2.8 gives views as copies only")
+@pytest.mark.skipif(tensor.to_dlpack is None, reason="MindSpore before 2.8 gives views as copies only")
 def test_a_view_is_not_copied():
     kept = Tensor(BASE)
-    whole, view = host.array_of(kept), host.array_of(ops.transpose(kept, (2, 0, 1)))
+    whole, view = tensor.array_of(kept), tensor.array_of(ops.transpose(kept, (2, 0, 1)))
     assert np.shares_memory(whole, view) or view.strides == (4, 48, 16)
 
 
 def test_an_array_outlives_its_tensor():
-    array = host.array_of(ops.transpose(Tensor(BASE) + 1.0, (2, 1, 0)))
+    array = tensor.array_of(ops.transpose(Tensor(BASE) + 1.0, (2, 1, 0)))
     [Tensor(BASE) * 3.0 for _ in range(50)]  # would reuse memory that was let go
     np.testing.assert_array_equal(array, (BASE + 1).transpose(2, 1, 0))

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, jit, nn, ops
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.executors import api, tracer
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 rng = np.random.default_rng(11)
 X, Y = (Tensor(rng.standard_normal((2, 4)).astype(np.float32)) for _ in range(2))

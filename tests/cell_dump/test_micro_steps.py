@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
 BATCHES = [np.random.default_rng(n).standard_normal((3, 4)).astype(np.float32) for n in range(3)]
 

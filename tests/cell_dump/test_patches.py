@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, jit, mint, nn, ops
 
-from msprobe.cell_dump.mindspore_side import api
+from msprobe.cell_dump.backends.mindspore import api
 
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 

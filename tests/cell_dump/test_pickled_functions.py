@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, mint, nn, ops
 
-from msprobe.cell_dump.mindspore_side.api import functions
+from msprobe.cell_dump.backends.mindspore.api import functions
 
 X = Tensor(np.array([-1.0, 2.0], np.float32))
 

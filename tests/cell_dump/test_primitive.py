@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
-from msprobe.store.read import load_tensor, read
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
+from msprobe.store.reader import load_tensor, read
 
 rng = np.random.default_rng(7)
 X = Tensor(rng.standard_normal((2, 4)).astype(np.float32))

@@ -16,8 +16,8 @@ import pytest
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
+from msprobe.cell_dump.backends.mindspore.api import HANDLES
 from msprobe.cell_dump.collective import NOT_WAITED
-from msprobe.cell_dump.mindspore_side.collective import HANDLES
 
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
 STEPS = 3

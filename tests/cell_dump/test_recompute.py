@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
 HAS_HOOKS = "use_reentrant" in (nn.Cell.recompute.__doc__ or "")

@@ -6,7 +6,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops
 from saved_by_hand import GRID, statistics
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
 
 class Net(nn.Cell):

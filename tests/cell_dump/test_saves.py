@@ -9,7 +9,7 @@ import pytest
 from mindspore import Parameter, Tensor
 from saved_by_hand import GRID, statistics
 
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 def test_the_example_of_the_documentation(running):

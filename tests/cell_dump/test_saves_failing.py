@@ -6,8 +6,8 @@ import pytest
 from mindspore import Tensor, ops
 from saved_by_hand import GRID
 
-from msprobe.cell_dump.mindspore_side.at_save import in_graph
-from msprobe.store.write import Writer
+from msprobe.cell_dump.backends.mindspore.at_save import in_graph
+from msprobe.store.writer import Writer
 
 
 def test_a_dump_that_cannot_be_opened_is_said_and_the_training_goes_on(running, said):

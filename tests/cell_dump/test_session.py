@@ -204,7 +204,7 @@ def test_a_call_that_raises_leaves_its_inputs_and_the_reason(collecting, dumped)
 
 
 def test_a_failure_while_collecting_is_noted_and_the_training_goes_on(collecting, dumped, monkeypatch):
-    from msprobe.cell_dump.mindspore_side import tensor
+    from msprobe.cell_dump.backends.mindspore import tensor
     from msprobe.store import describe
 
     debugger, net = collecting(level="L1"), Net()
@@ -338,7 +338,7 @@ def test_a_model_is_not_kept_alive(collecting):
 
 
 def test_a_ctrl_c_while_a_tensor_is_read_silences_nothing_later(collecting, dumped, monkeypatch):
-    from msprobe.cell_dump.mindspore_side import tensor
+    from msprobe.cell_dump.backends.mindspore import tensor
     from msprobe.store import describe
 
     debugger, net = collecting(level="L0"), Net()

@@ -11,9 +11,8 @@ from mindspore import Tensor, mint, nn, ops
 from mindspore.communication import comm_func
 
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.cell_dump.custom import register_custom_api, restore_custom_api
-from msprobe.cell_dump.golden import stems_of
-from msprobe.cell_dump.mindspore_side import api
+from msprobe.cell_dump.backends.mindspore import api
+from msprobe.cell_dump.functions import register_custom_api, restore_custom_api, stems_of
 
 X = Tensor(np.arange(8, dtype=np.float32).reshape(2, 4))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mindspore import Tensor, nn, ops
 
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 from msprobe.mindspore import PrecisionDebugger
 
 

@@ -10,7 +10,7 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.base.errors import SettingsError
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES
 
 X = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
 W = np.linspace(0.5, 2.0, 4, dtype=np.float32)

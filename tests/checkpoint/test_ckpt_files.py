@@ -8,7 +8,7 @@ from mindspore import Parameter, Tensor, nn
 
 from msprobe.base.errors import DumpError
 from msprobe.compare.checkpoint.ckpt import read_ckpt
-from msprobe.compare.checkpoint.safetensors import read_safetensors
+from msprobe.compare.checkpoint.formats import read_safetensors
 
 RNG = np.random.default_rng(3)
 DTYPES = [

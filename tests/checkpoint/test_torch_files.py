@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from msprobe.base.errors import DumpError
-from msprobe.compare.checkpoint.find import read_side
-from msprobe.store.pt import load_tree
+from msprobe.compare.checkpoint.sources import read_side
+from msprobe.store.torch_files import load_tree
 
 WEIGHTS = OrderedDict(a=torch.arange(6.0).reshape(2, 3), b=torch.ones(2, dtype=torch.int64))
 

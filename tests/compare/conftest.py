@@ -14,9 +14,9 @@ import pytest
 
 from msprobe.compare.locate.find import locate
 from msprobe.compare.measure import block
-from msprobe.compare.ranks.summarise import summarise
+from msprobe.compare.ranks.search import summarise
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.store.reader import read
 from msprobe.store.record import Dump
 
 sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
@@ -221,7 +221,7 @@ def run(builder, tmp_path):
 @pytest.fixture
 def _one_time(monkeypatch):
     """Every file that is written is of one time: 20260101000000."""
-    monkeypatch.setattr("msprobe.compare.jobs.carry_out.claimed", lambda *_: nullcontext("20260101000000"))
+    monkeypatch.setattr("msprobe.compare.jobs.run.claimed", lambda *_: nullcontext("20260101000000"))
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What ranks do, for tests of the first differing call among several: calls that communicate, and who is named."""
 
+from msprobe.compare.ranks.collectives import Node
 from msprobe.compare.ranks.search import first_over_ranks
-from msprobe.compare.ranks.story import Node
 
 WRONG = (5.0, 1.0)
 """A tensor that differs: of 5 in the target, of 1 in the golden."""

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from msprobe.compare.judge.across import combined, errors_by_elements, errors_by_statistics, judge_errors
-from msprobe.compare.judge.standard import ACROSS, STANDARDS, allowed_across
+from msprobe.compare.core.measures import Measures
+from msprobe.compare.core.standard import ACROSS, STANDARDS, allowed_across
+from msprobe.compare.judge.cross_framework import combined, errors_by_elements, errors_by_statistics, judge_errors
 from msprobe.compare.judge.verdict import judge_value_across
-from msprobe.compare.measure.measures import Measures
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Record, Statistics
 

@@ -3,7 +3,7 @@
 import openpyxl
 import pytest
 
-from msprobe.compare.report.advice import Advice, advice_on, advise, write_advice
+from msprobe.compare.tables.console import Advice, advice_on, advise, write_advice
 
 # name -> a phrase that stands in the advice of its class and in no other
 UPSTREAM = "Look at the call that made it"

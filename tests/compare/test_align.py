@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.match.align import align, longest_chain
+from msprobe.compare.match.alignment import align, longest_chain
 
 words = st.lists(st.sampled_from("abcde"), max_size=25)
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.columns import columns_of
-from msprobe.compare.report.console import lines
-from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.rows import rows
+from msprobe.store.reader import read
 
 SAMPLES = ["ms_mix_stat", "ms_L0_stat", "ms_L1_stat", "msp_mix_stat", "pt_mix_stat", "ms_mix_md5"]
 

@@ -10,8 +10,8 @@ import pytest
 from msprobe.base.errors import DumpError
 from msprobe.cli import main
 from msprobe.compare.checkpoint.ckpt import read_ckpt
-from msprobe.compare.checkpoint.find import read_side
-from msprobe.compare.checkpoint.safetensors import read_safetensors
+from msprobe.compare.checkpoint.formats import read_safetensors
+from msprobe.compare.checkpoint.sources import read_side
 
 CODES = {"float32": "F32", "float64": "F64", "float16": "F16", "int64": "I64", "bool": "BOOL"}
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import DumpError
+from msprobe.compare.checkpoint.formats import Checkpoint, Parameter
 from msprobe.compare.checkpoint.match import match
-from msprobe.compare.checkpoint.parameter import Checkpoint, Parameter
-from msprobe.mapping.data_file import DataRule
+from msprobe.mapping.user_files import DataRule
 
 
 def checkpoint(framework, arrays):

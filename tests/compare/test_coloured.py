@@ -7,7 +7,7 @@ import pytest
 from openpyxl import load_workbook
 
 from msprobe.cli import main
-from msprobe.compare.report.highlight import MAXIMUM_OFF, NON_FINITE, RED, THOUSANDTH_LOST, YELLOW
+from msprobe.compare.tables.highlight import MAXIMUM_OFF, NON_FINITE, RED, THOUSANDTH_LOST, YELLOW
 
 EXP, SIN, TAN = "Mint.exp.0.forward", "Mint.sin.0.forward", "Mint.tan.0.forward"
 

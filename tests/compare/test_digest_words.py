@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.columns import columns
-from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.compare.tables.columns import columns
+from msprobe.compare.tables.rows import rows
+from msprobe.store.reader import read
 
 EXP = "Mint.exp.0.forward"
 STATISTICS = ("Max", "Min", "Mean", "Norm")

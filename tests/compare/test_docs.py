@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.compare.judge.standard import ACROSS, STANDARDS
+from msprobe.compare.core.noise import FULL, LOWEST, Sign
+from msprobe.compare.core.standard import ACROSS, STANDARDS
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.noise.precision import FULL, LOWEST, Sign
-from msprobe.compare.report.columns import GUESSES, NOISE, as_markdown, columns
+from msprobe.compare.tables.columns import GUESSES, NOISE, as_markdown, columns
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from msprobe.compare.judge import words
+from msprobe.compare.core.reason import Reason, TensorLook, Why
+from msprobe.compare.judge import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import (
     Argument,
@@ -18,9 +19,8 @@ from msprobe.compare.locate.finding import (
     OtherCall,
     Unclear,
 )
-from msprobe.compare.reason import Reason, TensorLook, Why
-from msprobe.compare.report.json_file import as_object
 from msprobe.compare.run import compare
+from msprobe.compare.tables.json_file import as_object
 
 EXP, MUL, SIN = "Mint.exp.0.forward", "Mint.mul.0.forward", "Mint.sin.0.forward"
 
@@ -99,10 +99,10 @@ def test_the_evidence_is_json(builder):
 @pytest.mark.parametrize("why", Why)
 def test_every_reason_has_a_sentence(why):
     reason = Reason(why, "target", "n", ("a", "b"), (1, 2, 3), (1, 2, 4), 1, 2, (0,), 2.0, 3.0, 4.0)
-    assert words.sentence(reason).strip()
-    assert words.sentences([reason]).endswith(".")
+    assert wording.sentence(reason).strip()
+    assert wording.sentences([reason]).endswith(".")
 
 
 def test_a_long_value_is_cut_and_a_tensor_is_described():
-    assert words.say_value("a" * 100) == "'" + "a" * 56 + "..."
-    assert words.say_value(TensorLook("Float32", (2, 3))) == "a tensor Float32[2, 3]"
+    assert wording.say_value("a" * 100) == "'" + "a" * 56 + "..."
+    assert wording.say_value(TensorLook("Float32", (2, 3))) == "a tensor Float32[2, 3]"

@@ -17,7 +17,7 @@ from two_frameworks import (  # beside this file, which is no package
     verdict,
 )
 
-from msprobe.compare.report.console import lines
+from msprobe.compare.tables.console import lines
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,7 +7,7 @@ from itertools import groupby
 import openpyxl
 import pytest
 
-from msprobe.compare.report.highlight import (
+from msprobe.compare.tables.highlight import (
     COSINE_FELL,
     MAGNITUDE_GREW,
     MAXIMUM_GREW,

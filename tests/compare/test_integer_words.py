@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from msprobe.compare.judge.standard import EXACT, STANDARDS
+from msprobe.compare.core.standard import EXACT, STANDARDS
 from msprobe.compare.judge.verdict import judge_measures
-from msprobe.compare.judge.words import say_statistic
+from msprobe.compare.judge.wording import say_statistic
 from msprobe.compare.measure.tensors import measure
 
 

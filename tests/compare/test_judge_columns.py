@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msprobe.compare.judge.columns import judge_columns
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.compare.judge.one_by_one import OneByOne
+from msprobe.compare.judge.pairs import OneByOne, judge_columns
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.dumps import match
 from msprobe.compare.run import compare

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from msprobe.base.collector import without_collector
+from msprobe.base.memory import without_collector
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 SIZES = 1500, 6000
 MOST = 8.0

@@ -5,7 +5,7 @@ import pytest
 
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Parameters
-from msprobe.compare.locate.words import kind, said
+from msprobe.compare.locate.wording import kind, said
 from msprobe.compare.run import compare
 
 USER = "File /home/user/net.py, line 7, in construct, \n return self.fc2(self.act(self.fc1(x)))"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.dataflow.events import events
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.locate.events import events
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.words import kind
+from msprobe.compare.locate.wording import kind
 from msprobe.compare.run import compare
 
 CELL = "Cell.fc.Dense"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.locate.words import kind
+from msprobe.compare.locate.wording import kind
 from msprobe.compare.run import compare
 
 ADD, MUL, RELU = (f"Mint.{name}.0.forward" for name in ("add", "mul", "relu"))

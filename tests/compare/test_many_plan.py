@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import UsageError
-from msprobe.compare.jobs.many import plan
+from msprobe.compare.jobs.plan import plan
 
 
 def pairs(made):

@@ -9,9 +9,9 @@ from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.given import given_by
+from msprobe.compare.match.user_mapping import given_by
 from msprobe.compare.run import compare
-from msprobe.mapping.user import user_mapping
+from msprobe.mapping.user_files import user_mapping
 
 
 def found(target, golden, **options):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from msprobe.base.errors import DumpError
-from msprobe.compare.judge.standard import EXACT, STANDARDS
+from msprobe.compare.core.standard import EXACT, STANDARDS
 from msprobe.compare.judge.verdict import judge_measures
 from msprobe.compare.measure import block as measure_block
 from msprobe.compare.measure.tensors import measure
@@ -184,7 +184,7 @@ def test_memory_does_not_grow_with_the_files(tmp_path, way):
     code = (
         "import sys; from pathlib import Path; import numpy as np\n"
         "from msprobe.compare.measure import block as measure_block\n"
-        "from msprobe.compare.measure.tensors import measure; from msprobe.compare.judge.standard import EXACT\n"
+        "from msprobe.compare.measure.tensors import measure; from msprobe.compare.core.standard import EXACT\n"
         "from msprobe.store.npy import open_npy\n"
         "if sys.argv[1] == 'numpy': measure_block.kernel = None\n"
         "def peak(): return int(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])\n"

@@ -10,12 +10,12 @@ import pytest
 from msprobe.compare.locate.find import locate
 from msprobe.compare.measure import files as measure_files
 from msprobe.compare.measure.files import Effort, Files, measure_all, measure_bundle
-from msprobe.compare.measure.side import side_statistics
-from msprobe.compare.report.columns import columns_of
-from msprobe.compare.report.csv_file import write_csv
-from msprobe.compare.report.json_file import write_json
-from msprobe.compare.report.rows import rows
+from msprobe.compare.measure.tensors import side_statistics
 from msprobe.compare.run import compare
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.csv_file import write_csv
+from msprobe.compare.tables.json_file import write_json
+from msprobe.compare.tables.rows import rows
 from msprobe.store.npy import open_npy
 
 

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare.judge.standard import EXACT, STANDARDS, standard_of
+from msprobe.compare.core.measures import coarsest
+from msprobe.compare.core.standard import EXACT, STANDARDS, standard_of
 from msprobe.compare.measure import block as measure_block
 from msprobe.compare.measure import tensors as module
-from msprobe.compare.measure.float_format import coarsest
 from msprobe.compare.measure.tensors import measure
 
 F32 = STANDARDS["float32"]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from msprobe.compare.judge.standard import EXACT, standard_of
+from msprobe.compare.core.standard import EXACT, standard_of
 from msprobe.compare.measure.tensors import measure
 
 NAN, INF = math.nan, math.inf

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msprobe.compare.judge.standard import EXACT, STANDARDS
+from msprobe.compare.core.standard import EXACT, STANDARDS
 from msprobe.compare.measure import statistics as measure_statistics
 from msprobe.compare.measure.tensors import measure
 from msprobe.store.record import Statistics

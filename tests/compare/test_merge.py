@@ -11,9 +11,9 @@ from openpyxl import Workbook, load_workbook
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.jobs.run import run_request
 from msprobe.compare.merge.choice import read_choice
-from msprobe.compare.merge.merge_result import merge_result
+from msprobe.compare.merge.merge import merge_result
 from msprobe.compare.merge.tables import measures_of, open_table
 from msprobe.compare.request import Request
 
@@ -139,7 +139,7 @@ def test_csv_numbers_are_numbers_and_percents_are_shown_as_such(tables, theirs, 
 def test_our_own_tables_with_our_own_columns(samples, tables, config, tmp_path, form):
     dumps = samples / "8.1.1" / "dumps"
     request = Request(dumps / "msp_mix_tensor" / "step0", dumps / "ms_mix_tensor" / "step0", tmp_path / "one")
-    (outcome,) = carry_out(replace(request, format=form)).outcomes
+    (outcome,) = run_request(replace(request, format=form)).outcomes
     folder = tables({n: Path(outcome.table) for n in (0, 1)}, name="compare_result_rank{rank}_" + TIME)
     chosen = config("api: [Primitive.dense.Dense.0.forward]\ncompare_index: [Verdict, Scale Error, Bias, Max ULP]")
     merged = sheets(merge_result(folder, tmp_path / "out", chosen)[0])
@@ -153,7 +153,7 @@ def test_our_sheets_and_our_csv_files_merge_to_the_same_shares(samples, tables, 
     """A sheet of ours has them as numbers, behind a sheet that sums the comparison up; csv as text."""
     dumps = samples / "8.1.1" / "dumps"
     request = Request(dumps / "msp_mix_stat" / "step0", dumps / "ms_mix_stat" / "step0", tmp_path / "one")
-    made = {n: Path(carry_out(replace(request, format=f)).outcomes[0].table) for n, f in enumerate(("xlsx", "csv"))}
+    made = {n: Path(run_request(replace(request, format=f)).outcomes[0].table) for n, f in enumerate(("xlsx", "csv"))}
     chosen = config("api: [Primitive.dense.Dense]\ncompare_index: [MaxRelativeErr]")
     folder = tables(made, name="compare_result_rank{rank}_" + TIME)
     heading, *rows = csv_rows(merge_result(folder, tmp_path / "out", chosen, form="csv")[0])

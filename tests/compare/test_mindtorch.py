@@ -5,9 +5,9 @@ import json
 import pytest
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.frameworks import are_of_two_frameworks, round_differently
+from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 def tensor(largest):

@@ -8,11 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from msprobe.compare.core.noise import Class, Sign, State
+from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.precision import Class, Sign
-from msprobe.compare.noise.report import State
-from msprobe.compare.reason import Why
 from msprobe.compare.run import compare
 
 LAYERS = 4

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.core.noise import Class, Sign, State
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.precision import Class, Sign
-from msprobe.compare.noise.report import State
 from msprobe.compare.run import compare
 
 pytest.importorskip("torch", reason="calls are replayed")

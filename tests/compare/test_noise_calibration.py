@@ -10,16 +10,15 @@ import pytest
 from test_noise import Network, bf16, one_ulp, other_order, plain, row_of, row_times
 
 from msprobe.cli import main
+from msprobe.compare.core.limits import EXACT, Kind, Limits, Source
+from msprobe.compare.core.noise import Class, Sign, State
+from msprobe.compare.core.reason import Why
+from msprobe.compare.jobs.calibration import calibrated, limits_of
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.calibration import calibrated, limits_of
-from msprobe.compare.noise.limits import EXACT, Kind, Limits, Source
-from msprobe.compare.noise.precision import Class, Sign
-from msprobe.compare.noise.report import State
-from msprobe.compare.reason import Why
+from msprobe.compare.locate.finding import Basis
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
-from msprobe.compare.updates.verdicts import Basis
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 MATMUL, TANH = Kind("matmul", "forward", "0"), Kind("tanh", "forward", "0")
 

@@ -6,13 +6,12 @@ from math import erf, sqrt
 import numpy as np
 import pytest
 
+from msprobe.compare.core.noise import Sign, State
+from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import FindingKind
-from msprobe.compare.noise.paired import nearest_layout
-from msprobe.compare.noise.precision import Sign
-from msprobe.compare.noise.report import State
-from msprobe.compare.reason import Why
+from msprobe.compare.noise.pairs import nearest_layout
 from msprobe.compare.run import compare
 
 RANDOM = np.random.default_rng(5)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.core.limits import BUILT_IN, EXACT
+from msprobe.compare.core.noise import State
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.limits import BUILT_IN, EXACT
-from msprobe.compare.noise.report import State
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 RANDOM = np.random.default_rng(7)
 GIVEN = RANDOM.standard_normal((16, 32)).astype(np.float32)

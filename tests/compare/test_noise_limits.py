@@ -5,8 +5,8 @@ import math
 import pytest
 from test_noise_precision import BF16, FINE, output, places
 
-from msprobe.compare.noise.limits import BUILT_IN, KindResidual, Limits, Source
-from msprobe.compare.noise.precision import FULL, Class, Sign, amplification, is_amplified, judge
+from msprobe.compare.core.limits import BUILT_IN, KindResidual, Limits, Source
+from msprobe.compare.core.noise import FULL, Class, Sign, amplification, is_amplified, judge
 
 MATMUL = "matmul"
 """Kinds of these outputs are texts."""

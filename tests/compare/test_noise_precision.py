@@ -4,17 +4,8 @@ import math
 
 import pytest
 
-from msprobe.compare.noise.precision import (
-    FULL,
-    LOWEST,
-    Class,
-    Output,
-    Sign,
-    class_of,
-    is_amplified,
-    judge,
-)
-from msprobe.replay.result import Residual
+from msprobe.compare.core.noise import FULL, LOWEST, Class, Output, Sign, class_of, is_amplified, judge
+from msprobe.replay.recorded import Residual
 
 FINE, BF16 = 2e-7, 1.8e-3
 """Residuals of a float32 kernel, and of one that rounds to bfloat16 inside."""

@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 from test_noise import LAYERS, Network, bf16, other_order, row_times
 
+from msprobe.compare.core.noise import Sign, State, Unseen
+from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.judge.words import say_unseen
+from msprobe.compare.judge.wording import say_unseen
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.amplification import LIMIT, Change, amplified, own_error
-from msprobe.compare.noise.called import operation_of
 from msprobe.compare.noise.identities import gathered, identities
-from msprobe.compare.noise.law_judgement import Told, judge_laws
-from msprobe.compare.noise.laws import Identity, Law, Seen
-from msprobe.compare.noise.precision import Sign
-from msprobe.compare.noise.report import State, Unseen
-from msprobe.compare.noise.summary import Apart, Summary, apart
-from msprobe.compare.reason import Why
-from msprobe.compare.report.console import lines
+from msprobe.compare.noise.laws import Apart, Identity, Law, Seen, Summary, Told, apart, judge_laws
+from msprobe.compare.noise.operation import LIMIT, Change, amplified, operation_of, own_error
 from msprobe.compare.run import compare
+from msprobe.compare.tables.console import lines
 
 UNIT = 2.0**-23
 

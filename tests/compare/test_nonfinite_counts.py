@@ -6,11 +6,11 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from msprobe.compare.judge.across import combined
+from msprobe.compare.judge.cross_framework import combined
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.columns import columns
-from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
+from msprobe.compare.tables.columns import columns
+from msprobe.compare.tables.rows import rows
 from msprobe.store.record import NonFinite, Record, Statistics
 
 CALL = "Functional.softmax.0.forward"

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare.judge.lost import lost_rows
-from msprobe.compare.judge.verdict import Cause
+from msprobe.compare.judge.verdict import Cause, lost_rows
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 

@@ -13,7 +13,7 @@ import pytest
 
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 VERSIONS = ("1.3.0", "8.3.3")
 CALLS_AND_RECORDS = [

@@ -8,12 +8,8 @@ from three_calls import EXP, SIN
 
 from msprobe.cli import main
 from msprobe.compare.locate.find import locate
-from msprobe.compare.ranks.communication import traffic_of, word_of
-from msprobe.compare.ranks.connect import connect
-from msprobe.compare.ranks.diff_analyze import as_objects
-from msprobe.compare.ranks.search import first_over_ranks
-from msprobe.compare.ranks.story import Exchange, RankStory
-from msprobe.compare.ranks.summarise import summarise
+from msprobe.compare.ranks.collectives import Exchange, RankStory, connect, traffic_of, word_of
+from msprobe.compare.ranks.search import as_objects, first_over_ranks, summarise
 from msprobe.compare.run import compare
 
 # What communicates.

@@ -5,9 +5,8 @@ from rank_stories import WRONG, api, named, node, reduce
 from three_calls import EXP, SIN
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.ranks.connect import connect
-from msprobe.compare.ranks.story import Exchange, RankStory
-from msprobe.compare.ranks.summarise import summarise
+from msprobe.compare.ranks.collectives import Exchange, RankStory, connect
+from msprobe.compare.ranks.search import summarise
 from msprobe.compare.run import compare
 
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_stories import named, node
 
-from msprobe.compare.ranks.connect import connect
-from msprobe.compare.ranks.story import Exchange, RankStory
+from msprobe.compare.ranks.collectives import Exchange, RankStory, connect
 
 
 def test_stories_that_contradict_each_other_are_gone_along_all_the_same():

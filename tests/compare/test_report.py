@@ -14,15 +14,15 @@ from openpyxl import load_workbook
 
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, FindingKind, OtherCall
-from msprobe.compare.report import sheet
-from msprobe.compare.report.cells import guard, number, percent
-from msprobe.compare.report.columns import Column, columns, columns_of
-from msprobe.compare.report.console import lines
-from msprobe.compare.report.csv_file import write_csv
-from msprobe.compare.report.json_file import write_json
-from msprobe.compare.report.rows import rows
-from msprobe.compare.report.sheet import write_sheet
 from msprobe.compare.run import compare
+from msprobe.compare.tables import sheet
+from msprobe.compare.tables.cells import guard, number, percent
+from msprobe.compare.tables.columns import Column, columns, columns_of
+from msprobe.compare.tables.console import lines
+from msprobe.compare.tables.csv_file import write_csv
+from msprobe.compare.tables.json_file import write_json
+from msprobe.compare.tables.rows import rows
+from msprobe.compare.tables.sheet import write_sheet
 
 
 @pytest.fixture

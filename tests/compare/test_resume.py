@@ -206,7 +206,7 @@ from pathlib import Path
 import numpy as np
 from msprobe.compare.measure.tensors import measure
 from msprobe.compare.workers.resume import Resume, fingerprint
-from msprobe.compare.judge.standard import standard_of
+from msprobe.compare.core.standard import standard_of
 
 folder = Path(sys.argv[1])
 files = sorted(folder.glob("*.npy"))

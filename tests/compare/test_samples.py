@@ -14,10 +14,10 @@ import pytest
 from openpyxl import load_workbook
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.columns import columns_of
-from msprobe.compare.report.rows import rows
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.rows import rows
+from msprobe.store.reader import read
 
 PAIRS = [(v, p, m) for v in ("8.1.1", "26.2.0") for p in ("same", "perturbed") for m in ("stat", "tensor", "md5")]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare.jobs import read_both, write_down
+from msprobe.compare.jobs import outcome
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def table(tmp_path, name, *more):
 @pytest.mark.parametrize("workers", ["2", "3"])
 def test_a_table_written_in_shares_is_that_of_one_process(workers, dumps, tmp_path, monkeypatch):
     alone = table(tmp_path, "alone", "--workers", "1")
-    monkeypatch.setattr(write_down, "WORTH_SHARES", 0)
-    monkeypatch.setattr(read_both, "_WORTH_WORKERS", 0)
+    monkeypatch.setattr(outcome, "WORTH_SHARES", 0)
+    monkeypatch.setattr(outcome, "_WORTH_WORKERS", 0)
     assert table(tmp_path, "shared", "--workers", workers) == alone
     assert alone.count(b"\r\n") == 1 + 60 * 3 + 2
 
 
 def test_a_dump_that_cannot_be_read_is_said_as_by_one_process(dumps, tmp_path, monkeypatch, capfd):
     (tmp_path / "g" / "step0" / "rank" / "dump.json").write_text('{"task": "statistics", "data": {')
-    monkeypatch.setattr(read_both, "_WORTH_WORKERS", 0)
+    monkeypatch.setattr(outcome, "_WORTH_WORKERS", 0)
     sides = ["-tp", str(tmp_path / "t" / "step0" / "rank"), "-gp", str(tmp_path / "g" / "step0" / "rank")]
     told = []
     for workers in ("1", "2"):

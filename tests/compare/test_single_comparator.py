@@ -7,10 +7,10 @@ import pytest
 from saved_trees import F32, GRID, HEADINGS, compared, one, put, sheet
 
 from msprobe.base.errors import UsageError
-from msprobe.compare.key_data import judge
+from msprobe.compare.key_data import pairs
 from msprobe.compare.key_data.comparator import compare_trees
 from msprobe.core import SingleComparator
-from msprobe.store.kinds import kind_of
+from msprobe.store.detect import kind_of
 
 
 def test_the_sheet_has_the_documented_headings_and_ours_behind_them(trees):
@@ -74,7 +74,7 @@ def test_a_failure_that_nobody_foresaw_is_a_row(trees, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(judge, "measure", fail)
+    monkeypatch.setattr(pairs, "measure", fail)
     assert one(trees, GRID, GRID)[8:10][0] == "unjudged"
 
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from saved_trees import F32, GRID, one, put
 
-from msprobe.compare.key_data import judge
-from msprobe.compare.key_data import measure as key_data_measure
-from msprobe.compare.key_data.measure import measure
-from msprobe.compare.key_data.pair import find, pair
+from msprobe.compare.key_data import pairs
+from msprobe.compare.key_data import pairs as key_data_measure
+from msprobe.compare.key_data.pairs import find, measure, pair
 
 # The six numbers as msprobe 8.1.1 and 26.2.0 both print them.
 AS_PRINTED = {
@@ -180,10 +179,10 @@ def test_memory_does_not_grow_with_the_files(more, trees):
     zeros[-1, -1] = 1
     put(trees[1], "x/step0/rank0/x.npy", zeros)
     (both,) = pair(*map(find, trees))
-    judge.judge(both)
+    pairs.judge(both)
     tracemalloc.start()
     try:
-        row = judge.judge(both)
+        row = pairs.judge(both)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

@@ -7,8 +7,8 @@ import pytest
 from saved_trees import GRID, compared, put, sheet
 
 from msprobe.base import log
-from msprobe.compare.key_data.pair import find, pair
-from msprobe.store.single_trees import read_single, single_dumps
+from msprobe.compare.key_data.pairs import find, pair
+from msprobe.store.saves.single_saves import read_single, single_dumps
 
 
 @pytest.fixture

@@ -7,16 +7,15 @@ import sys
 import pytest
 from saved_trees import GRID, put, sheet
 
-from msprobe.compare.key_data import workers
-from msprobe.compare.key_data.key import Key
-from msprobe.compare.key_data.pair import Pair, find, pair
+from msprobe.compare.key_data import comparator
+from msprobe.compare.key_data.pairs import Key, Pair, find, pair
 
 
 @pytest.fixture
 def _two_workers(monkeypatch):
     """Small batches, and two processors to give them to."""
-    monkeypatch.setattr(workers, "BATCH", 1)
-    monkeypatch.setattr(workers, "cores", lambda: 2)
+    monkeypatch.setattr(comparator, "BATCH", 1)
+    monkeypatch.setattr(comparator, "cores", lambda: 2)
 
 
 @pytest.mark.usefixtures("_two_workers")
@@ -26,7 +25,7 @@ def test_rows_are_the_same_for_any_number_of_processes(trees):
             put(root, f"x/step{step}/rank0/x.npy", GRID + side * step)
     put(trees[0], "x/step9/rank0/x.npy", GRID)
     pairs = pair(*map(find, trees))
-    assert workers.judge_pairs(pairs, 8) == workers.judge_pairs(pairs, 1)
+    assert comparator.judge_pairs(pairs, 8) == comparator.judge_pairs(pairs, 1)
 
 
 class Deadly:
@@ -45,11 +44,11 @@ def test_a_worker_that_dies_costs_its_pair_only(batch, trees, monkeypatch):
     for root in trees:
         for step in range(3):
             put(root, f"x/step{step}/rank0/x.npy", GRID)
-    monkeypatch.setattr(workers, "_PAIRS", batch)
-    monkeypatch.setattr(workers, "BATCH", 1 << 30)
+    monkeypatch.setattr(comparator, "_PAIRS", batch)
+    monkeypatch.setattr(comparator, "BATCH", 1 << 30)
     pairs = pair(*map(find, trees))
     pairs[1] = Pair(Key("x", 1, 0, 0, (0,)), Deadly(), None)
-    rows = workers.judge_pairs(pairs, 2)
+    rows = comparator.judge_pairs(pairs, 2)
     assert [row.key.step for row in rows] == [0, 1, 2]
     assert [row.verdict.grade for row in rows] == ["pass", "unjudged", "pass"]
     assert "the process died over it" in rows[1].verdict.reason

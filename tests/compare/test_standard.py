@@ -1,7 +1,7 @@
 """Dtypes by whatever name, and what each of them is allowed."""
 
-from msprobe.compare.judge.standard import EXACT, STANDARDS, Standard, canonical, family, standard_of
-from msprobe.compare.measure.float_format import FORMATS, coarsest
+from msprobe.compare.core.measures import FORMATS, coarsest
+from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family, standard_of
 
 
 def test_dtypes_have_one_name_in_every_framework():

@@ -6,9 +6,9 @@ import pytest
 from openpyxl import load_workbook
 from openpyxl.utils import get_column_letter
 
-from msprobe.compare.jobs.carry_out import carry_out
-from msprobe.compare.report.columns import columns
+from msprobe.compare.jobs.run import run_request
 from msprobe.compare.request import Request
+from msprobe.compare.tables.columns import columns
 
 SCREEN = 1920 // 7  # characters of a common font across a common screen
 
@@ -23,7 +23,7 @@ def opened(samples, tmp_path_factory):
         if key not in known:
             sides = (dumps / f"{side}_mix_{task}" / "step0" / "rank" / "dump.json" for side in (target, "ms"))
             request = replace(Request(*sides, tmp_path_factory.mktemp("out")), **more)
-            answer = carry_out(request)
+            answer = run_request(request)
             known[key] = request, answer, load_workbook(answer.outcomes[0].table)
         return known[key]
 
@@ -78,7 +78,7 @@ def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
             side.call(f"Mint.exp.{number}.forward", [float(number)], [number + 0.5 + shift * (number > 0)])
     target.call("Mint.tan.0.forward", [1.0], [2.0])
     request = Request(target.write(), golden.write(), tmp_path / "out", top=1)
-    (outcome,) = carry_out(request).outcomes
+    (outcome,) = run_request(request).outcomes
     said = lines(load_workbook(outcome.table))
     at = said.index(("Next beginnings, worst first", None))
     assert said[at + 1][0] == "error"

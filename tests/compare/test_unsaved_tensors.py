@@ -7,9 +7,9 @@ import pytest
 
 from msprobe.cli import main
 from msprobe.compare.locate.find import locate
-from msprobe.compare.report.console import lines
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.compare.tables.console import lines
+from msprobe.store.reader import read
 
 EXP = "Mint.exp.0.forward"
 GOLDEN = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from optimizers import NAMES, Optimizer, train
 
+from msprobe.compare.locate.finding import Basis, Cause, Status
+from msprobe.compare.locate.wording import sentence
+from msprobe.compare.updates.fit import Rule
 from msprobe.compare.updates.judgement import Parameter, Run, Track, judge
-from msprobe.compare.updates.rules import Rule
-from msprobe.compare.updates.verdicts import Basis, Cause, Status
-from msprobe.compare.updates.wording import sentence
 
 NOISE = 5e-3
 

@@ -6,12 +6,12 @@ import pytest
 from optimizers import NAMES, Optimizer, train
 
 from msprobe.cli import main
-from msprobe.compare.jobs.many import plan
-from msprobe.compare.jobs.steps import around, read_steps
+from msprobe.compare.jobs.outcome import around, read_steps
+from msprobe.compare.jobs.plan import plan
+from msprobe.compare.locate.finding import Basis, Cause
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
-from msprobe.compare.updates.verdicts import Basis, Cause
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 STEPS = 3
 NOISE = 5e-3

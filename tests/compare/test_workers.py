@@ -14,9 +14,8 @@ from msprobe.base import log
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.cli import main
 from msprobe.compare.workers import progress as progress_module
-from msprobe.compare.workers.cores import cores
 from msprobe.compare.workers.progress import progress
-from msprobe.compare.workers.run import Lost, run
+from msprobe.compare.workers.run import Lost, cores, run
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.given import given_by
+from msprobe.compare.match.user_mapping import given_by
 from msprobe.compare.run import compare
-from msprobe.mapping.user import user_mapping
+from msprobe.mapping.user_files import user_mapping
 
 MODES = ["statistics", "tensor"]
 GENERATOR = np.random.default_rng(7)

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "twins"))
 
 import truth  # the path to it is set above
 
-from msprobe.compare.counterparts.find import find_counterparts
-from msprobe.store.read import read
+from msprobe.compare.counterparts.search import find_counterparts
+from msprobe.store.reader import read
 
 LEAST = {"leaf": 0.98, "api": 0.95}
 

@@ -5,11 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msprobe.compare.counterparts.features import close, fingerprint
-from msprobe.compare.counterparts.find import find_counterparts
-from msprobe.compare.counterparts.flow import Flow
-from msprobe.compare.counterparts.kinship import KIN, MAYBE, STRANGERS, UNLIKELY, classes, operations
-from msprobe.compare.counterparts.side import Side, Tensor
+from msprobe.compare.counterparts.dump_view import Flow, Side, Tensor
+from msprobe.compare.counterparts.features import (
+    KIN,
+    MAYBE,
+    STRANGERS,
+    UNLIKELY,
+    classes,
+    close,
+    fingerprint,
+    operations,
+)
+from msprobe.compare.counterparts.search import find_counterparts
 from msprobe.store.record import Call, Dump, Record, Statistics
 
 BOTH = ("mindspore", "pytorch")

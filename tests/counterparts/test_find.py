@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.compare.counterparts.find import find_counterparts
+from msprobe.compare.counterparts.search import find_counterparts
 
 sys.path.insert(0, str(Path(__file__).parent))
 

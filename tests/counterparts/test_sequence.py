@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.compare.counterparts import sequence
-from msprobe.compare.counterparts.sequence import align
+from msprobe.compare.counterparts import alignment
+from msprobe.compare.counterparts.alignment import align
 
 
 def row_of(scores):
@@ -66,7 +66,7 @@ def test_a_band_finds_what_the_whole_table_finds(monkeypatch):
     right = np.delete(left, [17, 60, 61])
     scores = np.where(left[:, None] == right, 2.0, -1.0) + 0.5 * (rng.random((120, 117)) < 0.02)
     whole = align(120, 117, row_of(scores))
-    monkeypatch.setattr(sequence, "WHOLE", 0)
-    monkeypatch.setattr(sequence, "BAND", 30)
+    monkeypatch.setattr(alignment, "WHOLE", 0)
+    monkeypatch.setattr(alignment, "BAND", 30)
     assert [(p.left, p.right) for p in align(120, 117, row_of(scores))] == [(p.left, p.right) for p in whole]
     assert len(whole) > 60

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from msprobe.cli import main
-from msprobe.mapping.api_file import read_apis
-from msprobe.mapping.cell_file import read_cells
-from msprobe.mapping.data_file import read_data
-from msprobe.mapping.layer_file import read_layers
+from msprobe.mapping.user_files import read_apis, read_cells, read_data, read_layers
 
 sys.path.insert(0, str(Path(__file__).parent))
 

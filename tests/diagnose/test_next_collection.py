@@ -27,7 +27,7 @@ from msprobe.compare.locate.finding import (
 from msprobe.diagnose.collected import Collection, Meeting
 from msprobe.diagnose.diagnosis import Answered, Looked, Purpose
 from msprobe.diagnose.next_collection import after_answer
-from msprobe.store.head import Head
+from msprobe.store.reader import Head
 
 
 def section(configuration):

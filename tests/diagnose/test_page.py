@@ -6,7 +6,7 @@ from three_cells import NORM
 
 from msprobe.cli import main
 from msprobe.diagnose.page import page
-from msprobe.store.head import read_head
+from msprobe.store.reader import read_head
 
 
 def headings(lines):

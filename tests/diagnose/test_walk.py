@@ -8,8 +8,8 @@ from three_cells import HEAD, NORM, Run
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.jobs.answer import Answer
 from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Tally
 from msprobe.compare.locate.finding import (
     Argument,
@@ -26,9 +26,8 @@ from msprobe.compare.locate.finding import (
 )
 from msprobe.diagnose.collected import Collection, Meeting
 from msprobe.diagnose.diagnosis import About, Answered, Lack, Looked, Skipped, Sureness, Verdict
-from msprobe.diagnose.ruled_out import sureness
-from msprobe.diagnose.walk import inside
-from msprobe.store.head import Head
+from msprobe.diagnose.walk import inside, sureness
+from msprobe.store.reader import Head
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
 

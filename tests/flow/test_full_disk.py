@@ -10,7 +10,7 @@ import pytest
 
 from msprobe import doctor
 from msprobe.core import MsProbe
-from msprobe.store import write
+from msprobe.store import writer
 
 mindspore = pytest.importorskip("mindspore", reason="a stage is of a model")
 
@@ -20,14 +20,14 @@ TAGS = ("reference_compute_log_prob", "actor_update")
 def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monkeypatch, said):
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     net = mindspore.nn.SequentialCell(mindspore.nn.ReLU())
-    is_full, assemble = [], write.assemble
+    is_full, assemble = [], writer.assemble
 
     def refused(folder, journal):
         if is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         assemble(folder, journal)
 
-    monkeypatch.setattr(write, "assemble", refused)
+    monkeypatch.setattr(writer, "assemble", refused)
     MsProbe.config_init(
         {"msprobe": True, "dump_path": "run", "reference_dump": True, "actor_train_dump": True, "step_end": 2}
     )
@@ -43,6 +43,6 @@ def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monk
         whole = [step for step in range(3) if Path(f"run/{tag}/step{step}/rank0/dump.json").is_file()]
         assert whole == [0, 2]
     assert len([line for line in said if "No space left" in line]) == 1
-    monkeypatch.setattr(write, "assemble", assemble)
+    monkeypatch.setattr(writer, "assemble", assemble)
     assert doctor.run(Namespace(folder="run")) == 1  # step 1 says itself that the disk was full
     assert all(Path(f"run/{tag}/step1/rank0/dump.json").is_file() for tag in TAGS), "the journal had everything"

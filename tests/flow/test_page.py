@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("mindspore", reason="the page trains with it")
 
-from msprobe.flow.settings import SWITCHES, FlowSettings  # only where the framework is
 from msprobe.mindspore import PrecisionDebugger
+from msprobe.rl.settings import SWITCHES, FlowSettings  # only where the framework is
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import SettingsError
-from msprobe.flow.settings import FlowSettings, load
+from msprobe.rl.settings import FlowSettings, load
 
 DOCUMENTED = {
     "msprobe": False,

@@ -14,7 +14,7 @@ from mindspore import Parameter, Tensor, nn, ops  # noqa: E402  # only where the
 
 from msprobe.base import log  # noqa: E402
 from msprobe.base.errors import SettingsError, UsageError  # noqa: E402
-from msprobe.cell_dump.mindspore_side.gradient import HAS_NODES  # noqa: E402
+from msprobe.cell_dump.backends.mindspore.gradient import HAS_NODES  # noqa: E402
 from msprobe.debugger import PLACES  # noqa: E402
 from msprobe.mindspore import PrecisionDebugger  # noqa: E402
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from msprobe.cli import main
-from msprobe.store.single import Place, write
+from msprobe.store.saves.single_saves import Place, write
 
 KEYS = {
     "prompts": np.array([[1, 2], [3, 4]], np.int32),

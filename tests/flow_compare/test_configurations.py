@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from msprobe.compare.flow.configurations import compare_configurations, rows
-from msprobe.compare.flow.settings import NUMERIC, PLACE, rank_of
+from msprobe.compare.rl.configurations import NUMERIC, PLACE, compare_configurations, rank_of, rows
 
 
 @pytest.fixture

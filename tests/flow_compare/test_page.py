@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare.flow.parts import FLOW, part_of_key, plain
-from msprobe.store.flow_roots import STAGES
+from msprobe.compare.rl.order import FLOW, part_of_key, plain
+from msprobe.store.rl_roots import STAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("compare-flow.md", "zh/compare-flow.md")

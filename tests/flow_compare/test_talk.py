@@ -6,7 +6,7 @@ import pytest
 
 from msprobe.base.log import logger
 from msprobe.cli import main
-from msprobe.compare.jobs.sides import side
+from msprobe.compare.jobs.plan import side
 
 STAGES = ("reference_compute_log_prob", "actor_update")
 

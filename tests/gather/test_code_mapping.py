@@ -10,7 +10,7 @@ import re
 import pytest
 
 from msprobe.cli import main
-from msprobe.graph_save.gather.flow import Flow
+from msprobe.graph_save.gather.ir_dataflow import Flow
 from msprobe.graph_save.gather.trace import parse
 
 NET = "/home/user/train/net.py"

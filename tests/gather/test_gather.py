@@ -13,7 +13,7 @@ from kernel_files import CPU, DENSE, KERNELS, data, only, save
 
 from msprobe.cli import main
 from msprobe.store.npy import load_npy
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 
 def test_a_cpu_dump_becomes_a_dump_in_the_order_of_execution(gather, out):

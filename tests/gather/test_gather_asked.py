@@ -6,7 +6,7 @@ import os
 import pytest
 from kernel_files import add_settings
 
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 def debugger_task(raw, task):

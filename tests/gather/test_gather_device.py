@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernel_files import data, save
 
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 HEAD = (
     "Op Type,Op Name,Task ID,Stream ID,Timestamp,IO,Slot,Data Size,Data Type,Shape,"

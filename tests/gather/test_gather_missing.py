@@ -7,8 +7,8 @@ import pytest
 from kernel_files import DENSE, only
 
 from msprobe.cli import main
-from msprobe.graph_save.gather import tensors
-from msprobe.store.read import read
+from msprobe.graph_save.gather import entry
+from msprobe.store.reader import read
 
 
 def test_a_kernel_of_the_order_without_a_file_is_missing(gather, raw, out):
@@ -86,14 +86,14 @@ def test_files_of_others_are_left_out_and_counted(gather, raw):
 
 def test_an_interrupted_gather_leaves_no_dump_that_looks_whole(raw, out, monkeypatch, capsys):
     count = iter(range(100))
-    place = tensors._place
+    place = entry._place
 
     def interrupt(path, target):
         if next(count) == 8:
             raise KeyboardInterrupt
         place(path, target)
 
-    monkeypatch.setattr(tensors, "_place", interrupt)
+    monkeypatch.setattr(entry, "_place", interrupt)
     assert main(["gather", str(raw), "-o", str(out)]) == 130
     assert not (out / "step0/rank0/dump.json").exists()
     assert (out / "step0/rank0/dump.journal").exists()
@@ -107,7 +107,7 @@ def test_a_full_disk_is_one_line(raw, out, monkeypatch, capsys):
     def full(path, target):
         raise OSError(28, "No space left on device", target)
 
-    monkeypatch.setattr(tensors, "_place", full)
+    monkeypatch.setattr(entry, "_place", full)
     assert main(["gather", str(raw), "-o", str(out)]) == 2
     assert "No space left on device; what is finished stays" in capsys.readouterr().err
     assert not (out / "step0/rank0/dump.json").exists()

@@ -3,7 +3,7 @@
 import numpy as np
 from kernel_files import add_settings, data, only, save
 
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 
 def loop(raw, times=3):

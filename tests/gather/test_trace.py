@@ -2,10 +2,10 @@
 
 import pytest
 
-from msprobe.graph_save.gather.flow import Argument, Flow, Origin
-from msprobe.graph_save.gather.names import full_names, stems
+from msprobe.graph_save.gather.entry import full_names, stems
+from msprobe.graph_save.gather.ir_dataflow import Argument, Flow, Origin
 from msprobe.graph_save.gather.trace import parse
-from msprobe.store.kernel_executions import CallNames
+from msprobe.store.kernel_dump.executions import CallNames
 
 HEAD = """\
 %para1_w: <Ref[Tensor[Float32]], (2), ref_key=fc.w, is_parameter, is_inplace>  :  IsWeight: true

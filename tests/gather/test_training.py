@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe.base.frames import user_line
 from msprobe.cli import main
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
+from msprobe.store.stacks_and_construct import user_line
 
 SCRIPT = Path(__file__).parents[1] / "training" / "kernel_dump.py"
 DOCS = Path(__file__).parents[2] / "docs"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.graph_save.kernel.arrival import complaints
+from msprobe.graph_save.kernel.collector import complaints
 
 ORDER = "NodeExecutionOrder-FullNameWithScope\nDefault/fc-Dense/MatMul-op0\nDefault/Exp-op0\n"
 

@@ -10,11 +10,9 @@ import pytest
 from msprobe.base import log
 from msprobe.base.errors import UsageError
 from msprobe.base.settings import load
-from msprobe.graph_save.kernel import api_capture, environment
-from msprobe.graph_save.kernel.dump_settings import LAST, PARKED
-from msprobe.graph_save.kernel.iterations import Switch
-from msprobe.graph_save.kernel.machine import Machine, this_machine
-from msprobe.graph_save.kernel.route import plan_of
+from msprobe.graph_save.kernel import dump_settings, environment
+from msprobe.graph_save.kernel.dump_settings import LAST, PARKED, Machine, plan_of, this_machine
+from msprobe.graph_save.kernel.environment import Switch
 
 NEW, OLD = (2, 10, 0), (2, 7, 0)
 CPU = Machine("CPU", True, "O0", NEW)
@@ -192,25 +190,25 @@ API = "Functional.linear.0.backward"
 
 def test_the_kernels_of_one_api_are_captured_by_the_runtime(meant, tmp_path):
     settings = meant("tensor", {"list": [API]})
-    assert api_capture.serves(settings, PYNATIVE)
-    assert json.loads(api_capture.write(tmp_path, 3, 1).read_text()) == {
+    assert dump_settings.serves(settings, PYNATIVE)
+    assert json.loads(dump_settings.write(tmp_path, 3, 1).read_text()) == {
         "dump": {"dump_list": [], "dump_path": str(tmp_path / "step3"), "dump_mode": "all", "dump_op_switch": "on"}
     }
     assert [file.name for file in (tmp_path / "step3").iterdir()] == ["kernel_config_1.json"]
-    assert api_capture.write(tmp_path, 0, None) == tmp_path / "step0" / "kernel_config.json"
+    assert dump_settings.write(tmp_path, 0, None) == tmp_path / "step0" / "kernel_config.json"
 
 
 @pytest.mark.parametrize("machine", [CPU, KERNELS, WHOLE])
 def test_elsewhere_the_name_of_an_api_is_refused(meant, machine):
     settings = meant("tensor", {"list": [API]})
-    assert not api_capture.serves(settings, machine)
+    assert not dump_settings.serves(settings, machine)
     with pytest.raises(UsageError, match="is the name of an API"):
         plan_of(settings, machine)
 
 
 @pytest.mark.parametrize("section", [{"list": [API, "Functional.relu.0.forward"]}, {"list": ["MatMul"]}, {}])
 def test_a_capture_is_of_exactly_one_api(meant, section):
-    assert not api_capture.serves(meant("tensor", section), PYNATIVE)
+    assert not dump_settings.serves(meant("tensor", section), PYNATIVE)
 
 
 def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, capsys):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.base.frames import user_line
 from msprobe.cli import main
-from msprobe.store.read import read
+from msprobe.store.reader import read
+from msprobe.store.stacks_and_construct import user_line
 
 TRAINING = Path(__file__).parents[1] / "training"
 NETS = TRAINING / "graph_nets.py"

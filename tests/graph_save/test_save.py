@@ -11,8 +11,9 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.graph_save import planted_save, runtime, tensordump
+from msprobe.graph_save import planted_save, runtime
 from msprobe.graph_save import save as saving
+from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
 
 NUMPY_TYPES = [

@@ -12,12 +12,12 @@ import pytest
 from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
-from msprobe.base.wishes import Wishes
-from msprobe.graph_save import dumped_calls, dumping, replay
+from msprobe.base.settings import Wishes
 from msprobe.graph_save.calls import GraphCalls
 from msprobe.graph_save.collector import Alone
+from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 
 class Twice(nn.Cell):
@@ -44,8 +44,8 @@ class Net(nn.Cell):
 def refused(tmp_path_factory):
     """The plan that a compilation for TensorDump leaves, and the dump of the step in which a CPU refused it."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(dumped_calls.dumps, "_function", lambda: True)
-    patch.setattr(dumped_calls, "plan", dumped_calls.Plan("/run/tensordump"))
+    patch.setattr(tensordump.dumps, "_function", lambda: True)
+    patch.setattr(tensordump, "plan", tensordump.Plan("/run/tensordump"))
     ms.set_context(mode=ms.GRAPH_MODE)
     folder = tmp_path_factory.mktemp("tensordump")
     net = Net()
@@ -55,7 +55,7 @@ def refused(tmp_path_factory):
         result = ms.value_and_grad(net, None, net.trainable_params())(Tensor([[1.0, 2.0]], ms.float32))
         debugger.stop()
         debugger.step()
-        yield dumped_calls.plan, json.loads((folder / "step0" / "rank" / "dump.json").read_text()), result
+        yield tensordump.plan, json.loads((folder / "step0" / "rank" / "dump.json").read_text()), result
     finally:
         PrecisionDebugger._known.pop(debugger._settings)
         patch.undo()
@@ -124,14 +124,14 @@ def replayed(refused, tmp_path):
     np.save(raw / "something_else_float32_7.npy", np.zeros(1, np.float32))
     writer = Writer(tmp_path / "dump", {"task": "statistics", "level": "L0", "framework": "mindspore"})
     calls = GraphCalls(Wishes(data_mode=_all()), writer, Scope("L0"), Alone())
-    replay.replay(raw, refused[0], calls)
+    tensordump.replay(raw, refused[0], calls)
     calls.flush()
     writer.close()
     return tmp_path / "dump"
 
 
 def _all():
-    from msprobe.base.data_mode import DataMode
+    from msprobe.base.scope import DataMode
 
     return DataMode()
 
@@ -164,18 +164,18 @@ def test_values_and_gradients_belong_to_their_calls(replayed):
 
 
 def test_a_step_whose_last_file_does_not_come_is_said(tmp_path, capsys):
-    assert not replay.wait(tmp_path, patience=0.0)
+    assert not tensordump.wait(tmp_path, patience=0.0)
     assert "has not written all of a step's tensors" in capsys.readouterr().err
     np.save(tmp_path / "step.done_float32_12.npy", np.zeros(()))
-    assert replay.wait(tmp_path, patience=0.0)
+    assert tensordump.wait(tmp_path, patience=0.0)
 
 
 def test_where_no_graph_has_the_operators_a_step_asks_nothing_of_the_framework(tmp_path, monkeypatch):
     """A PyNative training without `@jit` must neither run an operator of ours at each step nor wait for its files."""
-    monkeypatch.setattr(dumping, "plan", dumped_calls.Plan())
+    monkeypatch.setattr(tensordump, "plan", tensordump.Plan())
     for name in ("dump", "next_step", "wait"):
-        monkeypatch.setattr(dumping, name, lambda *_: pytest.fail("asked"))
-    step = dumping.Dumping(tmp_path)
+        monkeypatch.setattr(tensordump, name, lambda *_: pytest.fail("asked"))
+    step = tensordump.Dumping(tmp_path)
     step.begin()
     step.finish(None)
     step.next_step()
@@ -185,10 +185,10 @@ def test_files_of_a_step_that_nobody_reads_go_and_a_failure_to_count_it_is_said(
     def no_operator():
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr(dumping, "plan", dumped_calls.Plan(arguments={"Cell.a.A": ((), ())}))
-    monkeypatch.setattr(dumping, "next_step", no_operator)
+    monkeypatch.setattr(tensordump, "plan", tensordump.Plan(arguments={"Cell.a.A": ((), ())}))
+    monkeypatch.setattr(tensordump, "next_step", no_operator)
     for number in range(2):
         (tmp_path / "tensordump" / f"step{number}" / "rank0").mkdir(parents=True)
-    dumping.Dumping(tmp_path).next_step()
+    tensordump.Dumping(tmp_path).next_step()
     assert [path.name for path in (tmp_path / "tensordump").iterdir()] == ["step1"]
     assert "RuntimeError: no such operator" in capsys.readouterr().err

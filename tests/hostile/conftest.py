@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.input.0.npy"

@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.compare.checkpoint.safetensors import read_safetensors
-from msprobe.store.pt import examine_pt
+from msprobe.compare.checkpoint.formats import read_safetensors
+from msprobe.store.torch_files import examine_pt
 
 
 def tensor(begin, end, **more):

@@ -182,9 +182,7 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(
-    "module", ["numpy.linalg", "numpy.linalg turned", "msprobe.compare.jobs.carry_out", "openpyxl"]
-)
+@pytest.mark.parametrize("module", ["numpy.linalg", "numpy.linalg turned", "msprobe.compare.jobs.run", "openpyxl"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(folder, module):
     """Also where it is turned into another error, as numpy does when its C modules are imported."""
     command = [sys.executable, "-c", INTERRUPTED, module, "compare", "t", "g", "-o", "out"]

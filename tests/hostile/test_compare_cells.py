@@ -11,10 +11,10 @@ import pytest
 from openpyxl import load_workbook
 
 from msprobe.cli import main
-from msprobe.compare.report import sheet
-from msprobe.compare.report.cells import LONGEST, guard
-from msprobe.compare.report.columns import Column
-from msprobe.compare.report.sheet import write_sheet
+from msprobe.compare.tables import sheet
+from msprobe.compare.tables.cells import LONGEST, guard
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.tables.sheet import write_sheet
 
 STARTS = ["=", "+", "-", "@", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\uff05"]
 BEFORE = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from msprobe.base.errors import MsprobeError
-from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.jobs.run import run_request
 from msprobe.compare.request import FORMATS, Request
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 SAMPLE = Path(__file__).parent.parent / "samples" / "8.1.1" / "dumps" / "ms_mix_tensor" / "step0" / "rank"
 TIMES = 300
@@ -78,7 +78,7 @@ def test_changed_bytes_give_an_answer_or_our_error(target, tmp_path, capsys):
             target, SAMPLE, out, FORMATS[number % 3], with_stack=True, highlight=True, diff_analyze=True, workers=1
         )
         try:
-            answer = carry_out(request)
+            answer = run_request(request)
         except MsprobeError as err:
             refused.append((path, str(err)))
         else:

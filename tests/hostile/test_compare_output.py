@@ -12,7 +12,7 @@ from contextlib import nullcontext
 import pytest
 
 from msprobe.cli import main
-from msprobe.compare.jobs import carry_out as carrying_out
+from msprobe.compare.jobs import run as carrying_out
 
 NAME = "Functional.relu.0.forward"
 FORMATS = ["csv", "xlsx", "json"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.input.0.npy"

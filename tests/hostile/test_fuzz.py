@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msprobe.base.errors import DumpError
 from msprobe.doctor import examine_folder
 from msprobe.store.journal import call_line, header_line, missing_line, stack_line
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 from msprobe.store.record import Call, Dump, Gradient, Part, Record, Statistics
 
 steady = settings(

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from msprobe.cli import main
-from msprobe.store.single import Place, write
-from msprobe.store.write import Writer
+from msprobe.store.saves.single_saves import Place, write
+from msprobe.store.writer import Writer
 
 SECONDS = 5
 NAME = "Functional.relu.0.forward"

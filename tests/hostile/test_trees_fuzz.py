@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
-from msprobe.store.kernel_files import read_kernels
-from msprobe.store.kernel_folders import kernel_dumps
-from msprobe.store.kinds import kind_of
-from msprobe.store.npy_trees import npy_dumps, read_npys
-from msprobe.store.read import load_tensor
-from msprobe.store.saved_trees import read_saves, saved_dumps
-from msprobe.store.single_trees import read_single, single_dumps
+from msprobe.store.detect import kind_of
+from msprobe.store.kernel_dump.files import kernel_dumps, read_kernels
+from msprobe.store.reader import load_tensor
+from msprobe.store.saves.graph_saves import npy_dumps, read_npys, read_saves, saved_dumps
+from msprobe.store.saves.single_saves import read_single, single_dumps
 
 steady = settings(
     derandomize=True,

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from msprobe.base import checks
-from msprobe.base.config_file import read
 from msprobe.base.errors import SettingsError
+from msprobe.base.settings import read
 from msprobe.cli import VERBS, main
 from msprobe.core import SingleComparator
 
@@ -100,7 +100,7 @@ def test_a_relative_setting_in_a_deleted_working_directory_is_refused(tmp_path, 
 def test_key_data_of_the_home_is_compared(home):
     import numpy as np
 
-    from msprobe.store.single import Place, write
+    from msprobe.store.saves.single_saves import Place, write
 
     for side in ("target", "golden"):
         write(home / side, Place("loss", 0, 0, 0), np.ones(3, np.float32))

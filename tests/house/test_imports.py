@@ -10,8 +10,8 @@ FLOORS = [
     ["msprobe.store"],
     [
         *("msprobe.mapping", "msprobe.executors", "msprobe.at_compile", "msprobe.callback_entry"),
-        *("msprobe.dump_header", "msprobe.on_either", "msprobe.service", "msprobe.single_tree"),
-        *("msprobe.turns", "msprobe.who_collects"),
+        *("msprobe.dump_header", "msprobe.class_or_instance", "msprobe.stage_control", "msprobe.single_tree"),
+        "msprobe.collector_protocol",
     ],
     ["msprobe.replay"],
     ["msprobe.cell_dump", "msprobe.graph_save", "msprobe.compare"],
@@ -19,9 +19,9 @@ FLOORS = [
         *("msprobe.debugger", "msprobe.diagnose", "msprobe.doctor", "msprobe.verify_collection"),
         *("msprobe.observed_run", "msprobe.single_save"),
     ],
-    ["msprobe.collecting"],
+    ["msprobe.collector_selection"],
     ["msprobe.mindspore_debugger", "msprobe.pytorch_debugger"],
-    ["msprobe.callbacks", "msprobe.flow"],
+    ["msprobe.callbacks", "msprobe.rl"],
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
     ["msprobe.__main__", "msprobe.msprobe"],
 ]
@@ -40,30 +40,30 @@ WITHOUT_FRAMEWORK = (
 
 DOORS = {
     "mindspore": (
-        "msprobe.cell_dump.mindspore_side",
-        "msprobe.cell_dump.mindtorch_side",
+        "msprobe.cell_dump.backends.mindspore",
+        "msprobe.cell_dump.backends.mindtorch",
         "msprobe.graph_save",
         "msprobe.executors",
         "msprobe.at_compile",
-        "msprobe.collecting",
+        "msprobe.collector_selection",
         "msprobe.mindspore_debugger",
         "msprobe.callbacks",
     ),
     "torch": (
-        "msprobe.cell_dump.mindtorch_side",
-        "msprobe.cell_dump.pytorch_side",
+        "msprobe.cell_dump.backends.mindtorch",
+        "msprobe.cell_dump.backends.pytorch",
         "msprobe.pytorch_debugger",
         "msprobe.replay.reference",
-        "msprobe.store.pt",
+        "msprobe.store.torch_files",
     ),
-    "openpyxl": ("msprobe.compare.report.sheet", "msprobe.compare.merge.tables", "msprobe.compare.merge.write"),
+    "openpyxl": ("msprobe.compare.tables.sheet", "msprobe.compare.merge.tables", "msprobe.compare.merge.merge"),
     "distributed": ("msprobe.compare.workers.cluster",),
     "tqdm": ("msprobe.compare.workers.progress",),
     "yaml": (
         "msprobe.compare.merge.choice",
         "msprobe.mapping.api",
         "msprobe.mapping.layers",
-        "msprobe.mapping.yaml_file",
+        "msprobe.mapping.user_files",
     ),
 }
 """Library: the modules, with everything below them, that may import it."""
@@ -133,7 +133,7 @@ def test_rooms_without_a_framework_have_no_door_to_one():
     for framework in ("mindspore", "torch"):
         doors = [door for door in DOORS[framework] if below(door, WITHOUT_FRAMEWORK)]
         # One kind of file is torch's own, and calls are replayed by torch: it is imported when that is done.
-        assert doors == (["msprobe.replay.reference", "msprobe.store.pt"] if framework == "torch" else [])
+        assert doors == (["msprobe.replay.reference", "msprobe.store.torch_files"] if framework == "torch" else [])
 
 
 def test_what_is_imported_is_declared(modules):
@@ -148,9 +148,15 @@ def test_what_is_imported_is_declared(modules):
 def test_each_side_of_the_collector_knows_its_framework_only(modules):
     """What the sides share imports neither side: a training has one framework, and the other may not be installed."""
     sides = {
-        "msprobe.cell_dump.mindspore_side": ["msprobe.cell_dump.pytorch_side", "msprobe.cell_dump.mindtorch_side"],
-        "msprobe.cell_dump.pytorch_side": ["msprobe.cell_dump.mindspore_side", "msprobe.cell_dump.mindtorch_side"],
-        "msprobe.cell_dump.mindtorch_side": ["msprobe.cell_dump.pytorch_side"],  # its tensors are MindSpore's
+        "msprobe.cell_dump.backends.mindspore": [
+            "msprobe.cell_dump.backends.pytorch",
+            "msprobe.cell_dump.backends.mindtorch",
+        ],
+        "msprobe.cell_dump.backends.pytorch": [
+            "msprobe.cell_dump.backends.mindspore",
+            "msprobe.cell_dump.backends.mindtorch",
+        ],
+        "msprobe.cell_dump.backends.mindtorch": ["msprobe.cell_dump.backends.pytorch"],  # its tensors are MindSpore's
     }
     inside = [m for m in modules if below(m.name, ["msprobe.cell_dump"])]
     assert {next((side for side in sides if below(m.name, [side])), "") for m in inside} == {"", *sides}

@@ -9,18 +9,21 @@ from collections import Counter
 OPENS = {
     "msprobe.base.files": {"os.open": 3, "open": 1},  # the door itself, and temporary files
     "msprobe.store.npy": {"os.open": 2},  # written
-    "msprobe.store.claim": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
-    "msprobe.store.memory": {"read_text": 1},  # of the kernel, which says how much memory is left
-    "msprobe.compare.workers.cores": {"read_text": 2},  # of the kernel, which says how many cores are ours
+    "msprobe.store.lock": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
+    "msprobe.base.memory": {"read_text": 1},  # of the kernel, which says how much memory is left
+    "msprobe.compare.workers.run": {"read_text": 2},  # of the kernel, which says how many cores are ours
     "msprobe.mapping.api": {"read_text": 1},  # a table of the wheel
     "msprobe.mapping.layers": {"read_text": 1},  # a table of the wheel
-    "msprobe.store.pt": {"ZipFile": 1, "torch.load": 2},  # of an open file; by path behind the look at it, to map it
-    "msprobe.compare.report.sheet": {"ZipFile": 1},  # of bytes in memory
+    "msprobe.store.torch_files": {
+        "ZipFile": 1,
+        "torch.load": 2,
+    },  # of an open file; by path behind the look at it, to map it
+    "msprobe.compare.tables.sheet": {"ZipFile": 1},  # of bytes in memory
     "msprobe.compare.merge.tables": {"ZipFile": 1, "load_workbook": 1},  # of an open file
     "msprobe.compare.rollout.read": {"ZipFile": 1, "np.load": 1},  # of an open file
-    "msprobe.compare.key_data.judge": {"np.memmap": 1},  # of an open file
-    "msprobe.store.kernel_npy": {"np.fromfile": 1},  # of an open file
-    "msprobe.compare.report.csv_shares": {"open": 1},  # what its own workers wrote
+    "msprobe.compare.key_data.pairs": {"np.memmap": 1},  # of an open file
+    "msprobe.store.kernel_dump.values": {"np.fromfile": 1},  # of an open file
+    "msprobe.compare.tables.csv_file": {"open": 1},  # what its own workers wrote
     "msprobe.compare.workers.resume": {"open": 1},  # by the number of the open journal
     "msprobe.store.run_folder": {"os.open": 1, "read_text": 2},  # a file that was claimed before; what /proc says
     "msprobe.verify_collection": {"read_text": 1},  # what its own child wrote, in a folder of its own

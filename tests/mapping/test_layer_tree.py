@@ -1,7 +1,7 @@
 """Calls paired by layers: the example that the format's description works out, and each rule of it."""
 
-from msprobe.mapping.layer_file import LayerRules
 from msprobe.mapping.layer_tree import Told, pair_layers
+from msprobe.mapping.user_files import LayerRules
 
 
 def rules(**by_class):

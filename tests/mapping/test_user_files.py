@@ -3,9 +3,7 @@
 import pytest
 
 from msprobe.base.errors import UsageError
-from msprobe.mapping.data_file import DataRule
-from msprobe.mapping.layer_file import LayerRules
-from msprobe.mapping.user import NONE, UserMapping, user_mapping
+from msprobe.mapping.user_files import NONE, DataRule, LayerRules, UserMapping, user_mapping
 
 
 @pytest.fixture

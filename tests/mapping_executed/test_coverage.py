@@ -7,7 +7,7 @@ pytest.importorskip("mindspore", reason="its public names are listed")
 import mindspore
 from mindspore import mint, ops
 
-from msprobe.cell_dump.mindspore_side.api import functions
+from msprobe.cell_dump.backends.mindspore.api import functions
 from msprobe.mapping.api import load_table
 
 TABLE = load_table()

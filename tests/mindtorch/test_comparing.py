@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: E402
 
 from msprobe.compare.locate.find import locate  # noqa: E402
 from msprobe.compare.run import compare  # noqa: E402
-from msprobe.store.read import read  # noqa: E402
+from msprobe.store.reader import read  # noqa: E402
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ msadapter = pytest.importorskip("msadapter", reason="the layer is not before eve
 
 import torch  # noqa: E402  # the layer's
 
-from msprobe.cell_dump.mindtorch_side.api import functions  # noqa: E402
+from msprobe.cell_dump.backends.mindtorch.api import functions  # noqa: E402
 
 PROTOCOL = 2  # that of torch.save
 SHOWN = ("nn.functional.gelu", "nn.functional.relu", "relu", "cat", "Tensor.sum")

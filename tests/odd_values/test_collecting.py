@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from odd import LARGE, ODD
 
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 # Something of these is null, and named.
 NULL = (

@@ -10,7 +10,7 @@ import pytest
 from odd import LARGE
 
 from msprobe.core import MsProbe
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 STAGE = "actor_update"
 

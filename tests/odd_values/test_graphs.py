@@ -12,7 +12,7 @@ from mindspore import Tensor, nn, ops
 from odd import ODD
 
 from msprobe.mindspore import PrecisionDebugger
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 WORDS = ("mapping", "numpy", "nothing", "long text")
 EQUAL = (1, True, 1.0)

@@ -13,9 +13,9 @@ from hypothesis import given, settings  # behind the reason for a skip
 from hypothesis import strategies as st
 
 from msprobe.base.nested import tree_of
-from msprobe.cell_dump.pytorch_side.framework import FRAMEWORK
-from msprobe.store.read import read
-from msprobe.store.write import Writer
+from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
+from msprobe.store.reader import read
+from msprobe.store.writer import Writer
 
 KEYS = st.one_of(
     st.text(max_size=3),

@@ -8,7 +8,7 @@ import pytest
 from odd import ODD
 
 from msprobe.base import log
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
+from msprobe.replay.recorded import Replayed
 from msprobe.replay.replay import replay
-from msprobe.replay.result import Replayed
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 class Writer:

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from msprobe.base import names
+from msprobe.replay.recorded import Replayed
 from msprobe.replay.replay import replay
-from msprobe.replay.result import Replayed
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 @dataclass

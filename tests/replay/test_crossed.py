@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe.replay.crossed import Partner, crossed
-from msprobe.replay.result import Cause, NotReplayed, Replayed
+from msprobe.replay.recorded import Cause, NotReplayed, Replayed
+from msprobe.replay.replay import Partner, crossed
 
 CLEAN = 6e-7
 INPUT, OUTPUT = (False, "input", ("0",)), (False, "output", ("0",))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from msprobe.replay.result import Cause
-from msprobe.store.read import read
+from msprobe.replay.recorded import Cause
+from msprobe.store.reader import read
 
 pytest.importorskip("mindspore", reason="both sides are run")
 torch = pytest.importorskip("torch", reason="both sides are run")

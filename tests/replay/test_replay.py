@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from msprobe.replay.result import Cause, NotReplayed, Replayed
+from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 
 CLEAN = 6e-7
 

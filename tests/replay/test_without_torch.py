@@ -2,7 +2,7 @@
 
 import sys
 
-from msprobe.replay.result import Cause, NotReplayed
+from msprobe.replay.recorded import Cause, NotReplayed
 
 
 def test_without_torch_the_cause_says_so(writer, random, monkeypatch):

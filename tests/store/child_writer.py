@@ -38,7 +38,7 @@ def name_of(i):
 
 def main(folder, seed):
     """Write calls without end."""
-    from msprobe.store.write import Writer
+    from msprobe.store.writer import Writer
 
     writer = Writer(Path(folder), {"task": "tensor", "level": "mix", "framework": "mindspore"})
     for n in range(FILLING):

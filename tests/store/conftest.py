@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 sys.path.append(str(Path(__file__).parent))  # the modules of this folder stand beside each other
 from leaves import HEADER

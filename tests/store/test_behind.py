@@ -13,11 +13,11 @@ import pytest
 
 from msprobe import doctor
 from msprobe.base.errors import DumpError, UsageError
-from msprobe.store import behind
-from msprobe.store.behind import Behind
+from msprobe.store import async_writer
+from msprobe.store.async_writer import Behind
 from msprobe.store.npy import write_npy
-from msprobe.store.read import load_tensor, read
-from msprobe.store.write import Writer
+from msprobe.store.reader import load_tensor, read
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 
@@ -27,7 +27,7 @@ class Gate:
 
     def __init__(self, monkeypatch):
         self.arrived, self._open = threading.Event(), threading.Event()
-        monkeypatch.setattr(behind, "write_npy", self._write)
+        monkeypatch.setattr(async_writer, "write_npy", self._write)
 
     def _write(self, path, array):
         if threading.current_thread() is not threading.main_thread():
@@ -63,7 +63,7 @@ import json, os, signal, sys, threading
 from pathlib import Path
 import numpy as np
 from msprobe.store import behind
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 folder = Path(sys.argv[1])
 real = behind.write_npy

@@ -7,9 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from msprobe.store.budget import Budget
-from msprobe.store.read import read
-from msprobe.store.write import Writer
+from msprobe.store.reader import read
+from msprobe.store.writer import Budget, Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from msprobe.store.claim import claim
+from msprobe.store.lock import claim
 
 
 def test_a_held_journal_is_not_given_again(tmp_path):

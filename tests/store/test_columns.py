@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msprobe.store.columns import GRADIENTS, KINDS, PARTS, Calls, columns_of
-from msprobe.store.leaves import Leaves
-from msprobe.store.read import read
+from msprobe.store.flatten import Leaves
+from msprobe.store.reader import read
 from msprobe.store.record import Call, Dump, Record, Statistics
 
 steady = settings(

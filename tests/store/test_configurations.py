@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import pytest
 
-from msprobe.store.configurations import plain, write_configurations
+from msprobe.store.rl_roots import plain, write_configurations
 
 
 class Broken:
@@ -61,7 +61,7 @@ def test_a_later_configuration_takes_the_place_of_the_earlier_one(tmp_path):
 
 def test_ranks_that_write_at_the_same_time_leave_a_whole_file(tmp_path):
     write = (
-        "import sys; from pathlib import Path; from msprobe.store.configurations import write_configurations\n"
+        "import sys; from pathlib import Path; from msprobe.store.rl_roots import write_configurations\n"
         "for _ in range(300): write_configurations(Path(sys.argv[1]), {'rank': sys.argv[2] * 2000})"
     )
     ranks = [subprocess.Popen([sys.executable, "-c", write, str(tmp_path), rank]) for rank in ("0", "1")]

@@ -11,8 +11,8 @@ import pytest
 
 from msprobe import doctor
 from msprobe.base.errors import UsageError
-from msprobe.store.read import read
-from msprobe.store.write import Writer
+from msprobe.store.reader import read
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 

@@ -8,11 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError
-from msprobe.store import entries
-from msprobe.store import read as reader
-from msprobe.store.document import json_object
-from msprobe.store.entries import NotPlainError, stream
-from msprobe.store.read import read
+from msprobe.store import reader
+from msprobe.store.reader import NotPlainError, json_object, read, stream
 
 steady = settings(
     derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -43,10 +40,10 @@ def streamed(file):
     return others, taken
 
 
-@pytest.fixture(params=[1, 7, 64, entries._PIECE])
+@pytest.fixture(params=[1, 7, 64, reader._PIECE])
 def piece(request, monkeypatch):
     """So many bytes are read at once."""
-    monkeypatch.setattr(entries, "_PIECE", request.param)
+    monkeypatch.setattr(reader, "_PIECE", request.param)
 
 
 @steady
@@ -93,7 +90,7 @@ def test_a_broken_file_is_never_taken_for_another(file, piece, changes):
     "number", ["1", "-1", "1.5", "-0.0", "1e5", "1E+5", "2.5e-300", "123456789012345678901", "NaN", "-Infinity"]
 )
 def test_a_number_that_is_cut_by_a_piece_is_one_number(file, monkeypatch, number):
-    monkeypatch.setattr(entries, "_PIECE", 1)
+    monkeypatch.setattr(reader, "_PIECE", 1)
     file.write_text(f'{{"x":{number},"data":{{"F":{number}, "G" : {number}\n}}}}')
     others, taken = streamed(file)
     whole = json.loads(number)
@@ -183,7 +180,7 @@ def test_a_mistake_of_the_file_is_told_before_one_of_an_entry(file, text, messag
 
 
 def test_memory_does_not_grow_with_the_file(file, monkeypatch):
-    monkeypatch.setattr(entries, "_PIECE", 1 << 14)
+    monkeypatch.setattr(reader, "_PIECE", 1 << 14)
     entry = json.dumps({"output": [{"type": "T", "Max": 1.0, "shape": [2]}] * 10})
     with file.open("w") as out:
         out.write('{"data": {"first": {}')

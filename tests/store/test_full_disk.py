@@ -13,8 +13,8 @@ import pytest
 
 from msprobe import doctor
 from msprobe.store.journal import call_line
-from msprobe.store.read import load_tensor, read
-from msprobe.store.write import Writer
+from msprobe.store.reader import load_tensor, read
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 LARGE = json.dumps({"output": [{"type": "str", "value": "x" * 1500}]})

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msprobe.store.journal import (
-    TORN,
-    call_line,
-    header_line,
-    missing_line,
-    read_journal,
-    stack_line,
-)
+from msprobe.store.journal import TORN, call_line, header_line, missing_line, read_journal, stack_line
 
 HEADER = header_line({"task": "statistics", "level": "mix"}, True)
 

@@ -16,9 +16,8 @@ import pytest
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
-from msprobe.store.kernel_files import read_kernels
-from msprobe.store.kernel_folders import kernel_dumps
-from msprobe.store.read import load_tensor
+from msprobe.store.kernel_dump.files import kernel_dumps, read_kernels
+from msprobe.store.reader import load_tensor
 
 CPU = Path(__file__).parents[1] / "samples" / "kernel_dump" / "cpu"
 DENSE = "Kernel.Default_fc-Dense"

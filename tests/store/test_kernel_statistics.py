@@ -5,9 +5,9 @@ import math
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.store.kernel_files import read_kernels
-from msprobe.store.kernel_statistics import read_table
-from msprobe.store.read import load_tensor
+from msprobe.store.kernel_dump.files import read_kernels
+from msprobe.store.kernel_dump.values import read_table
+from msprobe.store.reader import load_tensor
 from msprobe.store.record import Statistics
 
 HEAD = (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from msprobe import doctor
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 CHILD = Path(__file__).with_name("child_writer.py")
 _spec = importlib.util.spec_from_file_location("child_writer", CHILD)
@@ -81,7 +81,7 @@ def test_every_reported_call_survives_a_kill(tmp_path, seed, capsys):
 ORPHAN = """
 import os, signal, sys
 from pathlib import Path
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 writer = Writer(Path(sys.argv[1]), {"task": "statistics", "level": "mix"})
 writer.call("A", None, None, '{"output":[]}')
 parent = os.getpid()

@@ -11,7 +11,7 @@ import pytest
 
 from msprobe.base import log
 from msprobe.base.errors import DumpError
-from msprobe.store.kinds import kind_of
+from msprobe.store.detect import kind_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 KERNEL = "MatMul.Default_MatMul-op0.0.0.17.output.0.DefaultFormat.Float32.npy"
@@ -214,5 +214,5 @@ def test_very_many_files_are_told_at_once(tmp_path):
 
 
 def test_numpy_is_not_imported():
-    code = "import sys, msprobe.store.kinds; sys.exit('numpy' in sys.modules)"
+    code = "import sys, msprobe.store.detect; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

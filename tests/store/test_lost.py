@@ -2,8 +2,8 @@
 
 import json
 
+from msprobe.store.async_writer import leave_out
 from msprobe.store.journal import Journal
-from msprobe.store.lost import leave_out
 
 
 def leaf(file, **more):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from msprobe.store import memory
+from msprobe.base import memory
 
 GIB = 1 << 30
 

@@ -9,7 +9,7 @@ import pytest
 
 from msprobe.store.columns import columns_of
 from msprobe.store.describe import statistics
-from msprobe.store.read import read
+from msprobe.store.reader import read
 from msprobe.store.record import Call, NonFinite, Record, Statistics
 
 CALL = "Functional.relu.0.forward"

@@ -123,6 +123,6 @@ def test_bytes_after_the_end_are_refused(tmp_path):
 
 
 def test_the_reading_rooms_need_no_framework():
-    code = "import sys, msprobe.doctor, msprobe.store.write; print({'mindspore', 'torch'} & {*sys.modules})"
+    code = "import sys, msprobe.doctor, msprobe.store.writer; print({'mindspore', 'torch'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.store.npy_trees import names_of, npy_dumps, read_npys
-from msprobe.store.read import load_tensor
+from msprobe.store.reader import load_tensor
+from msprobe.store.saves.graph_saves import names_of, npy_dumps, read_npys
 
 
 def save(folder, *names):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from msprobe.base.errors import UsageError
 from msprobe.store.journal import call_line, header_line, order_line, read_journal
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "statistics", "level": "L0", "framework": "mindspore"}
 CALLS = ("Cell.a.A.forward.0", "Cell.b.B.forward.0", "Cell.b.B.backward.0", "Cell.a.A.backward.0")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.store.pt import examine_pt, load_pt
-from msprobe.store.read import load_file, load_tensor, read
+from msprobe.store.reader import load_file, load_tensor, read
+from msprobe.store.torch_files import examine_pt, load_pt
 
 NAME = "Functional.relu.0.forward"
 FILE = f"{NAME}.output.0.pt"
@@ -222,7 +222,7 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 dump = read(sys.argv[1])
 try:
     load_tensor(dump, dump.calls[0].records[0])
@@ -246,7 +246,7 @@ import sys, types
 sys.modules["torch"] = types.SimpleNamespace(__version__=sys.argv[2])
 from pathlib import Path
 from msprobe.base.errors import DumpError
-from msprobe.store.pt import load_pt
+from msprobe.store.torch_files import load_pt
 try:
     load_pt(Path(sys.argv[1]))
 except DumpError as err:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from leaves import HEADER, rows, tensor
 
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 from msprobe.store.record import Record, Statistics
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 
 def worked_example():

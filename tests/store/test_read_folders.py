@@ -9,8 +9,8 @@ import pytest
 from leaves import HEADER, rows, tensor
 
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor, read
-from msprobe.store.write import Writer
+from msprobe.store.reader import load_tensor, read
+from msprobe.store.writer import Writer
 
 
 def test_both_layouts_of_the_stacks(write):

@@ -8,7 +8,7 @@ import pytest
 from leaves import rows
 
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 from msprobe.store.record import Record, Statistics
 
 # Calls and leaves of each sample, counted with a few lines of plain json.

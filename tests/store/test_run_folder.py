@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe.compare.jobs.carry_out import carry_out
+from msprobe.compare.jobs.run import run_request
 from msprobe.compare.request import Request
 from msprobe.store import layout
 from msprobe.store import run_folder as module
-from msprobe.store.kinds import kind_of
+from msprobe.store.detect import kind_of
 from msprobe.store.run_folder import holds_dumps, leave, run_folder
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 PROCESS = """
 import os, sys
@@ -324,9 +324,9 @@ def test_a_comparison_says_what_runs_it_meets(tmp_path, capsys):
     for step in range(3):
         dump(tmp_path / "golden", "a", step)
         dump(tmp_path / "mixed", "b" if step < 2 else "c", step)
-    assert carry_out(Request(tmp_path / "golden", tmp_path / "golden", tmp_path / "out"))
+    assert run_request(Request(tmp_path / "golden", tmp_path / "golden", tmp_path / "out"))
     assert "runs lie in one folder" not in capsys.readouterr().err
-    carry_out(Request(tmp_path / "mixed", tmp_path / "golden", tmp_path / "out"))
+    run_request(Request(tmp_path / "mixed", tmp_path / "golden", tmp_path / "out"))
     said = capsys.readouterr().err
     assert "target: dumps of 2 runs lie in one folder (of one, step 0, 1; of one, step 2)" in said
 
@@ -374,7 +374,7 @@ SAVERS = """
 import sys
 import numpy as np
 from msprobe.core import SingleSave
-from msprobe.flow.key_data import KeyData
+from msprobe.rl.key_data import KeyData
 from msprobe.graph_save.tree import tree
 from pathlib import Path
 value = np.full(2, float(sys.argv[1]), np.float32)

@@ -10,9 +10,9 @@ import pytest
 
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
-from msprobe.store.read import load_tensor
+from msprobe.store.reader import load_tensor
 from msprobe.store.record import Statistics
-from msprobe.store.saved_trees import is_indexed, name_and_id, read_saves, saved_dumps
+from msprobe.store.saves.graph_saves import is_indexed, name_and_id, read_saves, saved_dumps
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "graph_save"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe.store.single import Place, stem_of, write
+from msprobe.store.saves.single_saves import Place, stem_of, write
 
 ONE = np.arange(4, dtype=np.float32)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from msprobe.base.errors import DumpError
-from msprobe.store.read import load_tensor
-from msprobe.store.single import Place, write
-from msprobe.store.single_trees import read_single, single_dumps, single_tree
+from msprobe.store.reader import load_tensor
+from msprobe.store.saves.single_saves import Place, read_single, single_dumps, single_tree, write
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "single_save"
 

@@ -11,7 +11,7 @@ CHILD = """
 import ctypes, os, signal, sys, threading, time
 from pathlib import Path
 import numpy as np
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 before = signal.getsignal(signal.SIGTERM)
 HOW = sys.argv[1]
 if HOW == "handler before":

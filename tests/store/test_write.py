@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import UsageError
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 HEADER = {"task": "statistics", "level": "mix", "framework": "mindspore"}
 
@@ -362,7 +362,7 @@ FORK = """
 import os, sys, threading
 import numpy as np
 from pathlib import Path
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 folder = Path(sys.argv[1])
 writer = Writer(folder, {"task": "statistics", "level": "mix"})
 writer.call("Before", None, writer.stack(["f"]), '{"output":[]}')

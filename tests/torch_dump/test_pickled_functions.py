@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from msprobe.cell_dump.pytorch_side.api import functions
+from msprobe.cell_dump.backends.pytorch.api import functions
 
 
 class Net(torch.nn.Module):

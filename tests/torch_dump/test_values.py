@@ -12,7 +12,7 @@ from torch import nn
 
 from msprobe.compare.judge.verdict import GRADES, Cause
 from msprobe.compare.run import compare
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 
 def test_records_hold_what_numpy_makes_of_the_tensors(collecting, dumped):

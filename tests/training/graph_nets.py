@@ -14,7 +14,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.mindspore import PrecisionDebugger
-from msprobe.store.write import Writer
+from msprobe.store.writer import Writer
 
 
 class Block(nn.Cell):

@@ -4,8 +4,8 @@ import make
 import pytest
 import truth
 
-from msprobe.compare.counterparts.find import find_counterparts
-from msprobe.store.read import read
+from msprobe.compare.counterparts.search import find_counterparts
+from msprobe.store.reader import read
 
 CASES = [(net, variant) for net, variants in truth.nets().items() for variant in (None, *variants)]
 TOGETHER = "scrambled+reordered+equal_weights"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.store.read import load_tensor, read
+from msprobe.store.reader import load_tensor, read
 
 
 @pytest.mark.parametrize("framework", ["mindspore", "pytorch"])

@@ -10,8 +10,8 @@ from mindspore import Parameter, Tensor, mint, nn, ops
 from one_step import ended  # beside this file
 
 from msprobe.cli import main
-from msprobe.compare.counterparts.find import find_counterparts
-from msprobe.store.read import read
+from msprobe.compare.counterparts.search import find_counterparts
+from msprobe.store.reader import read
 
 ROWS, WIDTH, MORE = 4, 6, 3
 WHOLE = WIDTH + MORE

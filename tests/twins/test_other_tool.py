@@ -7,8 +7,8 @@ import pytest
 import truth
 from test_planted_bugs import BUGS, compare
 
-from msprobe.compare.counterparts.find import find_counterparts
-from msprobe.store.read import read
+from msprobe.compare.counterparts.search import find_counterparts
+from msprobe.store.reader import read
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "8.3.3" / "twins"
 NETS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())

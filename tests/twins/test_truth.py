@@ -3,7 +3,7 @@
 import pytest
 import truth
 
-from msprobe.store.read import read
+from msprobe.store.reader import read
 
 CASES = [(net, variant) for net, variants in truth.nets().items() for variant in (None, *variants)]
 

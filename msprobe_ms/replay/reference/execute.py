@@ -1,8 +1,4 @@
-"""A candidate becomes a function of its floating tensors in float64, executed by torch on the CPU, forward or backward.
-
-Nothing of torch's global state changes: the grad mode is set within a block, random numbers are not drawn, dtypes are
-written out.
-"""
+"""Execute a candidate in float64 by torch on the CPU, forward or backward."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,13 +8,44 @@ import torch
 
 from msprobe.replay.operations import Kind, Operation, plain_name
 from msprobe.replay.plan import Candidate, words
-from msprobe.replay.recorded import CannotReplay, Leaf, Named, Path, RecordedCall, leaves
-from msprobe.replay.result import Cause
+from msprobe.replay.recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall, leaves
 
 from .functions import OF_PYTORCH, OWN
-from .recording import Recorded
+from .indexing import Recorded
 
 Tensor = Any
+
+
+def _softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
+    dim = program.option("dim", 1, -1)
+    return y * (g - (g * y).sum(dim, keepdim=True))
+
+
+def _log_softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
+    dim = program.option("dim", 1, -1)
+    return g - torch.exp(y) * g.sum(dim, keepdim=True)
+
+
+def _logsumexp(y: Tensor, g: Tensor, program: Any) -> Tensor:
+    x, dim = program.inputs[0], program.option("dim", 1, -1)
+    if y.dim() != x.dim():
+        for axis in sorted(each % x.dim() for each in (dim if isinstance(dim, tuple) else (dim,))):
+            y, g = y.unsqueeze(axis), g.unsqueeze(axis)
+    return torch.exp(x - y) * g
+
+
+SAVED: Mapping[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
+    "tanh": lambda y, g, _: g * (1 - y * y),
+    "sigmoid": lambda y, g, _: g * y * (1 - y),
+    "exp": lambda y, g, _: g * y,
+    "sqrt": lambda y, g, _: g / (2 * y),
+    "rsqrt": lambda y, g, _: g * y * y * y / -2,
+    "reciprocal": lambda y, g, _: -g * y * y,
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
+}
+
 Outputs = dict[Path, Tensor]
 
 _IGNORED = (

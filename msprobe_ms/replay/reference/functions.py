@@ -1,8 +1,4 @@
-"""References that PyTorch has no function of its own for, or only one with other arguments; everything in torch.
-
-`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own.py`.
-`recorded` is what the record says of the first output: its shape and dtype.
-"""
+"""References for losses by class, written out: in PyTorch the weights of the classes have no derivative."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +7,52 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from . import attention, indexing, losses
-from .recording import Recorded
+from . import attention, indexing
+from .indexing import Recorded
 
 Tensor = Any
+
+
+def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
+    """PyTorch's, without the arguments that it deprecates."""
+    told = _loss_options(args, kwargs)
+    smoothing = told.pop("label_smoothing", 0.0)
+    if weight is None or target.is_floating_point():
+        return functional.cross_entropy(x, target, weight, label_smoothing=smoothing, **told)
+    axis = 1 if x.dim() > 1 else 0
+    log_p = torch.log_softmax(x, axis)
+    picked = nll_loss(log_p, target, weight, **told)
+    if not smoothing:
+        return picked
+    shape = [-1 if i == axis else 1 for i in range(x.dim())]
+    ignored = target == told.get("ignore_index", -100)
+    uniform = (-(log_p * weight.reshape(shape)).sum(axis)).masked_fill(ignored, 0.0) / x.shape[axis]
+    weights = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
+    return (1 - smoothing) * picked + smoothing * _reduced(uniform, weights, told.get("reduction", "mean"))
+
+
+def nll_loss(log_p: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
+    """PyTorch's, written out, for there the weight has no derivative; a mean is weighted."""
+    told = _loss_options(args, kwargs)
+    axis = 1 if log_p.dim() > 1 else 0
+    ignored = target == told.get("ignore_index", -100)
+    safe = target.masked_fill(ignored, 0)
+    weights = torch.ones(log_p.shape[axis], dtype=torch.float64) if weight is None else weight
+    of_targets = weights[safe].masked_fill(ignored, 0.0)
+    loss = -log_p.gather(axis, safe.unsqueeze(axis)).squeeze(axis) * of_targets
+    return _reduced(loss, of_targets, told.get("reduction", "mean"))
+
+
+def _loss_options(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
+    told = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {key: value for key, value in told.items() if key not in ("size_average", "reduce") and value is not None}
+
+
+def _reduced(loss: Tensor, weights: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return loss
+    return loss.sum() / weights.sum() if reduction == "mean" else loss.sum()
 
 
 def cast(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
@@ -257,7 +295,7 @@ def applied(x: Tensor, function: str, **options: Any) -> Tensor:
 
 OWN: Mapping[str, Callable[..., Any]] = {
     name: function
-    for module in (attention, indexing, losses)
+    for module in (attention, indexing)
     for name, function in vars(module).items()
     if getattr(function, "__module__", "") == module.__name__
 } | {name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__}
@@ -285,8 +323,8 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "npu_fast_gelu": fast_gelu,
     "npu_rotary_mul": attention.rotary,
     "npu_apply_rotary_pos_emb": attention.rotary_pair,
-    "cross_entropy": losses.cross_entropy,
-    "nll_loss": losses.nll_loss,
+    "cross_entropy": cross_entropy,
+    "nll_loss": nll_loss,
     "nan_to_num": nan_to_num,
     "embedding": indexing.embedding,
     "index_select": indexing.index_select,

@@ -1,12 +1,20 @@
-"""References for reading and writing by index: slices, gathers, scatters, embeddings."""
+"""What a reference is told of the record: it decides between meanings that the arguments leave open."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from .recording import Recorded
+
+@dataclass(frozen=True)
+class Recorded:
+    """Shape and dtype (`float32`) of the first output as recorded."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
 
 Tensor = Any
 

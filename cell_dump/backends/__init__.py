@@ -1,0 +1,1 @@
+"""The frameworks behind the collector's interface, one package each."""

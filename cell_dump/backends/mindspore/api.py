@@ -1,0 +1,376 @@
+"""MindSpore's functions and primitives: which are collected, and how their calls are seen."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, wraps
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
+from typing import Any
+from weakref import finalize, ref
+
+from mindspore import Tensor, mint, nn, ops
+from mindspore.communication import comm_func
+from mindspore.mint import distributed
+
+from msprobe.base.patches import Patch, Patches
+from msprobe.cell_dump import collective
+from msprobe.cell_dump.alias_patching import Current, Stems, Users, recorded, standing_at
+from msprobe.cell_dump.collective import Message, group_id
+from msprobe.cell_dump.describer import Bare
+
+
+def _cells(root: Any) -> Iterator[Any]:
+    if isinstance(root, nn.Cell):
+        for _, cell in root.cells_and_names():
+            yield cell
+
+
+USERS = Users(
+    modules_of=_cells,
+    layers=("mindspore.nn.", "mindspore.mint.nn.layer."),
+    aliases=("mindspore.ops.functional", "mindspore.mint.nn"),  # the first is another name of `mindspore.ops`
+    second="mindspore.mint",
+)
+
+try:
+    from mindspore.ops.function import comm_func as functional
+except ImportError:  # before 2.7.1
+    functional = comm_func
+
+HANDLES = tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle)))
+"""What asynchronous calls give."""
+
+_MESSAGES = tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp)))
+_PEERS = (distributed.isend, distributed.irecv, functional.isend, functional.irecv)
+
+_MESSAGE = "mindspore.mint.distributed.P2POp"
+
+
+def handles(result: Any) -> list[Any]:
+    """The handles among what a call gave."""
+    return collective.handles_in(result, HANDLES)
+
+
+def messages(value: Any) -> Any:
+    """`value` with each `P2POp` replaced by what it says."""
+    return collective.with_messages(value, _MESSAGES, _said)
+
+
+def _said(message: Any) -> Message:
+    op = message.op.__name__ if isinstance(message.op, FunctionType) else message.op
+    peer, tag, group = message.peer, message.tag, group_id(message.group)
+    return Message(Bare(_MESSAGE), message.tensor, Bare(op), Bare(peer), Bare(tag), Bare(group))
+
+
+def plan_collectives(current: Callable[[], Any], patches: Patches) -> None:
+    """Plan what is in place for collectives."""
+    collective.plan(current, patches, handles=HANDLES, messages=_MESSAGES, peers=_PEERS)
+
+
+NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
+    ("Functional", ops),
+    ("Mint", mint),
+    ("MintFunctional", mint.nn.functional),
+    ("Mint", mint.linalg),
+    ("Mint", mint.special),
+    ("MintDistributed", distributed),
+    ("Distributed", comm_func),
+    *((("Distributed", ops.communication),) if hasattr(ops, "communication") else ()),  # since MindSpore 2.7.1
+)
+"""Prefix of the names and the module whose public functions they are."""
+
+FORGOTTEN: dict[str, tuple[str, ...]] = {
+    "mindspore.mint": ("addcmul", "clip", "equal", "fix", "ge", "linspace", "ones", "trunc", "unique"),
+    "mindspore.mint.nn.functional": (
+        *("hardshrink", "hardsigmoid", "hardswish", "l1_loss", "mish", "selu", "smooth_l1_loss", "softplus"),
+        "softshrink",
+    ),
+}
+"""Functions that the documentation has and the module's `__all__` lacks. They are named here because nothing tells
+them from the functions that such a module imports for its own use (`functional.clamp`, `mint.softmax_ext`)."""
+
+COLLECTIVE = ("MintDistributed", "Distributed")
+"""Prefixes of functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
+
+GROUPS = frozenset(
+    [
+        "destroy_process_group",
+        "get_backend",
+        "get_global_rank",
+        "get_group_rank",
+        "get_process_group_ranks",
+        "get_rank",
+        "get_world_size",
+        "init_process_group",
+        "is_available",
+        "is_initialized",
+        "new_group",
+        "set_comm_ops_inplace",
+    ]
+)
+"""Functions that manage groups of ranks. `barrier` is none of them: it has no tensors, so its calls drop out alone."""
+
+DEFINERS = frozenset(
+    [
+        "add_flags",
+        "constexpr",
+        "custom_info_register",
+        "get_vm_impl_fn",
+        "kernel",
+        "ms_kernel",
+        "op_info_register",
+        "prim_arg_register",
+        "prim_attr_register",
+    ]
+)
+"""Decorators and registers: they define operations, and run none."""
+
+CALLERS = frozenset(
+    [
+        "derivative",
+        "fori_loop",
+        "get_grad",
+        "grad",
+        "jacfwd",
+        "jacrev",
+        "jet",
+        "jvp",
+        "scan",
+        "stack_map",
+        "value_and_grad",
+        "vjp",
+        "vmap",
+        "while_loop",
+        "checkpoint",
+        "apply_",
+        "map_",
+        "register_hook",
+    ]
+)
+"""Functions that run the user's functions: what those call is recorded, not the caller."""
+
+NO_TENSORS = frozenset(
+    [
+        "asnumpy",
+        "numpy",
+        "item",
+        "tolist",
+        "dim",
+        "ndimension",
+        "size",
+        "stride",
+        "numel",
+        "nelement",
+        "is_contiguous",
+        "data_ptr",
+        "storage_offset",
+        "itemset",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "element_size",
+        "storage",
+        "untyped_storage",
+        "get_device",
+        "has_init",
+        "init_data",
+        "flush_from_cache",
+        "set_const_arg",
+        "set_dtype",
+        "from_numpy",
+        "from_blob",
+        "typeof",
+        "is_tensor",
+        "isinstance_",
+        "print_",
+        "tensor_dump",
+        "shape",
+        "rank",
+        "assign_value",
+        "assign_value_cpp",
+        "offload",
+        "offload_file_path",
+        "set_cast_dtype",
+        "wait_pipeline",
+        "check_init",
+        "backward",
+        "get_bytes",
+        "value",
+        "type",
+        "hooks",
+        "remove_hook",
+        "set_param_info",
+        "set_init_flag",
+        "set_device_address",
+        "is_init",
+        "is_pinned",
+        "is_shared",
+        "pin_memory",
+        "data_sync",
+        "to_dlpack",
+        "requires_grad_",
+        "set_",
+        "to_coo",
+        "to_csr",
+    ]
+)
+"""Functions that tell about a tensor, or manage it: no computation."""
+
+OPERATORS = tuple(
+    f"__{name}__"
+    for name in [
+        "abs",
+        "add",
+        "and",
+        "div",
+        "eq",
+        "floordiv",
+        "ge",
+        "getitem",
+        "gt",
+        "iadd",
+        "iand",
+        "ifloordiv",
+        "imatmul",
+        "imod",
+        "imul",
+        "invert",
+        "ior",
+        "ipow",
+        "isub",
+        "itruediv",
+        "ixor",
+        "le",
+        "lt",
+        "matmul",
+        "mod",
+        "mul",
+        "ne",
+        "neg",
+        "or",
+        "pos",
+        "pow",
+        "radd",
+        "rand",
+        "rdiv",
+        "rfloordiv",
+        "rmatmul",
+        "rmod",
+        "rmul",
+        "ror",
+        "rpow",
+        "rsub",
+        "rtruediv",
+        "rxor",
+        "setitem",
+        "sub",
+        "truediv",
+        "xor",
+        "lshift",
+        "rshift",
+    ]
+)
+
+_METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+
+LEFT_OUT = CALLERS | NO_TENSORS | GROUPS | DEFINERS
+
+
+def functions() -> Iterator[tuple[Any, str, str]]:
+    """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+    for prefix, module in NAMESPACES:
+        public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+        for name in sorted({*public, *FORGOTTEN.get(module.__name__, ())}):
+            function = vars(module).get(name)
+            if _is_function(function) and name not in LEFT_OUT:
+                is_exchange = function.__module__ == functional.__name__  # `ops` has most of them too
+                yield module, name, f"{'Distributed' if is_exchange else prefix}.{name}"
+    for name in sorted(set(dir(Tensor))):
+        public = not name.startswith("_") and name not in LEFT_OUT
+        if (public or name in OPERATORS) and is_method(name):
+            yield Tensor, name, f"Tensor.{name}"
+
+
+def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch]:
+    """Plan a patch for every function of the list whose stem is `wanted`; gives those of modules, not of Tensor."""
+    planned = []
+    plan_collectives(current, patches)
+    for owner, name, stem in functions():
+        if wanted is None or stem in wanted:
+            door = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
+            make = partial(recorded, stem, current, door=door)
+            patch = patches.add(owner, name, partial(standing_at, owner, name, make))
+            if owner is not Tensor:
+                planned.append(patch)
+    return planned
+
+
+def is_method(name: str) -> bool:
+    """Whether Tensor has a function of this name, and no property."""
+    return isinstance(_static(Tensor, name), _METHODS)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, (FunctionType, BuiltinFunctionType))
+
+
+def _static(owner: type, name: str) -> Any:
+    """The attribute as it stands in the class or the base that has it, not bound, not computed."""
+    for base in owner.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
+
+
+class PrimitiveCalls:
+    """Sees the calls of the primitives of the given models while its patches are installed."""
+
+    def __init__(self, current: Current) -> None:
+        self._current = current
+        self._stems: dict[int, str] = {}
+        self._owners: set[type] = set()
+        self._models: list[ref[Any]] = []
+
+    def add(self, roots: list[Any], patches: Patches, wanted: Stems = None) -> None:
+        """Take in the primitives of models, also of their roots, whose stem is `wanted`.
+
+        Each model is looked at once, and not kept alive. An object that several cells hold goes by the first attribute
+        found.
+        """
+        self._models = [known for known in self._models if known() is not None]
+        for root in roots:
+            if any(known() is root for known in self._models):
+                continue
+            self._models.append(ref(root))
+            for stem, primitive in held_by(root):
+                if wanted is None or stem in wanted:
+                    self._add(stem, primitive, patches)
+
+    def _add(self, stem: str, primitive: Any, patches: Patches) -> None:
+        if id(primitive) in self._stems:
+            return
+        self._stems[id(primitive)] = stem
+        finalize(primitive, self._stems.pop, id(primitive), None).atexit = False
+        owner = next(c for c in type(primitive).__mro__ if "__call__" in vars(c))
+        if owner not in self._owners:
+            self._owners.add(owner)
+            patches.add(owner, "__call__", self._wrap)
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        stems, current = self._stems, self._current
+
+        @wraps(original)
+        def __call__(primitive: Any, *args: Any, **kwargs: Any) -> Any:
+            stem = stems.get(id(primitive))
+            if stem is None or (session := current()) is None or not session.listens():
+                return original(primitive, *args, **kwargs)
+            return session.call_api(stem, partial(original, primitive), args, kwargs)
+
+        return __call__
+
+
+def held_by(root: Any) -> Iterable[tuple[str, Any]]:
+    """The primitives that a model's cells hold, with the stems of their calls."""
+    for _, cell in root.cells_and_names():
+        for attribute, primitive in cell._primitives.items():
+            if primitive is not None:
+                yield f"Primitive.{attribute}.{type(primitive).__name__}", primitive

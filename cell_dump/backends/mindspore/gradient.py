@@ -1,0 +1,127 @@
+"""MindSpore's autograd graph, and hooks on tensors where it cannot be read (MindSpore 2.7.0)."""
+
+from collections.abc import Callable
+from operator import attrgetter, methodcaller
+from typing import Any
+
+from mindspore import Parameter, Tensor, _c_expression
+
+from msprobe.base.nested import Leaf
+from msprobe.cell_dump.backward import Backward
+from msprobe.cell_dump.describer import Sources
+from msprobe.cell_dump.gradient import Graph, Identity
+from msprobe.executors import executor
+
+HAS_NODES = hasattr(Tensor, "_grad_node")
+"""MindSpore 2.7.1 and later; before that `tensor_gradient.py` serves."""
+
+
+def _identity(node: Any) -> Identity:
+    """Nodes are wrapped anew at each look. MindSpore 2.9 and later tell an identity; before that an operation is known
+    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be told
+    apart).
+    """
+    return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
+
+
+def _probe(tensors: list[Leaf]) -> int:
+    """A view that nobody uses gets the next number. It costs no kernel and, being no part of the graph of the loss,
+    changes nothing there.
+    """
+    for _, tensor in tensors:
+        if tensor._grad_node is not None:
+            view = tensor.unsqueeze(0)._grad_node
+            return int(view._sequence_nr()) if view is not None else -1
+    return -1
+
+
+def _name_of(tensor: Any) -> str:
+    return tensor.name if isinstance(tensor, Parameter) else ""  # type: ignore[no-any-return]  # as above
+
+
+def _graph() -> Graph:
+    has_identities = HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id")
+    return Graph(
+        tensor=Tensor,
+        name_of=_name_of,
+        node_of=attrgetter("_grad_node"),
+        index_of=attrgetter("_output_index"),
+        identity=methodcaller("_unique_id") if has_identities else _identity,  # the better way, where there is one
+        is_leaf=methodcaller("is_leaf"),
+        probe=_probe,
+        when_backward_ends=lambda told: executor.queue_backward_final_callback(told),
+    )
+
+
+GRAPH = _graph()
+
+
+class TensorGradients:
+    """Places gradient hooks on the tensors of one step; the same face as `NodeGradients`."""
+
+    running = True
+    """Nothing here knows."""
+
+    def __init__(self, hook: Callable[..., Callable[..., None]]) -> None:
+        self._make = hook
+        self._handles: list[Any] = []
+
+    def inputs(self, tensors: list[Leaf]) -> tuple[list[Leaf], int, Sources]:
+        """The tensors among a call's arguments; none outside a differentiated function. A parameter knows its name; who
+        produced another tensor is not known here.
+        """
+        sources = {id(t): f"parameter {t.name}" for _, t in tensors if isinstance(t, Parameter)}
+        ours = [leaf for leaf in tensors if isinstance(leaf[1], Tensor)]
+        return (ours if executor.requires_grad() else []), -1, sources
+
+    def probe(self, tensors: list[Leaf]) -> int:
+        """Without nodes there are no sequence numbers."""
+        return -1
+
+    def place(self, backward: Backward, call: str, wanted: list[Leaf], outputs: list[Leaf], floor: int) -> None:
+        """Hook the results of a finished forward call and its arguments `wanted`."""
+        if not executor.requires_grad():
+            return
+        for place, tensor in outputs:
+            if isinstance(tensor, Tensor):
+                self._hook(tensor, self._incoming, backward, place, [])
+        for place, tensor in wanted:
+            self._hook(tensor, self._accumulated, backward, place, [place])
+
+    def notice(self, outputs: list[Leaf]) -> None:
+        """Nothing: `running` is true always."""
+
+    def forget(self) -> None:
+        """Take every hook off again: data and parameters live longer than a step."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def rest(self) -> None:
+        """Nothing here knows of a backward that runs."""
+
+    def _hook(
+        self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str, expected: list[str]
+    ) -> None:
+        """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
+        waiting = [True]
+
+        def first(gradient: Any) -> None:
+            if waiting and not backward.done:
+                waiting.clear()
+                tell(backward, place, gradient)
+
+        try:
+            self._handles.append(tensor.register_hook(self._make(first)))
+        except RuntimeError:
+            return  # "requires grad is false": no gradient will come here
+        backward.expect(expected)
+
+    @staticmethod
+    def _incoming(backward: Backward, place: str, gradient: Any) -> None:
+        backward.incoming(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+    @staticmethod
+    def _accumulated(backward: Backward, place: str, gradient: Any) -> None:
+        backward.contribute(place, gradient, 0, {}, shared=True)
+        backward.arrived()

@@ -1,0 +1,235 @@
+"""Tensors of MindSpore: read without copying where possible, and recorded; statistics are computed on the device."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+import mindspore as ms
+import numpy as np
+from mindspore import Tensor, ops
+from mindspore.common.dtype import Type
+
+from msprobe.base.framework import elements_of, own_parameters
+from msprobe.base.statistic import kernel
+from msprobe.cell_dump import describer
+from msprobe.executors import api
+from msprobe.store.describe import beginning, number
+from msprobe.store.writer import Writer
+
+HAS_ADDRESSES = tuple(map(int, ms.__version__.split(".")[:2])) >= (2, 8)
+"""Whether a contiguous tensor's address is where its elements lie; MindSpore 2.7 leaves a view's offset out."""
+
+if HAS_ADDRESSES:
+    from mindspore.utils import to_dlpack
+else:
+    to_dlpack = None  # views are copied by the framework; the function of 2.7.1 refuses tensors of a CPU
+
+DRAINS = hasattr(Tensor, "_grad_node")
+"""Whether any look at a tensor waits for all that is queued: MindSpore 2.7.1 and later."""
+
+_SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.int32, ms.int64, ms.uint8))
+"""What the framework's DLPack knows; bool, complex and bfloat16 are not among it."""
+
+
+def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
+    if to_dlpack is None or tensor.is_contiguous() or tensor.dtype not in _SHARED or tensor.device != "CPU":
+        return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
+    return elements_of(to_dlpack(tensor))
+
+
+def settle(tensors: Sequence[tuple[str, Tensor]]) -> None:
+    """Wait until the tensors are computed, and let the training's own errors out.
+
+    In the asynchronous pipeline the framework raises what went wrong at the first look at a result, once. Where that
+    look is ours, the error must still reach the training: so this stands outside everything that keeps our own errors
+    from it. `wait_pipeline` of a tensor that no operation has touched yet waits for nothing, but to read it waits for
+    everything that is queued, and would raise there.
+    """
+    if not DRAINS:
+        for _, tensor in tensors:
+            if isinstance(tensor, Tensor):  # one of another framework is computed
+                tensor.wait_pipeline()
+    elif tensors:
+        drain()
+
+
+def drain() -> None:
+    """Wait for everything that is queued, and let the training's own errors out."""
+    _bystander().data_ptr()
+
+
+@cache
+def _bystander() -> Tensor:
+    """A tensor of nobody: asking for its address raises no error but the training's."""
+    return Tensor(0.0)
+
+
+_LETTERS: dict[Any, str] = {
+    **{ms.float32: "f", ms.float16: "e", ms.bfloat16: "E", ms.float64: "d", ms.bool_: "?"},
+    **{ms.int8: "b", ms.uint8: "B", ms.int16: "h", ms.uint16: "H", ms.int32: "i", ms.uint32: "I", ms.int64: "q"},
+}
+"""The dtypes whose elements the kernel reads where they lie."""
+
+
+class _Head(NamedTuple):
+    """What all tensors of one dtype and shape have in common: the record's beginning, and how to read them."""
+
+    text: str
+    size: int
+    letter: str
+    dtype: Any
+
+
+class Describer(describer.Describer):
+    """Makes records of any value; tensors are MindSpore's."""
+
+    kind = "mindspore.Tensor"
+    dtypes = ((Type, "mindspore.dtype"),)
+
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+        super().__init__(writer, saves=saves, digests=digests)
+        self._direct = kernel is not None and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
+        # By the dtype's id, since hashing a dtype costs more than reading a small tensor; the head keeps it alive.
+        self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
+
+    def read(self, tensor: Tensor, call: str, part: str) -> str:
+        """The record of a tensor, which is read now; raises whatever the framework does."""
+        dtype, shape = tensor.dtype, tensor.shape
+        head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
+        text = None
+        if self._direct and head.letter and tensor.is_contiguous():
+            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
+            if text is not None and not self.saves and not self.digests:
+                return f"{text}}}"
+        if text is None and tensor.has_init:  # `asnumpy` would draw its numbers, perhaps before the training does
+            self.lost(call, part, "the tensor has no data yet, only an initializer")
+            return "null"
+        return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
+
+    def dtype(self, tensor: Tensor) -> str:
+        """The dtype's name as the dump spells it: `Float32`."""
+        return str(tensor.dtype)
+
+    def elements(self, tensor: Tensor) -> np.ndarray[Any, Any]:
+        """The elements, in memory that may be the tensor's own."""
+        return array_of(tensor)
+
+    def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
+        """A cell's own parameters; they may be initialised at the first call, as the framework does next."""
+        if not module._params:
+            return None
+        if not module._init_flag:
+            module._init_check()
+        return own_parameters(module)
+
+    def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
+        text = beginning("mindspore.Tensor", str(dtype), shape)
+        head = _Head(text, int(np.prod(shape, dtype=np.int64)), _LETTERS.get(dtype, ""), dtype)
+        self._heads[id(dtype), shape] = head
+        return head
+
+
+MOST_HELD = 256
+"""Calls that are held back at most; their statistics are lost when the process is killed."""
+
+DEVICES = ("Ascend", "GPU")
+"""Where looking at a tensor waits for the device; chosen at `start`."""
+
+_HOLE = re.compile("\x00([0-9]+)\x00")
+
+
+class DeviceStatistics:
+    """Statistics that are still on the device."""
+
+    def __init__(self) -> None:
+        self._rows: list[Tensor] = []
+        self._kinds: list[str] = []
+
+    def add(self, tensor: Tensor) -> str:
+        """Have the statistics of a tensor computed where it is, in float32; gives the hole that `texts` will fill."""
+        kind = "bool" if tensor.dtype == ms.bool_ else "float" if tensor.is_floating_point() else "whole"
+        if tensor.is_complex():
+            tensor, kind = ops.abs(tensor), "float"
+        with api._no_grad():
+            wide = tensor.astype(ms.float32).reshape(-1)
+            numbers = (ops.max(wide)[0], ops.min(wide)[0], ops.mean(wide), ops.sqrt(ops.sum(ops.square(wide))))
+            self._rows.append(ops.stack([n.reshape(()) for n in numbers]))
+        self._kinds.append(kind)
+        return f"\x00{len(self._rows) - 1}\x00"
+
+    def texts(self) -> list[str]:
+        """Fetch everything in one piece: the members of the records in the order of `add`."""
+        if not self._rows:
+            return []
+        with api._no_grad():
+            rows = ops.stack(self._rows).asnumpy()
+        said = [_members(kind, row) for kind, row in zip(self._kinds, rows.astype(np.float64), strict=True)]
+        self._rows.clear()
+        self._kinds.clear()
+        return said
+
+
+def _members(kind: str, row: Any) -> str:
+    top, bottom, mean, norm = (float(each) for each in row)
+    if kind == "bool":
+        return f'"Max":{"true" if top else "false"},"Min":{"true" if bottom else "false"},"Mean":null,"Norm":null'
+    if kind == "whole" and isfinite(top) and isfinite(bottom):
+        return f'"Max":{int(top)},"Min":{int(bottom)},"Mean":{number(mean)},"Norm":{number(norm)}'
+    return f'"Max":{number(top)},"Min":{number(bottom)},"Mean":{number(mean)},"Norm":{number(norm)}'
+
+
+class DeviceDescriber(Describer):
+    """Makes records with a hole in the place of statistics that are still on the device."""
+
+    def __init__(self, writer: "HeldWriter", *, saves: bool = False, digests: bool = False) -> None:
+        super().__init__(writer, saves=saves, digests=digests)  # type: ignore[arg-type]  # it does what a writer does
+        self._pending = writer.pending
+
+    def read(self, tensor: Tensor, call: str, part: str) -> str:
+        """As the base, but nothing is fetched where numbers are enough."""
+        if self.saves or self.digests or tensor.numel() == 0:
+            return super().read(tensor, call, part)
+        head = beginning("mindspore.Tensor", str(tensor.dtype), tensor.shape)
+        return f"{head}{self._pending.add(tensor)}}}"
+
+
+class HeldWriter:
+    """A writer that holds calls back while their statistics are on the device; the order of calls stays."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.pending = DeviceStatistics()
+        self._writer = writer
+        self._held: list[tuple[str, str | None, int | None, str | None]] = []
+        self.stack, self.missing, self.tensor = writer.stack, writer.missing, writer.tensor
+
+    def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
+        """As `Writer.call`, sooner or later."""
+        if not self._held and (entry is None or "\x00" not in entry):
+            self._writer.call(name, parent, stack, entry)
+            return
+        self._held.append((name, parent, stack, entry))
+        if len(self._held) >= MOST_HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Fetch what is on the device and write what was held back."""
+        if not self._held:
+            return
+        held, self._held = self._held, []
+        texts = self.pending.texts()
+        for name, parent, stack, entry in held:
+            filled = entry and _HOLE.sub(lambda hole: texts[int(hole[1])], entry)
+            self._writer.call(name, parent, stack, filled)
+
+    def assemble(self) -> None:
+        """As `Writer.assemble`, of everything."""
+        self.flush()
+        self._writer.assemble()
+
+    def close(self) -> None:
+        """As `Writer.close`, of everything."""
+        self.flush()
+        self._writer.close()

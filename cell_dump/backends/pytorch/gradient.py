@@ -1,0 +1,94 @@
+"""PyTorch's autograd graph, also nodes whose backward a user wrote (`torch.autograd.Function`)."""
+
+from collections.abc import Callable
+from functools import partial, wraps
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch.autograd.function import BackwardCFunction
+
+from msprobe.base.nested import Leaf
+from msprobe.base.patches import Patches
+from msprobe.cell_dump.alias_patching import Current
+from msprobe.cell_dump.framework import Names
+from msprobe.cell_dump.gradient import Graph
+
+next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""The sequence number that the next node of this thread will have."""
+
+_view_as = torch._C.TensorBase.view_as  # not what stands in its place in `torch.Tensor` while functions are recorded
+_Leaf = torch._C._functions.AccumulateGrad
+
+
+def node_of(tensor: torch.Tensor) -> Any:
+    """The node that made a tensor; of a leaf the one that its gradient ends in.
+
+    That one can only be had from a view, which nobody uses, and which becomes no part of the loss's graph. Where no
+    graph is made none is needed.
+    """
+    node = tensor.grad_fn
+    if node is not None or not tensor.requires_grad:
+        return node
+    view = _view_as(tensor, tensor).grad_fn
+    return view.next_functions[0][0] if view is not None else None
+
+
+def graph_of(names: Names) -> Graph:
+    """The graph, with the names of parameters by their ids: in PyTorch they do not know them.
+
+    A node's wrapper is the same object as long as anybody holds it, so it is its own identity.
+    """
+    return Graph(
+        tensor=torch.Tensor,
+        name_of=lambda tensor: names.get(id(tensor), ""),
+        node_of=node_of,
+        index_of=attrgetter("output_nr"),
+        identity=lambda node: node,
+        is_leaf=lambda node: type(node) is _Leaf,
+        probe=_probe,
+        when_backward_ends=when_backward_ends,
+    )
+
+
+def _probe(tensors: list[Leaf]) -> int:
+    return next_number() - 1
+
+
+def when_backward_ends(told: Callable[[], None]) -> bool:
+    """From inside a backward: be told once when it has run as a whole."""
+    torch.autograd.Variable._execution_engine.queue_callback(told)
+    return True
+
+
+def hook_of(tensor: torch.Tensor, told: Callable[[Any], None]) -> tuple[bool, Any]:
+    """Have the gradient of a tensor told: whether one can come, and a handle to be removed or None."""
+    node = tensor.grad_fn
+    if node is not None:
+        index = tensor.output_nr
+        node.register_prehook(lambda gradients: told(gradients[index]))
+        return True, None
+    return (True, tensor.register_hook(told)) if tensor.requires_grad else (False, None)
+
+
+_RUN = ("apply", "apply_boxed")
+"""By which the engine runs such a node; newer versions have the second too."""
+
+
+def plan_node_backward(current: Current, guards: Patches) -> None:
+    """Plan patches by which the session knows whose backward runs; none where nodes do not tell their numbers."""
+    for name in _RUN if hasattr(BackwardCFunction, "_sequence_nr") else ():
+        if name in vars(BackwardCFunction):
+            guards.add(BackwardCFunction, name, partial(_placed, current))
+
+
+def _placed(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def run(node: Any, *gradients: Any) -> Any:
+        session = current()
+        if session is None or not session.listens():
+            return original(node, *gradients)
+        with session.position.backward_of_node(node._sequence_nr()):
+            return original(node, *gradients)
+
+    return run

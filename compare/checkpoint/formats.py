@@ -1,0 +1,238 @@
+"""Parameters in files of safetensors and torch.save; elements are read when they are asked for."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
+from msprobe.base.statistic import of_bfloat16_bits
+from msprobe.store.torch_files import Listed, PtTensor, Tree, load_tree
+
+Array = np.ndarray[Any, Any]
+
+
+class Extent(NamedTuple):
+    """Bytes of a file from `start` on, up to `stop`."""
+
+    start: int
+    stop: int
+
+
+def read_array(
+    path: Path, pieces: Sequence[Extent], dtype: np.dtype[Any], shape: tuple[int, ...], *, is_bfloat16: bool
+) -> Array:
+    """The array whose bytes lie in pieces of a file; DumpError where they cannot be read."""
+    try:
+        flat = np.empty(math.prod(shape), dtype)
+        rest = memoryview(flat.view(np.uint8).data)
+        with open_input(path) as file:
+            for piece in pieces:
+                file.seek(piece.start)
+                length = piece.stop - piece.start
+                if file.readinto(rest[:length]) != length:  # type: ignore[attr-defined]  # an opened file has it
+                    raise DumpError(f"{path}: was cut short while it was read; copy it again")
+                rest = rest[length:]
+    except (OSError, MemoryError) as err:
+        raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
+    try:
+        return (of_bfloat16_bits(flat) if is_bfloat16 else flat).reshape(shape)
+    except ValueError as err:  # too many dimensions for this numpy, or lengths beside a 0 that are beyond any memory
+        raise DumpError(f"{path}: numpy makes no array of shape {list(shape)} ({err}); copy it again") from err
+
+
+Framework = Literal["mindspore", "pytorch", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter. `dtype` as its file says it; `load` gives the elements (bfloat16 as float32), or DumpError."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    load: Callable[[], Array]
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All parameters of one model, or of one rank of it. `framework` is empty where the files do not tell."""
+
+    where: str
+    framework: Framework
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+_DTYPES = {
+    **{"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8"},
+    **{"I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2", "C64": "<c8"},
+}
+_SPELLED = {"U": "uint", "I": "int", "F": "float", "BF": "bfloat", "C": "complex"}
+
+_LONGEST = 100_000_000  # bytes of a header; the library draws the same line
+_FRAMEWORKS: dict[str, Framework] = {"ms": "mindspore", "pt": "pytorch"}
+
+
+def read_safetensors(path: Path) -> Checkpoint:
+    """The tensors of a file; DumpError where it cannot be read, is no such file, or claims more than it holds."""
+    try:
+        with open_input(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or not 2 <= length <= min(_LONGEST, size - 8):
+                raise DumpError(f"{path}: is no whole safetensors file; copy it again")
+            header = json.loads(file.read(length).decode(), object_pairs_hook=_once)
+    except OSError as err:
+        raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
+    except (ValueError, RecursionError) as err:  # no UTF-8, no JSON, or nested without end
+        raise DumpError(f"{path}: has a header that is no JSON ({err}); copy it again") from err
+    if not isinstance(header, dict):
+        raise DumpError(f"{path}: has a header that is no JSON object; copy it again")
+    metadata = header.pop("__metadata__", {})
+    written_by = metadata.get("format", "") if isinstance(metadata, dict) else ""
+    packed = metadata if isinstance(metadata, dict) else {}
+    parameters = {
+        name: _parameter(path, name, entry, Extent(8 + length, size), packed.get(name, ""))
+        for name, entry in header.items()
+    }
+    _check_layout(path, header, size - 8 - length)
+    return Checkpoint(str(path), _FRAMEWORKS.get(written_by, "") if isinstance(written_by, str) else "", parameters)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the header; ValueError for a key that stands twice, of which the format allows none."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{twice[:80]!r} stands twice")
+    return made
+
+
+def _check_layout(path: Path, header: dict[str, Any], size: int) -> None:
+    """DumpError unless the tensors lie one behind the other, from the first byte to the last, as the format demands."""
+    spans = sorted((*entry["data_offsets"], name) for name, entry in header.items())
+    end, before = 0, "the header"
+    for begin, stop, name in spans:
+        if begin != end:
+            how = "overlaps" if begin < end else f"leaves {begin - end} bytes unused behind"
+            raise DumpError(
+                f"{path}: {name} {how} {before}, which the format does not allow; copy it again, or save again"
+            )
+        end, before = stop, name
+    if end != size:
+        raise DumpError(f"{path}: holds {size - end} bytes that belong to no tensor; copy it again, or save it again")
+
+
+def _parameter(path: Path, name: str, entry: Any, data: Extent, packed: object) -> Parameter:
+    """`packed` is the type under which MindSpore keeps two elements in a byte; such bytes are compared as they are."""
+    try:
+        code, shape = str(entry["dtype"]), tuple(entry["shape"])
+        begin, end = entry["data_offsets"]
+        if any(type(n) is not int or n < 0 for n in (*shape, begin, end)) or begin > end:
+            raise ValueError(f"shape {shape}, data_offsets {[begin, end]}")
+    except (TypeError, KeyError, ValueError) as err:
+        raise DumpError(f"{path}: the header's entry of {name} is broken ({err}); copy it again") from err
+    extent = Extent(data.start + begin, data.start + end)
+    known = _DTYPES.get(code)
+    if extent.stop > data.stop or (known and math.prod(shape) * np.dtype(known).itemsize != end - begin):
+        raise DumpError(f"{path}: the header promises other bytes of {name} than there are; copy it again")
+
+    def load() -> Array:
+        if known is None:
+            raise DumpError(f"{path}: {name} is of {code}, which numpy does not have; save it as another dtype")
+        return read_array(path, [extent], np.dtype(known), shape, is_bfloat16=code == "BF16")
+
+    return Parameter(name, str(packed) or _spelled(code), shape, load)
+
+
+def _spelled(code: str) -> str:
+    """`F32` as `float32`, `BF16` as `bfloat16`; what is not known as it is."""
+    letters = code.rstrip("0123456789")
+    return f"{_SPELLED[letters]}{code[len(letters) :]}" if letters in _SPELLED and code in _DTYPES else code.lower()
+
+
+STATES = ("model", "state_dict", "model_state_dict", "module", "net", "network", "weights")
+"""Where programs put the model's parameters beside the optimizer's state; the first that is there is taken."""
+
+_OF_MODULE = ("_parameters", "_buffers", "_modules")
+
+_WRAPPERS = ("module.", "_orig_mod.")
+"""What DistributedDataParallel and torch.compile put before every name."""
+
+
+def read_torch(path: Path) -> Checkpoint:
+    """The model's parameters in a file of `torch.save`.
+
+    DumpError as of `load_tree`, and where it holds several dictionaries of tensors and none has a known name.
+    """
+    return Checkpoint(str(path), "pytorch", _without_wrappers(parameters(state_of(load_tree(path), path))))
+
+
+def state_of(tree: Tree, path: Path) -> Tree:
+    """The dictionary of the model's parameters in a tree."""
+    if any(isinstance(value, PtTensor) for value in tree.values()) or _is_module(tree):
+        return tree
+    inner = {key: value for key, value in tree.items() if _may_be_a_state(value) and _holds_tensors(value)}
+    for key in STATES:
+        if key in inner:
+            return state_of(inner[key], path)
+    if len(inner) > 1 and _is_one_model(tree, inner):
+        return tree
+    if len(inner) != 1:
+        raise DumpError(
+            f"{path}: does not say which of its entries ({', '.join(map(str, list(tree)[:8])) or 'none'}) are the "
+            "model's parameters; save the state_dict() alone with torch.save"
+        )
+    return state_of(next(iter(inner.values())), path)
+
+
+def parameters(state: Tree) -> dict[str, Parameter]:
+    """The tensors of nested dictionaries, named by the way to them."""
+    return {name: Parameter(name, one.dtype, one.shape, one.array) for name, one in _walk(state, "")}
+
+
+def _is_module(tree: Tree) -> bool:
+    """Whether this was an nn.Module: somebody saved the model itself, and not its state_dict()."""
+    return all(isinstance(tree.get(key), Mapping) for key in _OF_MODULE)
+
+
+def _walk(state: Tree, before: str) -> Iterator[tuple[str, PtTensor]]:
+    if _is_module(state):
+        state = {name: one for key in _OF_MODULE for name, one in state[key].items()}
+    for key, value in state.items():
+        if isinstance(value, PtTensor):
+            yield before + key, value
+        elif isinstance(value, Mapping):
+            yield from _walk(value, f"{before}{key}.")
+
+
+def _may_be_a_state(value: object) -> bool:
+    """A list beside the model is of something else: random states, or one state for each optimizer."""
+    return isinstance(value, Mapping) and not isinstance(value, Listed)
+
+
+def _holds_tensors(tree: Tree) -> bool:
+    return any(True for _ in _walk(tree, ""))
+
+
+def _is_one_model(tree: Tree, inner: Tree) -> bool:
+    """Whether dictionaries of tensors are the parts of one model: nothing else stands beside them."""
+    return len(inner) == len(tree)
+
+
+def _without_wrappers(found: dict[str, Parameter]) -> dict[str, Parameter]:
+    for prefix in _WRAPPERS:
+        if found and all(name.startswith(prefix) for name in found):
+            found = {name.removeprefix(prefix): one for name, one in found.items()}
+    return found

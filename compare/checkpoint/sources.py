@@ -1,0 +1,152 @@
+"""What a path holds: one checkpoint, or one for each rank."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
+from msprobe.base.log import logger
+from msprobe.store.folders import by_number, look
+from msprobe.store.reader import json_object
+
+from .ckpt import read_ckpt
+from .formats import Checkpoint, Framework, Parameter, read_safetensors, read_torch
+from .megatron import iteration_of, read_megatron
+
+_READERS = {
+    ".ckpt": read_ckpt,
+    ".safetensors": read_safetensors,
+    **dict.fromkeys((".pt", ".pth", ".bin"), read_torch),
+}
+_RANK = re.compile(r"rank_?(\d{1,9})")
+_STEP = re.compile(r"(.*?)(?:_(\d+))?-(\d+)_(\d+)")  # prefix, run, epoch, step: MindSpore's CheckpointConfig
+_SHARD = re.compile(r"(.+?)[-_]?\d+-of-(\d+)|part\d+")
+_INDEX = ".index.json"
+_MAP = "param_name_map.json"
+_BESIDE = ("training_args.bin", "scheduler.pt", "optimizer.pt", "optimizer.bin", "rng_state.pth", "scheduler.bin")
+"""What trainers leave beside the model's files."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: its checkpoints by rank, under an empty name where there are no ranks."""
+
+    where: str
+    ranks: Mapping[str, Checkpoint]
+
+
+def read_side(path: Path) -> Side:
+    """The checkpoints at a path.
+
+    | what | read as |
+    |---|---|
+    | `.ckpt`, `.safetensors`, `.pt`, `.pth`, `.bin` | one file; a `.ckpt` is MindSpore's or PyTorch's |
+    | a folder with `*.index.json` or `param_name_map.json` | the files that it names, together |
+    | a folder with files `model-00001-of-00003.*`, `part0.safetensors` | those files together |
+    | a folder of Megatron-LM, or of one of its iterations | the whole model |
+    | a folder with `rank_0`, `rank_1`, ... | each by itself |
+    | a folder with `net-1_10.ckpt`, `net-2_10.ckpt`, ... | the last epoch and step |
+
+    DumpError where there is none of these, or a file is broken.
+    """
+    if path.is_file():
+        return Side(str(path), {"": _read(path)})
+    if not path.is_dir():
+        raise DumpError(f"{path}: there is no such file or folder; give a checkpoint")
+    ranks = [name for name in look(path, follow=True).folders if _RANK.fullmatch(name) and _files(path / name)]
+    if ranks:
+        found = {f"rank_{int(_number(name))}": _of_folder(path / name) for name in sorted(ranks, key=by_number)}
+        return Side(str(path), found)
+    return Side(str(path), {"": _of_folder(path)})
+
+
+def _number(name: str) -> str:
+    found = _RANK.fullmatch(name)
+    assert found is not None  # it was among the ranks
+    return found[1]
+
+
+def _read(path: Path) -> Checkpoint:
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise DumpError(f"{path}: is none of {', '.join(_READERS)}; give a checkpoint")
+    return read_torch(path) if reader is read_ckpt and _is_archive(path) else reader(path)
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether this is a zip archive: some trainers of PyTorch call their files `.ckpt` too."""
+    try:
+        with open_input(path) as file:
+            return file.read(4) == b"PK\x03\x04"
+    except OSError:
+        return False  # the reader says what is wrong
+
+
+def _files(folder: Path) -> list[str]:
+    return [name for name in look(folder).files if Path(name).suffix in _READERS and name not in _BESIDE]
+
+
+def _of_folder(folder: Path) -> Checkpoint:
+    if chosen := iteration_of(folder):
+        return read_megatron(chosen)
+    held = look(folder).files
+    index = [name for name in held if name.endswith(_INDEX) or name == _MAP]
+    if index:
+        return _of_index(folder, sorted(index, key=lambda name: "safetensors" not in name)[0])
+    files = _files(folder)
+    if not files:
+        raise DumpError(f"{folder}: holds no checkpoint ({', '.join(_READERS)}); give the file, or the folder of it")
+    if len(files) == 1:
+        return _read(folder / files[0])
+    if all(_SHARD.fullmatch(Path(name).stem) for name in files):
+        return _together(folder, files)
+    return _read(folder / _newest(folder, files))
+
+
+def _of_index(folder: Path, name: str) -> Checkpoint:
+    """Shards that an index names. It is believed for which file has a parameter, and for nothing else."""
+    index = json_object(folder / name)
+    weights = index.get("weight_map", index)
+    if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
+        raise DumpError(f"{folder / name}: has no weight_map of names and files; give a folder with an index")
+    files = sorted(set(weights.values()))
+    if stray := [file for file in files if Path(file).name != file]:
+        raise DumpError(f"{folder / name}: names {stray[0]!r}, which is no file beside it; such a path is not followed")
+    found = _together(folder, files, weights)
+    if lacking := [one for one in weights if one not in found.parameters]:
+        raise DumpError(f"{folder / name}: names {lacking[0]}, which none of its files holds; copy all files again")
+    return found
+
+
+def _together(folder: Path, files: list[str], told: Mapping[str, str] | None = None) -> Checkpoint:
+    """The parameters of all files. Where two hold one name, the one that is `told` has it; DumpError where none is."""
+    told = told or {}
+    parameters: dict[str, Parameter] = {}
+    file_of: dict[str, str] = {}
+    framework: Framework = ""
+    for file in sorted(files, key=by_number):
+        found = _read(folder / file)
+        for name, one in found.parameters.items():
+            other = file_of.get(name)
+            if other is not None and told.get(name) not in (file, other):
+                raise DumpError(
+                    f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose shards hold "
+                    "each parameter once"
+                )
+            if other is None or told.get(name) == file:
+                parameters[name], file_of[name] = one, file
+        framework = framework or found.framework
+    return Checkpoint(str(folder), framework, parameters)
+
+
+def _newest(folder: Path, files: list[str]) -> str:
+    """Of the checkpoints of one training the one of the last epoch and step."""
+    told = {name: m for name in files if (m := _STEP.fullmatch(Path(name).stem))}
+    prefixes = {m[1] for m in told.values()}
+    if len(told) != len(files) or len(prefixes) != 1:
+        raise DumpError(f"{folder}: holds several checkpoints ({', '.join(files[:8])}); give one of the files")
+    chosen = max(files, key=lambda name: [int(number or 0) for number in told[name].groups()[1:]])
+    logger.info("%s: of %d checkpoints the last is compared, %s", folder, len(files), chosen)
+    return chosen

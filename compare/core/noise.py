@@ -1,0 +1,343 @@
+"""Noise as data: limits, precision classes, and the state of every pair of records."""
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.replay.recorded import Residual
+
+from .limits import BUILT_IN, Kind, Limits, Source
+
+FULL = 1e-5
+"""The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
+functions 4e-5 on single elements."""
+
+LOWEST = 6e-3
+"""The greatest eta of a kernel that rounds to bfloat16 inside: measured 1.6e-3 to 2.1e-3 (half: 2.1e-4 to 2.7e-4)."""
+
+_KIN = 3.0
+"""A call is coarser than another where its eta is so many times the other's."""
+
+_PEAK = 15.0
+"""So many times eta no element of rounding noise is away from its reference."""
+
+_SYSTEMATIC = 0.5
+"""Of the energy of noise a common factor or offset carries 1/n; of a wrong constant all of it."""
+
+_THROUGHOUT = 0.8
+"""The same share of an error that is smaller than the greatest noise of its class."""
+
+_USUAL = 5e-7
+"""The greatest eta that was measured of most float32 kernels."""
+
+_MANY = 32
+"""Of fewer elements the errors have a common factor by chance."""
+
+OPAQUE = 10.0
+"""Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
+
+
+class Class(Enum):
+    """What the kernel of a call computes in, judged by its residual."""
+
+    EXACT = "exact"
+    FULL = "float32"
+    HALF = "float16 or TF32"
+    BRAIN = "bfloat16"
+    OPAQUE = "unknown to the reference"
+
+
+class Sign(Enum):
+    """By what a call stands out of its kin."""
+
+    NONE = "nothing"
+    ONE_SIDED = "beyond any rounding, on the target side only"
+    COARSER_THAN_OTHER_LAYERS = "coarser than the same call in other layers"
+    ALONE_IN_CLASS = "coarser than most calls of its kind"
+    BEYOND_KIN = "beyond the spread of its kin"
+    SINGLE_ELEMENTS = "single elements beyond noise"
+    SYSTEMATIC = "a common factor or offset"
+    MOVED_DATA = "a call that only moves data changed it"
+    AMPLIFIED = "differs by more than its inputs explain"
+    OTHER_FUNCTION = "another function than the golden's"
+    BITS = "all other calls of the kind are equal to the bit"
+    BEYOND_CALIBRATED = "coarser than the calibration allows its kind"
+    LAW = "breaks an identity between its statistics"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One pair of outputs of one pair of calls, replayed on both sides.
+
+    `kind` is the operation, direction and place of the output; `place` is the call's without numbers, so that the same
+    call of other layers has the same. `moves_data`: its output must be its input.
+    """
+
+    kind: Hashable
+    place: str
+    moves_data: bool
+    target: Residual
+    golden: Residual
+    is_exhaustive: bool = True
+    own: float = math.nan
+
+    @property
+    def count(self) -> int:
+        """The number of elements that were looked at."""
+        return self.target.count
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the residuals of a pair of outputs say: wrong by a `sign`, or noise of a class.
+
+    `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
+    is whose limit decided.
+    """
+
+    sign: Sign
+    is_of: Class
+    bound: float
+    source: Source = Source.BUILT_IN
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the target's kernel computed something else."""
+        return self.sign is not Sign.NONE
+
+
+def class_of(eta: float) -> Class:
+    """The class of a kernel with this residual; TF32 keeps float16's mantissa."""
+    if eta == 0:
+        return Class.EXACT
+    if eta <= FULL:
+        return Class.FULL
+    if eta <= 8e-4:
+        return Class.HALF
+    return Class.BRAIN if eta <= LOWEST else Class.OPAQUE
+
+
+def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[Judgement]:
+    """Judge every pair of outputs among its kin, and by what a calibration says of its kind."""
+    kin: dict[Hashable, list[int]] = defaultdict(list)
+    for n, output in enumerate(outputs):
+        kin[output.kind].append(n)
+    coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
+    found: list[Judgement | None] = [None] * len(outputs)
+    for numbers in kin.values():
+        for n, judgement in zip(numbers, _Kin([outputs[n] for n in numbers], coarse, limits).judged(), strict=True):
+            found[n] = judgement
+    return [judgement for judgement in found if judgement is not None]
+
+
+class _Kin:
+    """The pairs of outputs of one kind. `coarse` are the etas of all kinds that lie within a precision class."""
+
+    def __init__(self, outputs: Sequence[Output], coarse: Sequence[float], limits: Limits) -> None:
+        self._outputs, self._coarse, self._limits = outputs, coarse, limits
+        golden = [o.golden for o in outputs if o.golden.eta <= LOWEST]
+        self._built_in = max([FULL, *(_KIN * side.eta for side in golden)])
+        self._limit = max(self._built_in, limits.eta(outputs[0].kind, FULL) or 0.0)
+        self._golden_peak = max((side.peak for side in golden), default=0.0)
+        self._golden_eta = max((side.eta for side in golden), default=0.0)
+        self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
+
+    def judged(self) -> list[Judgement]:
+        return [self._calibrated(output, self._judge(output)) for output in self._outputs]
+
+    def _calibrated(self, output: Output, found: Judgement) -> Judgement:
+        """The judgement as a calibration changes it: by what the trusted run stood out, too, is no sign; what is
+        coarser than that run ever was is no precision class."""
+        eta, allowed = output.target.eta, self._limits.eta(output.kind)
+        if allowed is None or (found.is_of is Class.OPAQUE and not found.is_wrong):
+            return found
+        bound = max(self._limit, allowed, _KIN * output.golden.eta)
+        if found.is_wrong:
+            if not self._limits.has_shown(output.kind, found.sign.name, eta):
+                return found
+            return Judgement(Sign.NONE, class_of(eta), bound if eta <= LOWEST else math.nan, Source.CALIBRATED)
+        if eta > bound:
+            return Judgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, Source.CALIBRATED)
+        return replace(found, source=Source.CALIBRATED) if eta > self._built_in else found
+
+    def _judge(self, output: Output) -> Judgement:
+        t, g = output.target, output.golden
+        if output.moves_data:
+            is_wrong = t.eta > self._limit and t.eta > _KIN * g.eta
+            return Judgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
+        if g.eta > (LOWEST if output.is_exhaustive else FULL):  # the reference does not mean what the golden side did
+            return Judgement(Sign.NONE, Class.OPAQUE, math.nan)
+        is_finer = output.own == output.own and t.eta > max(self._limit, _KIN * output.own)
+        if is_finer:  # what the kernel rounds is far less than what is missing
+            return Judgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
+        if t.eta > LOWEST:
+            return Judgement(Sign.ONE_SIDED, Class.OPAQUE, LOWEST)
+        if t.eta <= self._limit:
+            return Judgement(self._within(output), class_of(t.eta), self._limit)
+        bound = (1.6 + 4 / math.sqrt(max(output.count, 1))) * median(o.target.eta for o in self._in_class)
+        return Judgement(self._in_its_class(output, bound), class_of(t.eta), bound)
+
+    def _within(self, output: Output) -> Sign:
+        """What is systematic stands out far below the noise of one element, which averages out."""
+        t = output.target
+        if t.peak > _PEAK * t.eta and t.peak > 10 * max(self._golden_peak, FULL):
+            return Sign.SINGLE_ELEMENTS
+        is_more = t.eta > max(_KIN * self._golden_eta, _USUAL)
+        if is_more and output.count >= _MANY and max(t.bias, t.slope) > _THROUGHOUT:
+            return Sign.SYSTEMATIC
+        return Sign.NONE
+
+    def _in_its_class(self, output: Output, bound: float) -> Sign:
+        t = output.target
+        others = [o for o in self._outputs if o is not output]
+        same = [o.target.eta for o in others if o.place == output.place]
+        if same and 2 * sum(eta * _KIN <= t.eta for eta in same) >= len(same):
+            return Sign.COARSER_THAN_OTHER_LAYERS
+        fine = sum(0 < o.target.eta <= self._limit for o in others)
+        if fine >= len(self._in_class) or (len(self._in_class) == 1 and not self._has_company(t.eta)):
+            return Sign.ALONE_IN_CLASS
+        if self._is_systematic_throughout:
+            return Sign.SYSTEMATIC
+        if t.eta > bound:
+            return Sign.BEYOND_KIN
+        if t.peak > _PEAK * t.eta:
+            return Sign.SINGLE_ELEMENTS
+        # A product of few terms has a common factor by itself; a wrong factor adds to the noise.
+        is_more = 1.6 * t.eta > bound
+        return Sign.SYSTEMATIC if is_more and _is_systematic(output) else Sign.NONE
+
+    @property
+    def _is_systematic_throughout(self) -> bool:
+        """Whether most coarse calls have a common factor or offset, which no rounding makes: a constant is wrong."""
+        large = [o for o in self._in_class if o.count >= _MANY]
+        return bool(large) and 2 * sum(map(_is_systematic, large)) > len(large)
+
+    def _has_company(self, eta: float) -> bool:
+        """Whether calls of other kinds are as coarse: the only convolution among coarse matrix products."""
+        return sum(eta / _KIN <= other <= eta * _KIN for other in self._coarse) > 1
+
+
+def _is_systematic(output: Output) -> bool:
+    by_chance = 3 / math.sqrt(max(output.count, 1))
+    return max(output.target.bias, output.target.slope) > max(_SYSTEMATIC, by_chance)
+
+
+def is_amplified(output: float, inputs: float, floor: float, most: float = OPAQUE) -> bool:
+    """Whether the relative error of an output is beyond what the inputs' explains, without a reference.
+
+    `floor` is the rounding error of one call, `most` how many times the inputs' relative error the output's may be.
+    """
+    return output > max(most * inputs, most / OPAQUE * floor)
+
+
+def amplification(output: float, inputs: float, floor: float) -> float:
+    """How many times the inputs' relative error an output's is, which counts as a tenth of `floor` at least; NaN where
+    that is no number. Up to `most` of it nothing is amplified."""
+    least = max(inputs, floor / OPAQUE)
+    found = output / least if least else math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+class State(IntEnum):
+    """What a difference between a pair of records is.
+
+    `ELSEWHERE`: what two blocks of two frameworks take or return, where one of them begins or ends a step later; each
+    of the two tensors is compared where its call has its counterpart.
+    """
+
+    EQUAL = 0
+    NOISE = 1
+    PROPAGATED = 2
+    DIVERGENT = 3
+    UNKNOWN = 4
+    HARMLESS = 5
+    ELSEWHERE = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What decided about an output, by its pair of records.
+
+    `residual` is the target's eta, `golden_residual` the golden's, `bound` what was allowed; NaN where the call was not
+    replayed, and then `apart` (the relative error of the output) was held against `explained`, ten times that of the
+    inputs, or what a calibration allows. `source` is whose limit decided. `kind` is the kind of output; `amplification`
+    is how many times the inputs' relative error the output's is.
+
+    By statistics `law` and `statistic` name the identity that decided: `residual` and `golden_residual` are what it is
+    off on the two sides. Without one, `apart` is by how much the statistics differ, and `explained` what noise may
+    make of the inputs' differences.
+    """
+
+    sign: Sign
+    is_of: Class
+    residual: float
+    golden_residual: float
+    bound: float
+    apart: float
+    explained: float
+    option: str = ""
+    source: Source = Source.BUILT_IN
+    kind: Kind | None = None
+    amplification: float = math.nan
+    law: str = ""
+    statistic: str = ""
+    is_by_statistics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionClass:
+    """Operations of one side that are coarser throughout than float32: a property of the device, no error."""
+
+    side: str
+    is_of: Class
+    operations: tuple[str, ...]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """What noise hides of a comparison by statistics; that elements changed places these never show.
+
+    `outputs` is how many were judged by what their calls amplify, and `share` the median of what is noise of them, as a
+    share of an output's norm or root mean square; NaN where there are none. `by_identity` is how many are explained.
+    """
+
+    share: float
+    outputs: int
+    by_identity: int
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The judgement of one comparison.
+
+    `states` has one `State` per pair of records. `is_exact`: nothing was explained by noise, so that the two runs are
+    equal to the bit but for what diverges. `harmless` are the pairs of records where differences originate that die
+    out. `replayed` and `not_replayed` count calls, the latter by cause. `limits` are those by which it was judged.
+    `unseen` is what statistics leave open; None where elements were compared.
+    """
+
+    states: NDArray[np.uint8]
+    evidence: Mapping[int, Evidence] = field(default_factory=dict)
+    classes: tuple[PrecisionClass, ...] = ()
+    is_exact: bool = False
+    harmless: tuple[int, ...] = ()
+    stretches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    replayed: int = 0
+    not_replayed: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits = BUILT_IN
+    unseen: Unseen | None = None
+
+    def differs(self) -> NDArray[np.bool_]:
+        """Which pairs of records differ by more than noise, here or before."""
+        return np.isin(self.states, (State.PROPAGATED, State.DIVERGENT))
+
+    def diverges(self, row: int) -> bool:
+        """Whether the difference of a pair of records originates here."""
+        return bool(self.states[row] == State.DIVERGENT)

@@ -1,0 +1,153 @@
+"""Why a pair of records has its verdict, or its partner, as data. `judge/words.py` makes sentences of it.
+
+A reason of a pair that passes by its columns is never made; one of a statistic is made where somebody looks at it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .standard import Standard
+
+
+class Why(Enum):
+    """The kinds of reasons, and the fields of `Reason` that each has."""
+
+    @staticmethod
+    def _generate_next_value_(name: str, *_: object) -> str:
+        return name.lower()
+
+    # Two values. `target` and `golden` are what the two sides have.
+    VALUES = auto()  # name: the place of the record
+    SHAPES = auto()
+    SHAPES_TURNED = auto()  # name: the transform that brings one to the other
+    SHAPES_CUT = auto()  # at: the shape that was compared
+    SHAPES_FLATTENED = auto()  # at: the shape that was compared
+    SHAPES_OF_FILES = auto()
+    NO_COMMON_ELEMENT = auto()
+    DTYPES = auto()
+    DIGESTS = auto()
+    COUNTS = auto()  # of elements that are NaN, inf, -inf
+    STATISTIC = auto()  # name: which; excess, allowed
+    STATISTIC_NON_FINITE = auto()  # name: which
+    # Elements: `number` of `size` are wrong, at the index `at`.
+    NON_FINITE = auto()
+    NON_FINITE_SOMEWHERE = auto()  # no index
+    INTEGERS = auto()  # amount: the largest difference
+    ELEMENTS = auto()  # excess, amount: the largest difference, allowed
+    # Across frameworks: `amount` is a share of the scale.
+    SCALE = auto()  # allowed
+    ALL_PARTS = auto()
+    # Not comparable, on one `side` or on both.
+    ONE_SIDE = auto()
+    ONE_SIDE_FILE = auto()  # name: the file
+    KIND_NOT_COLLECTED = auto()
+    GRADIENT_LOST = auto()
+    LOST = auto()
+    """`side`: a value could not be collected there."""
+    LOST_ON_BOTH_SIDES = auto()
+    OTHER_GRADIENT = auto()  # target, golden
+    UNREADABLE = auto()  # name: the failure
+    FAILED = auto()  # name: the failure; names: the files
+    PROCESS_DIED = auto()  # name: how; names: the files
+    NOT_SAVED = auto()
+    BY_STATISTICS = auto()
+    PART = auto()
+    NO_STATISTICS = auto()
+    DIGESTS_ONLY = auto()
+    DIGESTS_OF_TWO = auto()
+    DAMAGED = auto()
+    UNINITIALISED = auto()  # name: the operation
+    WORKSPACE = auto()  # name: the operation
+    PLACEHOLDER = auto()  # name: the operation
+    FILLED = auto()  # name: the operation
+    # Across frameworks: records and calls that rightly have no partner. `side` is a framework.
+    SUM_OF_PARTS = auto()
+    ONE_VALUE = auto()  # target: the value, golden: the values on the other side
+    ONE_VALUE_EQUAL = auto()  # the same
+    NULL = auto()
+    INNER_NODE = auto()
+    NOISE = auto()
+    """`amount` and `excess` are the residuals of target and golden, `allowed` the bound of noise; `RESIDUAL` is beyond
+    it, or stands out by `name`. Where a call was not replayed, `amount` is the relative error and `allowed` what the
+    inputs explain. `names` holds whose limit decided, where that is not built in."""
+    RESIDUAL = auto()
+    NOISE_AMPLIFIED = auto()
+    BEYOND_INPUTS = auto()
+    NOISE_OF_STATISTICS = auto()
+    """By statistics: `amount` is by how much they differ, `allowed` what noise explains; beyond it in the next. Of an
+    identity between them, `name` says which and `side` of which statistic: `amount` and `excess` are what it is off on
+    target and golden, `allowed` the bound."""
+    BEYOND_STATISTICS = auto()
+    LAW_KEPT = auto()
+    LAW_BROKEN = auto()
+    NOISE_BEFORE = auto()
+    DIES_OUT = auto()
+    DRIFT_SETTINGS = auto()
+    """A parameter differs by drift; the five kinds say by what its update was judged."""
+    DRIFT_GRADIENTS = auto()
+    DRIFT_UPDATES = auto()
+    DRIFT_STATISTICS = auto()
+    DRIFT_ALONE = auto()
+    NO_RESULT = auto()
+    NO_RESULT_OF_CALL = auto()
+    BUFFER = auto()
+    NO_RESULT_OF_GRADIENT = auto()
+    DEFAULT = auto()
+    OTHER_DEFAULT = auto()  # name: the argument; target: its value, golden: that of the other side
+    OTHER_WAY = auto()
+    NO_ARGUMENT = auto()
+    ONE_ARGUMENT = auto()
+    CELL_ARGUMENT = auto()
+    NO_COUNTERPART = auto()  # name: why
+    LAST_ONLY = auto()
+    HANDS_ON = auto()
+    COMPARED_LATER = auto()
+    OF_FORWARD = auto()
+    NOBODY_USES = auto()
+    OTHER_STEP = auto()
+    ZEROS = auto()
+    UNNEEDED = auto()
+    # Pairs that were found by themselves.
+    LIKENESS = auto()  # name: what is alike
+    FUSED = auto()
+    LAST_GRADIENTS = auto()
+    CANDIDATES = auto()  # names: the calls that it could be
+    # A rollout.
+    TOLD = auto()  # name: what is told
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLook:
+    """A tensor that stands where the other side has another value."""
+
+    dtype: str
+    shape: tuple[int, ...] | None
+
+
+class Reason(NamedTuple):  # across frameworks most rows have one, and a frozen dataclass takes twice as long to make
+    """One reason. Which fields it has is said beside its kind; the others are empty.
+
+    `excess`: how many times the allowance a difference is. `allowed`: the standard, or a share of the scale.
+    """
+
+    why: Why
+    side: str = ""
+    name: str = ""
+    names: tuple[str, ...] = ()
+    target: object = None
+    golden: object = None
+    number: int = 0
+    size: int = 0
+    at: tuple[int, ...] | None = None
+    excess: float = 0.0
+    amount: float = 0.0
+    allowed: "Standard | float" = 0.0
+
+
+Reasons = tuple[Reason, ...]
+"""Why a pair of records has its verdict: mostly one reason, none for a plain pass."""
+
+DRIFT = frozenset(why for why in Why if why.name.startswith("DRIFT_"))
+"""The kinds that say of a parameter that it only drifted."""

@@ -1,0 +1,327 @@
+"""Align sequences of calls by scores, and pair the calls between pairs."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .consumers import Roles, likeness
+from .counterpart import Because
+from .dump_view import NONE, Side, Tensor
+from .features import STRANGERS, close
+from .score import WITHIN, Evidence, Scorer, supported
+
+BAND = 300
+WHOLE = 4_000_000
+"""Cells up to which the whole table is made."""
+
+MOST = 16_000_000
+"""Cells of a band at most, 128 MB a table."""
+
+Floats = NDArray[np.float64]
+Row = Callable[[int, int, int], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Item `left` stands where item `right` stands; `margin` is what the total loses when it does not."""
+
+    left: int
+    right: int
+    score: float
+    margin: float
+
+
+def align(n: int, m: int, row: Row) -> list[Aligned]:
+    """The pairs of n items with m items that every best alignment has, in order.
+
+    `row(i, low, high)` scores item i against items low to high - 1. A score of at most zero is never a pair.
+    """
+    if not n or not m:
+        return []
+    width, lows = _band(n, m)
+    scores = np.empty((n, width))
+    for i, low in enumerate(lows):
+        scores[i] = row(i, low, low + width)
+    scores[~(scores > 0)] = -np.inf
+    if not np.isfinite(scores).any():
+        return []
+    return _certain(scores, _before(scores, lows, m), _behind(scores, lows, m), lows)
+
+
+def _band(n: int, m: int) -> tuple[int, list[int]]:
+    if n * m <= WHOLE:
+        return m, [0] * n
+    width = min(m, abs(n - m) + 2 * BAND, max(2 * BAND, MOST // n))
+    return width, [min(max(0, i * m // n - width // 2), m - width) for i in range(n)]
+
+
+def _before(scores: Floats, lows: list[int], m: int) -> Floats:
+    """before[i, k]: the best total of the items before i with those before lows[i] + k."""
+    n, width = scores.shape
+    table = np.empty((n, width + 1))
+    best = np.zeros(m + 1)  # best[j]: of the items so far with those before j; behind the band it may lag
+    for i, low in enumerate(lows):
+        table[i] = np.maximum.accumulate(best[low : low + width + 1])
+        window = best[low : low + width + 1]
+        window[:] = table[i]
+        np.maximum(window[1:], table[i, :-1] + scores[i], out=window[1:])
+        np.maximum.accumulate(window, out=window)
+    return table
+
+
+def _behind(scores: Floats, lows: list[int], m: int) -> Floats:
+    """behind[i, k]: the best total of the items behind i with those from lows[i] + k on."""
+    n, width = scores.shape
+    table = np.empty((n, width + 1))
+    best = np.zeros(m + 1)  # best[j]: of the items so far with those from j on; before the band it may lag
+    for i in range(n - 1, -1, -1):
+        low = lows[i]
+        window = best[low : low + width + 1]
+        table[i] = np.maximum.accumulate(window[::-1])[::-1]
+        window[:] = table[i]
+        np.maximum(window[:-1], table[i, 1:] + scores[i], out=window[:-1])
+        window[:] = np.maximum.accumulate(window[::-1])[::-1]
+    return table
+
+
+def _certain(scores: Floats, before: Floats, behind: Floats, lows: list[int]) -> list[Aligned]:
+    n, width = scores.shape
+    best = float((before[-1, :-1] + scores[-1]).max())
+    best = max(best, float(before[-1, -1]))
+    found = []
+    for i in range(n):
+        with_pair = before[i, :-1] + scores[i] + behind[i, 1:]
+        k = int(with_pair.argmax())
+        otherwise = float((before[i] + behind[i]).max())
+        if width > 1:
+            otherwise = max(otherwise, float(np.delete(with_pair, k).max()))
+        margin = float(with_pair[k]) - otherwise
+        if margin > 1e-9 * max(1.0, best):
+            found.append(Aligned(i, lows[i] + k, float(scores[i, k]), margin))
+    return found
+
+
+Group = tuple[int, ...]
+
+AMONG = 100_000
+"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
+
+LEAST_LIKENESS = 0.5
+"""Part of two calls' roles that must be common."""
+
+
+class Alike:
+    """The groups of calls of two runs that look alike: `left[a]` and `right[b]` are the others like it and itself."""
+
+    def __init__(self, evidence: Evidence, left: list[int], right: list[int], roles: tuple[Roles, Roles]) -> None:
+        self._evidence, self._roles = evidence, roles
+        self.left, self.right = _groups(evidence, left, 0), _groups(evidence, right, 1)
+
+    def told_apart(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
+        """The pairs of two groups that one of the three, asked one after the other, makes without doubt."""
+        for mine, theirs in pairs:
+            if len(mine) * len(theirs) > AMONG:
+                continue
+            taken: set[int] = set()
+            for likeness_of in (self._fed, self._used, self._blamed):
+                points = np.array([[likeness_of(a, b) for b in theirs] for a in mine])
+                for i, a in enumerate(mine):
+                    j = int(points[i].argmax())
+                    b = theirs[j]
+                    rival = max(np.delete(points[i], j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
+                    if points[i, j] < LEAST_LIKENESS or points[i, j] <= rival or taken & {a, ~b}:
+                        continue
+                    taken |= {a, ~b}
+                    if self._evidence.golden_of[a] == self._evidence.target_of[b] == NONE:
+                        yield a, b
+
+    def _fed(self, a: int, b: int) -> float:
+        if self._evidence.kinship(a, b) == STRANGERS:
+            return 0.0
+        mine, theirs = self._evidence.labels(a, True), self._evidence.labels(b, False)
+        told = [bool(set(x) & set(y)) for x, y in zip(mine, theirs, strict=False) if x and y]
+        return sum(told) / len(told) if told else 0.0
+
+    def _used(self, a: int, b: int) -> float:
+        if self._evidence.kinship(a, b) == STRANGERS:
+            return 0.0
+        return likeness(self._roles[0].of(a), self._roles[1].of(b))
+
+    def _blamed(self, a: int, b: int) -> float:
+        if self._evidence.kinship(a, b) == STRANGERS:
+            return 0.0
+        mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)
+        if mine is None or theirs is None:
+            return 0.0
+        if mine.digest or theirs.digest:
+            return float(mine.digest == theirs.digest)
+        return float(close(np.array(mine.statistics), np.array([theirs.statistics]), WITHIN)[0])
+
+
+def _gradient(side: Side, at: int) -> Tensor | None:
+    """The gradient of a call's result, where it was recorded and says something."""
+    backward = side.backward_of(at)
+    given = side.tensors(backward).inputs[:1] if backward != NONE else ()
+    return given[0] if given and given[0].says_something else None
+
+
+def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group]:
+    features = evidence.features[which]
+    found: defaultdict[object, list[int]] = defaultdict(list)
+    for at in calls:
+        if features.telling[at]:
+            numbers = (features.operation, features.out_shape, features.in_shapes, features.digests)
+            values = (features.out[at].tobytes(), features.ins[at].tobytes())
+            look = (*(column[at].tobytes() for column in numbers), *values)
+            found[look].append(at)
+    return {at: tuple(group) for group in found.values() if len(group) > 1 for at in group}
+
+
+MARGIN = 0.9
+"""Points by which a pair must beat everything else that its calls could be."""
+
+LEAST = 2.0
+"""Points that a pair must have of itself."""
+
+SURPLUS, FEW = 2, 4
+"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
+
+MOST_CANDIDATES, BEHIND = 5, 2.0
+"""Candidates that are named, and the points that one may lie behind the best."""
+
+CANDIDATES_AMONG = 1_000_000
+"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
+
+ROUNDS = 12
+"""Each round stands on the pairs of the one before; most nets need three."""
+
+
+def fill(
+    evidence: Evidence,
+    left: list[int],
+    right: list[int],
+    roles: tuple[Roles, Roles],
+    phantoms: dict[int, int] | None = None,
+) -> dict[int, Because]:
+    """Pair calls of `left` with calls of `right`, both in execution order; gives what made each new pair.
+
+    Pairs that both lists hold already say where the runs are; `phantoms` do so too and are no pairs.
+    """
+    phantoms = phantoms or {}
+    left = with_kin(evidence, left, right, phantoms)
+    has_modules = bool(evidence.target.leaves)
+    alike = Alike(evidence, left, right, roles)
+    made: dict[int, Because] = {}
+    for _ in range(ROUNDS):
+        doubtful: dict[tuple[Group, Group], None] = {}
+        claimed: dict[int, list[tuple[int, float]]] = {}
+        for mine, theirs, in_order in _runs(evidence, left, right, phantoms):
+            for pair in align(len(mine), len(theirs), Scorer(evidence, mine, theirs)):
+                a, b = mine[pair.left], theirs[pair.right]
+                enough = pair.margin >= MARGIN and pair.score >= LEAST
+                if a in alike.left and b in alike.right:
+                    doubtful[alike.left[a], alike.right[b]] = None
+                elif enough and (
+                    in_order or supported(evidence, a, b, by_flow=has_modules or not has_surplus(mine, theirs))
+                ):
+                    claimed.setdefault(b, []).append((a, pair.margin))
+        new = {calls[0][0]: (b, calls[0][1]) for b, calls in claimed.items() if len(calls) == 1}
+        for a, (b, margin) in new.items():
+            evidence.join(a, b)
+            made[a] = Because("order", margin)
+        told = list(alike.told_apart(doubtful))
+        for a, b in told:
+            evidence.join(a, b)
+            made[a] = Because("use")
+        if not new and not told:
+            break
+    return made
+
+
+def with_kin(evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]) -> list[int]:
+    """Without calls that can have no partner: inner steps of layers that nobody calls on the other side."""
+    mine, theirs = evidence.features
+    representatives = {int(theirs.operation[b]): b for b in right}.values()
+    possible: dict[int, bool] = {}
+    for a in left:
+        operation = int(mine.operation[a])
+        if operation not in possible:
+            possible[operation] = any(evidence.kinship(a, b) > STRANGERS for b in representatives)
+    return [a for a in left if possible[int(mine.operation[a])] or evidence.golden_of[a] != NONE or a in phantoms]
+
+
+def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Calls without partner, with what they could be: open calls of the other side that look like them, best first."""
+    mine = [a for a in left if evidence.golden_of[a] == NONE]
+    theirs = [b for b in right if evidence.target_of[b] == NONE]
+    if not mine or not theirs or len(mine) * len(theirs) > CANDIDATES_AMONG:
+        return
+    scorer = Scorer(evidence, mine, theirs)
+    for i, a in enumerate(mine):
+        scores = scorer(i, 0, len(theirs))
+        least = max(LEAST, float(scores.max()) - BEHIND)
+        best = [j for j in (-scores).argsort(kind="stable")[:MOST_CANDIDATES].tolist() if scores[j] >= least]
+        if best:
+            yield a, tuple(theirs[j] for j in best)
+
+
+def _runs(
+    evidence: Evidence, left: list[int], right: list[int], phantoms: dict[int, int]
+) -> Iterator[tuple[list[int], list[int], bool]]:
+    """Runs of the left without partner, with the calls of the right that are offered, and whether order speaks."""
+    place = {b: j for j, b in enumerate(right)}
+    back = {b: a for a, b in phantoms.items()}
+    stands_for = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
+    partner = [place.get(b, NONE) for b in stands_for]
+    is_open = [evidence.target_of[b] == NONE and b not in back for b in right]
+    has_modules = bool(evidence.target.leaves)
+    last_before = list(accumulate(partner, max, initial=NONE))
+    behind = [len(right) if j == NONE else j for j in partner]
+    first_behind = list(accumulate(reversed(behind), min, initial=len(right)))[::-1]
+    start = 0
+    while start < len(left):
+        end = start
+        while end < len(left) and stands_for[end] == NONE:
+            end += 1
+        if end == start:
+            start += 1
+            continue
+        mine = left[start:end]
+        low, high = last_before[start], first_behind[end]
+        before = partner[start - 1] if start else NONE
+        after = behind[end] if end < len(left) else len(right)
+        is_module = evidence.target.names[mine[0]].kind == "cell"
+        in_order = low < high and (is_module or (before, after) == (low, high))
+        if low < high:
+            theirs = [right[j] for j in range(low + 1, high) if is_open[j]]
+            in_order = in_order and (has_modules or not has_surplus(mine, theirs))
+        else:
+            following = _following(is_open, before) if start else []
+            leading = _leading(is_open, after) if end < len(left) else []
+            theirs = [right[j] for j in sorted({*following, *leading})]
+        if theirs:
+            yield mine, theirs, in_order
+        start = end
+
+
+def has_surplus(mine: list[int], theirs: list[int]) -> bool:
+    """Whether one of two runs is so much longer that it holds a layer more."""
+    return max(len(mine), len(theirs)) > SURPLUS * min(len(mine), len(theirs)) + FEW
+
+
+def _following(is_open: list[bool], place: int) -> list[int]:
+    end = place + 1
+    while end < len(is_open) and is_open[end]:
+        end += 1
+    return list(range(place + 1, end))
+
+
+def _leading(is_open: list[bool], place: int) -> list[int]:
+    start = place
+    while start > 0 and is_open[start - 1]:
+        start -= 1
+    return list(range(start, place))

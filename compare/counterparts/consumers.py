@@ -1,0 +1,361 @@
+"""Pairs by what consumes a result, and by results that are equal."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .dump_view import NONE, Flow, Side, value_key
+from .features import STRANGERS, Features, close, operation_word
+from .score import WITHIN, Evidence
+
+MOST_STEPS = 200
+"""Calls that are looked at behind one."""
+
+_LAYOUT = frozenset(operation_word(f"Tensor.{name}") for name in ("reshape", "transpose", "contiguous", "cast"))
+_COMMUTATIVE = frozenset(operation_word(f"Tensor.{name}") for name in ("add", "mul"))
+_ARITHMETIC = ("add", "sub", "mul", "div", "neg", "cat", "stack", "chunk", "split", "getitem", "narrow", "squeeze")
+_OTHERS = ("unsqueeze", "expand", "repeat", "repeat_interleave", "dropout", "identity", "masked_fill", "where", "clone")
+_PASSING = _LAYOUT | frozenset(operation_word(f"Tensor.{name}") for name in (*_ARITHMETIC, *_OTHERS))
+
+# What scaled_dot_product_attention does with query, key and value, where the other side writes it out.
+_ATTENTION, _MATMUL, _LINEAR = (
+    operation_word(f"Tensor.{name}") for name in ("scaled_dot_product_attention", "matmul", "linear")
+)
+_IN_ATTENTION = ((f"{_MATMUL} 0", "softmax 0"), (f"{_MATMUL} 1", "softmax 0"), (f"{_MATMUL} 1",))
+
+Role = frozenset[str]
+Path = tuple[str, ...]
+
+
+def uncrossed(evidence: Evidence, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The pairs, with those straightened that parameters alone have crossed.
+
+    Two pairs that stand in another order on the two sides change partners where their results play each other's role,
+    and the new pairs play one role each.
+    """
+    crossed = [(x, y) for x, y in _neighbours(pairs) if x[1] > y[1]]
+    if not crossed:
+        return pairs
+    roles = Roles(evidence.target, evidence.flows[0]), Roles(evidence.golden, evidence.flows[1])
+    partner = dict(pairs)
+    for (a, b), (c, d) in crossed:
+        if partner[a] != b or partner[c] != d or not _are_alike(evidence, a, c):
+            continue
+        mine = roles[0].nearest(a), roles[0].nearest(c)
+        theirs = roles[1].nearest(b), roles[1].nearest(d)
+        if mine[0] != mine[1] and mine == (theirs[1], theirs[0]) and all(mine):
+            partner[a], partner[c] = d, b
+    return list(partner.items())
+
+
+def _neighbours(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pairs with one of the next few in the target's order: what was crossed stands close together."""
+    ordered = sorted(pairs)
+    return [(x, y) for n, x in enumerate(ordered) for y in ordered[n + 1 : n + 4]]
+
+
+def _are_alike(evidence: Evidence, a: int, c: int) -> bool:
+    mine = evidence.features[0]
+    same = (mine.operation, mine.own_shapes, mine.in_shapes, mine.out_shape)
+    return all(column[a] == column[c] for column in same)
+
+
+class Roles:
+    """What becomes of the results of one side's calls."""
+
+    def __init__(self, side: Side, flow: Flow) -> None:
+        self._side, self._flow = side, flow
+        self._known: dict[int, Role] = {}
+
+    def takers(self, call: int) -> list[tuple[int, int]]:
+        """The calls that take a call's result, and as which of their tensors."""
+        return self._takers.get(call, [])
+
+    def nearest(self, call: int) -> Role:
+        """The operations that take a result first, layout apart."""
+        return frozenset(path[0] for path in self._follow(call, 1, _LAYOUT))
+
+    def of(self, call: int) -> Role:
+        """The first two operations, one behind the other, that are no arithmetic and no layout, on every way.
+
+        A query is the left operand of a product whose result goes into a softmax, a value the right operand of one
+        that goes into a linear layer, however they are scaled, rotated, masked and reshaped on the way.
+        """
+        if call not in self._known:
+            self._known[call] = frozenset(" > ".join(path) for path in self._follow(call, 2, _PASSING))
+        return self._known[call]
+
+    def _follow(self, call: int, length: int, passing: frozenset[str]) -> set[Path]:
+        found: set[Path] = set()
+        seen: set[tuple[int, Path]] = set()
+        waiting: list[tuple[int, Path]] = [(call, ())]
+        while waiting and len(seen) < MOST_STEPS:
+            at, path = waiting.pop()
+            for taker, k in self.takers(at):
+                if self._side.names[taker].kind != "api" or not self._side.tensors(taker).outputs:
+                    continue
+                step = self._steps(taker, k, passing)
+                longer = (path + step)[:length]
+                if step:
+                    found.add(longer)
+                if len(longer) < length and (taker, longer) not in seen:
+                    seen.add((taker, longer))
+                    waiting.append((taker, longer))
+        return found
+
+    def _steps(self, taker: int, k: int, passing: frozenset[str]) -> Path:
+        what = operation_word(self._side.names[taker].stem)
+        if what in passing:
+            return ()
+        if what == _ATTENTION and k < len(_IN_ATTENTION):
+            return _IN_ATTENTION[k]
+        if what == _MATMUL and any(self._flow.constant[taker]):
+            what = _LINEAR
+        return (what if what in _COMMUTATIVE else f"{what} {k}",)
+
+    @cached_property
+    def _takers(self) -> dict[int, list[tuple[int, int]]]:
+        """By call: the calls that take its result, and as which of their tensors."""
+        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, inputs in self._flow.made.items():
+            for k, chains in enumerate(inputs):
+                for call in {call for chain in chains for call in chain}:
+                    found[call].append((at, k))
+        return found
+
+
+def likeness(mine: Role, theirs: Role) -> float:
+    """How much of two roles is common, from 0 to 1; 0 where one is not known."""
+    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
+
+
+def retied(
+    evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
+) -> list[tuple[int, int]]:
+    """Calls of the target, the last first, with the golden call that gives to the partners of their takers.
+
+    NONE where several do, or it is taken: the pair that there was is none then. `is_weak` says which may be touched.
+    """
+    movable = _first_steps(evidence.target, evidence.flows[0], roles[0])
+    found = []
+    now: dict[int, int] = {}
+    freed: set[int] = set()
+    given: set[int] = set()
+    for a in reversed(calls):
+        b = evidence.golden_of[a]
+        if evidence.target.names[a].kind != "api" or a not in movable or (b != NONE and not is_weak(a)):
+            continue
+        givers = _givers(evidence, roles, a, now)
+        if not givers or b in givers:
+            continue
+        free = [g for g in givers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
+        new = free[0] if len(givers) == len(free) == 1 else NONE
+        if b != NONE:
+            freed.add(b)
+        if new != b:
+            found.append((a, new))
+            now[a] = new
+            given.add(new)
+    return found
+
+
+def _first_steps(side: Side, flow: Flow, roles: Roles) -> set[int]:
+    """Calls without weights whose results reach calls that are given weights, and nothing that brings together.
+
+    What brings together takes tensors of several calls with weights, or of several that bring together themselves.
+    """
+    weighted: set[int] = set()
+    origins: dict[int, frozenset[int]] = {}
+    ends: set[int] = set()
+    for at in side.forward:
+        constants = zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False)
+        if any(is_constant and math.prod(tensor.shape) > 1 for tensor, is_constant in constants):
+            weighted.add(at)
+        made = [chains[0][0] for chains in flow.made.get(at, ()) if chains]
+        before: frozenset[int] = frozenset().union(*(origins.get(call, frozenset()) for call in made))
+        if len(before) > 1 and at not in weighted:
+            ends.add(at)
+        origins[at] = frozenset((at,)) if at in weighted or at in ends else before
+    reaching = set(ends)
+    for at in reversed(side.forward):
+        if any(taker in reaching and taker not in weighted for taker, _ in roles.takers(at)):
+            reaching.add(at)
+    return set(side.forward) - weighted - reaching
+
+
+def _givers(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
+    """Calls like `a` whose results the partners of its takers take, as the same of their tensors."""
+    mine, theirs = evidence.features
+    found: set[int] = set()
+    for taker, k in roles[0].takers(a):
+        partner = now.get(taker, evidence.golden_of[taker])
+        inputs = evidence.flows[1].made.get(partner, ())
+        if k < len(inputs):
+            found |= {call for chain in inputs[k] for call in chain}
+    return {
+        b
+        for b in found
+        if evidence.kinship(a, b) > STRANGERS
+        and theirs.out_shape[b] == mine.out_shape[a]
+        and theirs.in_shapes[b] == mine.in_shapes[a]
+    }
+
+
+Ints = NDArray[np.int64]
+
+_AT_ONCE = 256
+"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
+
+_HAND_ON = frozenset(
+    operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
+)
+_FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
+
+
+def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
+    """Calls that alone among those around them, paired or not, give one value in one shape."""
+    mine, theirs = evidence.features
+    ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
+    found = []
+    for shape in ours.keys() & others.keys():
+        givers, other_givers = _Givers(mine, ours[shape]), _Givers(theirs, others[shape])
+        for a in ours[shape].tolist():
+            if evidence.golden_of[a] != NONE:
+                continue  # only where something is found is asked who else gives it: of many calls most have a partner
+            same = other_givers.of(mine, a)
+            if (
+                len(same) == 1
+                and evidence.target_of[same[0]] == NONE
+                and givers.of(theirs, same[0]) == [a]
+                and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(same[0]).outputs)
+            ):
+                found.append((a, same[0]))
+    return sorted(found)
+
+
+def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Ints]:
+    """The functions whose results tell something, by the shape of these."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for at in calls:
+        if side.names[at].kind == "api" and features.telling[at] and not _hands_on(side, at):
+            found[int(features.out_shape[at])].append(at)
+    return {shape: np.array(each, np.int64) for shape, each in found.items()}
+
+
+class _Givers:
+    """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
+
+    def __init__(self, features: Features, calls: Ints) -> None:
+        self._features = features
+        self._by_digest: defaultdict[int, list[int]] = defaultdict(list)
+        for at in calls[features.digests[calls, 0] != 0].tolist():
+            self._by_digest[int(features.digests[at, 0])].append(at)
+        calls = calls[~np.isnan(features.out[calls, :2]).any(-1)]  # what has no extremes is close to nothing
+        norms = features.out[calls, 3]
+        is_plain = np.isfinite(norms) & (norms >= 0)
+        order = norms[is_plain].argsort(kind="stable")
+        self._plain: Ints = calls[is_plain][order]
+        self._norms = norms[is_plain][order]
+        self._odd: Ints = calls[~is_plain]
+
+    def of(self, mine: Features, at: int) -> list[int]:
+        """The calls that give the result of a call of the other side; two of them where there are more."""
+        norm = float(mine.out[at, 3])
+        plain = self._plain
+        if np.isfinite(norm) and norm >= 0:
+            low, high = norm * (1 - 2 * WITHIN), norm * (1 + 2 * WITHIN)
+            plain = plain[self._norms.searchsorted(low) : self._norms.searchsorted(high, "right")]
+        found = set(self._by_digest.get(int(mine.digests[at, 0]), ())[:2])
+        for part in (plain, self._odd):
+            for start in range(0, len(part), _AT_ONCE):
+                there = part[start : start + _AT_ONCE]
+                found.update(there[close(mine.out[at], self._features.out[there], WITHIN)].tolist())
+                if len(found) > 1:
+                    return sorted(found)[:2]
+        return sorted(found)
+
+
+def behind_phantoms(
+    evidence: Evidence, phantoms: dict[int, int], left: list[int], right: list[int]
+) -> list[tuple[int, int]]:
+    """Where calls that are no kin are given one weight: the last steps behind them that give the same shape.
+
+    MindSpore's layers call primitives one after the other, a matmul, a bias_add and a reshape for PyTorch's linear.
+    """
+    mine, theirs = evidence.features
+    following = _next_of(left), _next_of(right)
+    found = []
+    for a, b in phantoms.items():
+        lasts = _steps(evidence, a, following[0], True), _steps(evidence, b, following[1], False)
+        pairs = [(c, d) for c in lasts[0] for d in lasts[1] if mine.out_shape[c] == theirs.out_shape[d]]
+        if pairs and evidence.golden_of[pairs[-1][0]] == NONE and evidence.target_of[pairs[-1][1]] == NONE:
+            found.append(pairs[-1])
+    return found
+
+
+def _next_of(calls: list[int]) -> dict[int, int]:
+    return dict(pairwise(calls))
+
+
+def _steps(evidence: Evidence, at: int, following: dict[int, int], is_target: bool) -> list[int]:
+    """A call and the primitives that take its result right behind it, as long as they finish a layer."""
+    side = evidence.target if is_target else evidence.golden
+    flow = evidence.flows[0 if is_target else 1]
+    found = [at]
+    while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
+        takes = any(found[-1] in chain for chains in flow.made.get(then, ())[:1] for chain in chains)
+        if (
+            not takes
+            or not side.names[then].stem.startswith("Primitive.")
+            or operation_word(side.names[then].stem) not in _FINISH
+        ):
+            break
+        found.append(then)
+    return found
+
+
+def _hands_on(side: Side, at: int) -> bool:
+    """Whether a call gives what it is given, as a dropout does that is off."""
+    if operation_word(side.names[at].stem) not in _HAND_ON:
+        return False
+    tensors = side.tensors(at)
+    keys = {value_key(tensor) for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
+    return len(keys) == 1 and None not in keys
+
+
+def last_inside(
+    evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
+) -> list[tuple[int, int]]:
+    """The last calls inside a pair of leaf modules that give the modules' results, and do not merely hand them on.
+
+    None where a module runs inside: of a layer with its activation the last call gives what the activation made of it.
+    """
+    if target in evidence.target.around or golden in evidence.golden.around:
+        return []
+    mine = _giving(evidence.target, target, left)
+    theirs = _giving(evidence.golden, golden, right)
+    return [(mine[-1], theirs[-1])] if mine and theirs else []
+
+
+def _giving(side: Side, module: int, inside: list[int]) -> list[int]:
+    """Calls that give what a module gives; where its values say nothing, those that give its shape."""
+    results = side.tensors(module).outputs
+    if not results:
+        return []
+    key = value_key(results[0])
+    found = []
+    for at in inside:
+        given = side.tensors(at).outputs[:1]
+        if side.names[at].kind != "api" or not given or _hands_on(side, at):
+            continue
+        is_same = value_key(given[0]) == key
+        if key is None:
+            is_same = given[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _HAND_ON
+        if is_same:
+            found.append(at)
+    return found

@@ -1,0 +1,292 @@
+"""Calibration: the limits of noise that a trusted run gives."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.base import names
+from msprobe.base.errors import MsprobeError, UsageError
+from msprobe.base.files import make_folder
+from msprobe.base.log import logger
+from msprobe.base.memory import without_collector
+from msprobe.compare.core.limits import BUILT_IN, Drift, Kind, KindAmplification, KindResidual, Limits, Source
+from msprobe.compare.core.noise import Class, Sign, class_of
+from msprobe.compare.core.noise_file import NOISE, write_noise
+from msprobe.compare.judge.judged import EQUAL, Comparison
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Basis, UpdateJudgement
+from msprobe.compare.match.pairs import Pairs
+from msprobe.compare.match.user_mapping import given_by
+from msprobe.compare.measure.files import Effort
+from msprobe.compare.noise.judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS
+from msprobe.compare.noise.pairs import is_running_statistic
+from msprobe.compare.request import Request
+from msprobe.compare.workers.run import Lost, run
+from msprobe.replay.recorded import Cause, NotReplayed, Replayed
+from msprobe.replay.replay import replay
+from msprobe.store.record import Dump
+
+from .outcome import Task, around, compared, read_both
+from .plan import plan
+
+_DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
+"""Of the bases of updates those that noise plays a part in."""
+
+_NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What one pair of dumps, of a trusted run and the golden, gives. `first_wrong` is empty where the trusted run is
+    right by the built-in limits. `is_of_tensors` is False where the two hold none, and so give nothing."""
+
+    residuals: tuple[KindResidual, ...] = ()
+    amplifications: tuple[KindAmplification, ...] = ()
+    drifts: tuple[Drift, ...] = ()
+    first_wrong: str = ""
+    sides: tuple[Mapping[str, str], ...] = ()
+    is_of_tensors: bool = True
+
+
+def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Calibrated:
+    """What a comparison by the built-in limits gives, whose target is the trusted run; UsageError without torch."""
+    sides = tuple(_made(dump) for dump in (comparison.target, comparison.golden))
+    if comparison.mode != "tensor":
+        return Calibrated(sides=sides, is_of_tensors=False)
+    if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
+        raise UsageError(_NO_TORCH)
+    residuals, amplifications = _differing(comparison)
+    known = {row.kind for row in residuals}
+    residuals += [row for row in _equal(comparison) if row.kind not in known]
+    return Calibrated(
+        tuple(residuals),
+        tuple(amplifications),
+        (*_drifts(updates), *_of_running_statistics(comparison)),
+        located.first.name if located.first else "",
+        sides,
+    )
+
+
+def limits_of(found: Iterable[Calibrated], labels: Iterable[str], file: str) -> Limits:
+    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
+    found = list(found)
+    residuals: dict[tuple[Kind, str], KindResidual] = {}
+    amplifications: dict[Kind, KindAmplification] = {}
+    drifts: dict[str, Drift] = {}
+    for one in found:
+        for r in one.residuals:
+            key = r.kind, r.precision
+            residuals[key] = _worse(residuals[key], r) if key in residuals else r
+        for a in one.amplifications:
+            other = amplifications.get(a.kind, a)
+            most = max(a.amplification, other.amplification)
+            outputs = a.outputs if other is a else a.outputs + other.outputs
+            amplifications[a.kind] = KindAmplification(a.kind, most, outputs)
+        for d in one.drifts:
+            before = drifts.get(d.basis, d)
+            parameters = d.parameters if before is d else d.parameters + before.parameters
+            drifts[d.basis] = Drift(d.basis, max(d.excess, before.excess), parameters)
+    wrong = (
+        f"{name} ({label})" if label else name
+        for label, one in zip(labels, found, strict=True)
+        if (name := one.first_wrong)
+    )
+    return Limits(
+        Source.CALIBRATED,
+        file,
+        tuple(row for _, row in sorted(residuals.items())),
+        tuple(row for _, row in sorted(amplifications.items())),
+        tuple(row for _, row in sorted(drifts.items())),
+        tuple(wrong),
+        found[0].sides,
+    )
+
+
+def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
+    signs = tuple(sorted({*one.signs, *other.signs}))
+    return KindResidual(one.kind, one.precision, max(one.eta, other.eta), one.outputs + other.outputs, signs)
+
+
+def _made(dump: Dump) -> Mapping[str, str]:
+    """How a side was made; `framework` is its bare name, `version` the name with the version."""
+    told = dict(dump.made_with)
+    version = told.pop("framework", "")
+    return {"framework": dump.framework, **({"version": version} if version else {}), **told}
+
+
+def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
+    """Of the outputs that differ: residuals where calls were replayed, else amplifications."""
+    etas: dict[tuple[Kind, str], list[float]] = defaultdict(list)
+    signs: dict[tuple[Kind, str], set[str]] = defaultdict(set)
+    amplified: dict[Kind, list[float]] = defaultdict(list)
+    for one in comparison.noise.evidence.values() if comparison.noise else ():
+        if one.kind is None:
+            continue
+        if isfinite(one.residual) and isfinite(one.bound):
+            key = one.kind, class_of(one.residual).value
+            etas[key].append(one.residual)
+            if one.sign is not Sign.NONE:
+                signs[key].add(one.sign.name)
+        elif isfinite(one.amplification):
+            amplified[one.kind].append(one.amplification)
+    residuals = [KindResidual(*key, max(found), len(found), tuple(sorted(signs[key]))) for key, found in etas.items()]
+    return residuals, [KindAmplification(kind, max(found), len(found)) for kind, found in amplified.items()]
+
+
+def _equal(comparison: Comparison) -> Iterator[KindResidual]:
+    """Of functions whose outputs are all equal to the bit: what they compute in, as a few golden calls show it."""
+    pairs = comparison.pairs
+    differing = set(pairs.call_of[(comparison.equal != EQUAL) & ~comparison.is_given].tolist())
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    mixed: set[tuple[str, str]] = set()
+    for place in range(len(pairs)):
+        if (function := _function(pairs, place)) is not None:
+            found[function].append(int(pairs.golden_calls[place]))
+            if place in differing:
+                mixed.add(function)
+    for function, calls in found.items():
+        if function in mixed:
+            continue
+        rows: dict[Kind, KindResidual] = {}
+        for at in dict.fromkeys((calls[0], calls[-1])):  # a kind computes alike everywhere
+            answer = replay(comparison.golden, at)
+            if isinstance(answer, NotReplayed) and answer.cause is Cause.NO_TORCH:
+                raise UsageError(_NO_TORCH)
+            for kind, eta in _residuals(answer, function[1]) if isinstance(answer, Replayed) else ():
+                row = KindResidual(kind, class_of(eta).value, eta, len(calls))
+                rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)
+        yield from (row for row in rows.values() if row.precision != Class.OPAQUE.value)
+
+
+def _function(pairs: Pairs, place: int) -> tuple[str, str] | None:
+    """Name and direction of a pair of calls of a function; None for any other."""
+    if min(pairs.target_calls[place], pairs.golden_calls[place]) < 0:
+        return None
+    name = names.parse(pairs.name(place))
+    return (name.stem, name.direction) if name.kind == "api" else None
+
+
+def _residuals(answer: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
+    """Kind and residual of each output, with the options that explain it best."""
+    best: dict[tuple[str, tuple[str, ...]], float] = {}
+    for candidates in answer.residuals.values():
+        for one in candidates:
+            if one.count and isfinite(one.eta):
+                best[one.part, one.path] = min(one.eta, best.get((one.part, one.path), one.eta))
+    for (_, path), eta in best.items():
+        yield Kind(answer.operation, direction, ".".join(path[:1])), eta
+
+
+def _drifts(updates: UpdateJudgement | None) -> Iterator[Drift]:
+    verdicts = updates.verdicts if updates is not None else ()
+    for basis in _DRIFTING:
+        found = [v.excess for v in verdicts if v.basis is basis and v.excess > 0 and isfinite(v.excess)]
+        if found:
+            yield Drift(basis.value, max(found), len(found))
+
+
+def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
+    """How far running statistics are apart, which no optimizer updates."""
+    if not comparison.target.step:
+        return
+    found = []
+    rows = np.flatnonzero(comparison.is_given & (comparison.equal != EQUAL))
+    for row in rows.tolist():
+        measures, pair = comparison.measures.get(row), comparison.pairs.pair(row)
+        at = int(comparison.pairs.target_rows[row])
+        if measures is None or pair.golden is None or at < 0:
+            continue
+        if not is_running_statistic(comparison.pairs.target.columns, at):
+            continue
+        norm = pair.golden.statistics.norm if pair.golden.statistics else None
+        if isinstance(norm, float) and norm and not measures.mismatched and isfinite(measures.euclid / norm):
+            found.append(measures.euclid / norm / DRIFT_OF_RUNNING)
+    if found:
+        yield Drift(RUNNING_STATISTICS, max(found), len(found))
+
+
+def with_limits(request: Request, clean: Path, loud: int) -> Request:
+    """The request with the limits that a trusted run gives, which are written into the output folder.
+
+    Of several ranks and steps all that the trusted run and the golden both hold are compared, and their limits are one.
+    UsageError where the trusted run cannot be read, or holds no tensors; a warning where it is wrong itself.
+    """
+    for side, other in (("target", request.target), ("golden", request.golden)):
+        if clean.resolve() == other.resolve():
+            raise UsageError(f"--calibrate {clean}: is the {side} itself; give another run that is trusted")
+    path = request.output / NOISE
+    asked = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
+    try:
+        tasks = list(_tasks(asked, path))
+        found = _calibrate_all(tasks, asked)
+    except MsprobeError as err:
+        raise UsageError(f"--calibrate {clean}: {err}") from err
+    labels = [task.job.label for task in tasks]
+    for label, one in zip(labels, found, strict=True):
+        if not one.is_of_tensors:
+            where = f" ({label})" if label else ""
+            raise UsageError(
+                f"--calibrate {clean}{where}: it and the golden are compared by statistics or digests, which say "
+                "nothing of kernels; collect both with task `tensor`, or leave the option out"
+            )
+    limits = limits_of(found, labels, str(path))
+    for wrong in limits.first_wrong:
+        logger.warning(
+            "%s: is wrong itself: its first wrong call is %s; limits of a wrong run hide faults, so calibrate with "
+            "another, or find out first what is wrong with it",
+            clean,
+            wrong,
+        )
+    try:
+        make_folder(request.output)
+        write_noise(path, limits)
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
+    logger.log(loud, "the limits of noise are in %s; give it again with --noise", path)
+    return replace(request, limits=limits, calibrate=None)
+
+
+def _tasks(request: Request, path: Path) -> Iterator[Task]:
+    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+    for missing in made.missing:
+        logger.info("calibrating: %s", missing)
+    for job, (before, after) in zip(made.jobs, around(made.jobs), strict=True):
+        yield Task(job, request, path, 1, "", len(made.jobs) > 1, before, after)
+
+
+def _calibrate_all(tasks: list[Task], request: Request) -> list[Calibrated]:
+    """What each task gives, in order; of a single one the processes share the work inside."""
+    if len(tasks) == 1:
+        return [calibrate_alone(replace(tasks[0], workers=request.workers or 0, scheduler=request.scheduler))]
+    results = dict(
+        run(
+            calibrate_alone,
+            tasks,
+            workers=request.workers or 0,
+            scheduler=request.scheduler,
+            title="calibrating",
+        )
+    )
+    found: list[Calibrated] = []
+    for at, task in enumerate(tasks):
+        result = results[at]
+        if isinstance(result, Lost):
+            raise UsageError(f"{task.job.label}: {result.reason}")
+        found.append(result)
+    return found
+
+
+@without_collector()
+def calibrate_alone(task: Task) -> Calibrated:
+    """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
+    workers = 1 if task.scheduler else task.workers
+    target, golden = read_both(task.job.target, task.job.golden, task.request, workers)
+    if not target.calls or not golden.calls:
+        raise UsageError(f"{target.where if not target.calls else golden.where} holds no calls; give another run")
+    given = given_by(task.request.mapping, target, golden)
+    found = compared(task, target, golden, given, Effort(task.workers, task.scheduler))
+    return calibrated(found.comparison, found.located, found.updates)

@@ -1,0 +1,382 @@
+"""The jobs of a request: what each side is, and which dumps of the two sides belong together."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from msprobe.base.errors import UsageError
+from msprobe.base.log import logger
+from msprobe.compare.request import ReadAs
+from msprobe.store import layout
+from msprobe.store.detect import kind_of
+from msprobe.store.folders import TREES, Folder, further_runs, look
+from msprobe.store.kernel_dump.files import kernel_dumps
+from msprobe.store.rl_roots import flow_root
+from msprobe.store.saves.graph_saves import npy_dumps, saved_dumps
+from msprobe.store.saves.single_saves import single_dumps
+
+Family = Literal["dump", "kernels", "saves", "single saves", "npy"]
+
+_NAMED = 8  # so many names stand in a message, the others are counted
+
+
+class Place(NamedTuple):
+    """Where a source stands on its side; a coordinate is None where the side gives no choice of it."""
+
+    tree: str | None = None
+    step: int | None = None
+    rank: int | None = None
+    what: str = "dump"
+
+
+@dataclass(frozen=True, slots=True)
+class SideSource:
+    """One dump on disk: of what kind, its file or folders, and the step and rank that their place says."""
+
+    family: Family
+    paths: tuple[Path, ...]
+    step: int | None = None
+    rank: int | None = None
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a path holds: its sources by place, the names of their rank folders, and what it is, in words.
+
+    `skipped` says what else lies there and is left alone.
+    """
+
+    path: Path
+    family: Family
+    says: str
+    places: dict[Place, SideSource] = field(default_factory=dict)
+    rank_names: dict[Place, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+    def add(self, place: Place, source: SideSource, rank_name: str = "") -> None:
+        """Take a source up."""
+        self.places[place], self.rank_names[place] = source, rank_name
+
+    def folder_name(self, axis: str, key: object, around: Place) -> str:
+        """What the folder of a coordinate is called, for a message."""
+        if axis != "rank":
+            return f"step{key}" if axis == "step" else str(key)
+        names = (n for p, n in self.rank_names.items() if p.rank == key and around.step in (None, p.step))
+        return next(names, "") or f"rank{key}"
+
+
+def side(path: Path, read_as: ReadAs = "") -> Side:
+    """What a path holds, which is found out; `read_as` takes a folder for kernels, where it holds some, or npy files.
+
+    DumpError where there is nothing that can be compared, with what is there and what to give instead.
+    """
+    if read_as == "kernels" and path.is_dir() and (found := _kernels(path, "a kernel dump")).places:
+        return found
+    if read_as == "npy" and path.is_dir():
+        return _npys(path, "a tree of npy files")
+    kind = kind_of(path)
+    if kind.word == "kernels":
+        return _kernels(kind.path, kind.says)
+    if kind.word == "saves":
+        return _saves(kind.path, kind.says)
+    if kind.word == "single saves":
+        return _single_saves(kind.path, kind.says)
+    if kind.word == "npy":
+        return _npys(kind.path, kind.says)
+    return _dumps(kind.path, kind.says, is_plain=bool(read_as))
+
+
+def _kernels(path: Path, says: str) -> Side:
+    made = Side(path, "kernels", says)
+    for (rank, step), folders in kernel_dumps(path).items():
+        made.add(Place(None, step, rank, "kernels"), SideSource("kernels", folders, step, rank), f"rank_{rank}")
+    return made
+
+
+def _saves(path: Path, says: str) -> Side:
+    made = Side(path, "saves", says)
+    for (step, rank), folder in saved_dumps(path).items():
+        made.add(Place(None, step, rank, "saves"), SideSource("saves", (folder,), step, rank), folder.name)
+    return made
+
+
+def _single_saves(path: Path, says: str) -> Side:
+    made = Side(path, "single saves", says)
+    for (step, rank), folders in single_dumps(path).items():
+        made.add(Place(None, step, rank, "saves"), SideSource("single saves", folders, step, rank), folders[0].name)
+    return made
+
+
+def _npys(path: Path, says: str) -> Side:
+    made = Side(path, "npy", says)
+    for relative, folder in npy_dumps(path).items():
+        made.add(Place(what=relative), SideSource("npy", (folder,)))
+    return made
+
+
+# Dumps: dump.json and debug.json in the folders of ranks, in the folders of steps, in the folders of trees.
+
+
+def _dumps(path: Path, says: str, is_plain: bool) -> Side:
+    """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
+    made = Side(path, "dump", says)
+    if not path.is_dir():
+        made.add(Place(what="debug" if path.name == layout.DEBUG else "dump"), SideSource("dump", (path,)))
+        return made
+    inside = look(path)
+    trees = {tree: steps for tree in TREES if tree in inside.folders and (steps := _steps(look(path / tree)))}
+    steps = _steps(inside)
+    for tree, found in trees.items():
+        _add_steps(made, look(path / tree), found, tree)
+    if steps:
+        _add_steps(made, inside, steps, "" if trees else None, is_plain)
+    elif not trees:
+        _add_step(made, inside, Place())
+    return made
+
+
+def _add_steps(made: Side, folder: Folder, steps: Mapping[str, int], tree: str | None, is_plain: bool = True) -> None:
+    _skip(made, folder, {*steps, *(TREES if tree == "" else ())}, is_plain)
+    for name, number in steps.items():
+        _add_step(made, look(folder.path / name), Place(tree, number))
+
+
+def _add_step(made: Side, folder: Folder, place: Place) -> None:
+    """The folder of a step, or of a rank itself."""
+    ranks = {} if _held(folder) else _numbered(folder, layout.rank_number)
+    if not ranks:
+        _add_rank(made, folder, place, "")
+        return
+    if len({*ranks.values()}) < len(ranks):
+        alike = [name for name, number in ranks.items() if list(ranks.values()).count(number) > 1]
+        raise UsageError(
+            f"{folder.path}: {', '.join(alike[:_NAMED])} may all be one rank; give the folder of one of them"
+        )
+    _skip(made, folder, ranks)
+    for name, number in ranks.items():
+        _add_rank(made, look(folder.path / name), place._replace(rank=number), name)
+
+
+def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
+    held = _held(folder)
+    for file in held:
+        what = "debug" if file == layout.DEBUG else "dump"
+        # A journal alone is left to the reader, who says what is to be done with it.
+        path = folder.path if file == layout.JOURNAL else folder.path / file
+        made.add(place._replace(what=what), SideSource("dump", (path,)), name)
+    if not held:
+        made.skipped.append(f"{folder.path}: holds no dump and is skipped")
+
+
+def _held(folder: Folder) -> list[str]:
+    return [name for name in (layout.DUMP, layout.DEBUG) if name in folder.files] or [
+        name for name in folder.files if name == layout.JOURNAL
+    ]
+
+
+def _steps(folder: Folder) -> dict[str, int]:
+    return _numbered(folder, layout.step_number)
+
+
+def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[str, int]:
+    """The folders in here whose names say a number, by it."""
+    found = {name: number for name in folder.folders if (number := number_of(name)) is not None}
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
+    """Say what else lies among steps or ranks, and is left alone."""
+    ours = {layout.RUN, *further_runs(folder.folders)}
+    strange = [name for name in (*folder.folders, *folder.files) if name not in known and name not in ours]
+    if strange and not is_plain:
+        walked = _walked_beside(folder.path)
+        strange = [name for name in strange if name not in walked]
+    if strange:
+        more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
+        listed = ", ".join(strange[:_NAMED])
+        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed}{more}")
+
+
+def _walked_beside(path: Path) -> set[str]:
+    """What the comparison of a flow (`flow/carry_out.py`) walks of its root beside the steps; nothing in other runs."""
+    root = flow_root(path)
+    stages = set(root.stages).difference(TREES)
+    if not stages and not (root.data and root.configurations):
+        return set()
+    return {*stages, *root.hollow, *(part.name for part in (root.data, root.configurations) if part)}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Two sources to compare, the place that they have in common, and the name of the target's rank folder."""
+
+    target: SideSource
+    golden: SideSource
+    place: Place
+    rank_name: str = ""
+
+    @property
+    def label(self) -> str:
+        """`graph, step 0, rank 1, debug.json`; empty where nothing tells the job from another."""
+        tree, step, rank, what = self.place
+        said = [tree or "", "" if step is None else f"step {step}", "" if rank is None else f"rank {rank}"]
+        return ", ".join(word for word in (*said, _WHAT.get(what, what)) if word)
+
+
+_WHAT = {"dump": "", "debug": "debug.json", "kernels": "", "saves": ""}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared, in a stable order; in sentences, what has no partner; and of what kind the sides are."""
+
+    jobs: tuple[Job, ...]
+    missing: tuple[str, ...] = ()
+    kinds: str = ""
+
+
+def plan(
+    target: Path,
+    golden: Path,
+    *,
+    ranks: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    read_as: ReadAs = "",
+) -> Plan:
+    """What of two sides is compared with what; `ranks` and `steps` choose among those that the sides hold.
+
+    UsageError where the sides are of two kinds, where it is not said which of several dumps is meant, and where they
+    have nothing in common; DumpError where a side is nothing that can be read.
+    """
+    sides = side(target, read_as), side(golden, read_as)
+    for each in sides:
+        for told in each.skipped:
+            logger.info("%s", told)
+        if not each.places:
+            raise UsageError(
+                f"{each.path}: holds no npy files; give a folder that does, or leave `common` out for dumps"
+            )
+    if sides[0].family != sides[1].family:
+        said = ", ".join(f"{each.path} is {each.says}" for each in sides)
+        is_raw = {each.family for each in sides} == {"kernels", "dump"}
+        remedy = "gather the kernel dump first: msprobe gather DIR -o OUT" if is_raw else "give two of one kind"
+        raise UsageError(f"the sides are of two kinds: {said}; {remedy}")
+    chosen = {axis: wanted for axis, wanted in (("rank", ranks), ("step", steps)) if wanted is not None}
+    for axis, wanted in chosen.items():
+        _check_choice(sides, axis, wanted)
+    pairing = _Pairing(*sides, chosen)
+    jobs = tuple(pairing.jobs)
+    if not jobs:
+        raise UsageError(_nothing(sides, pairing.missing))
+    return Plan(jobs, tuple(pairing.missing), f"target: {sides[0].says}; golden: {sides[1].says}")
+
+
+def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) -> None:
+    """UsageError for a rank or step that neither side holds."""
+    held = {getattr(place, axis) for each in sides for place in each.places} - {None}
+    if not held:
+        raise UsageError(
+            f"--{axis} chooses among the {axis}s of a folder, and both sides are below that already; leave it out"
+        )
+    if absent := sorted(set(wanted) - held):
+        raise UsageError(f"{_few(axis, absent)} on neither side; there: {_few(axis, sorted(held))}")
+
+
+class _Pairing:
+    """Walks down the coordinates of both sides at once; keeps the jobs, and says what has no partner."""
+
+    def __init__(self, target: Side, golden: Side, chosen: Mapping[str, Sequence[int]]) -> None:
+        self._sides = target, golden
+        self._chosen = chosen
+        self.jobs: list[Job] = []
+        self.missing: list[str] = []
+        self._descend(list(target.places), list(golden.places), Place())
+
+    def _descend(self, left: list[Place], right: list[Place], done: Place, axis: int = 0) -> None:
+        if axis == len(Place._fields):
+            self._join(left[0], right[0], done)
+            return
+        name = Place._fields[axis]
+        by_left, by_right = (self._grouped(places, axis, name) for places in (left, right))
+        for key_left, key_right in self._matched(name, by_left, by_right, done):
+            if key_left is _ABSENT or key_right is _ABSENT:
+                key, here = (key_right, "golden") if key_left is _ABSENT else (key_left, "target")
+                self.missing.append(f"{_thing(name, key)}{_of(done)} is only on the {here} side")
+                continue
+            known = key_right if key_left is None else key_left
+            self._descend(by_left[key_left], by_right[key_right], done._replace(**{name: known}), axis + 1)
+
+    def _grouped(self, places: list[Place], axis: int, name: str) -> dict[Any, list[Place]]:
+        """The places by their coordinate on this axis, of what was chosen."""
+        wanted = self._chosen.get(name)
+        groups: dict[Any, list[Place]] = {}
+        for place in places:
+            if wanted is None or place[axis] is None or place[axis] in wanted:
+                groups.setdefault(place[axis], []).append(place)
+        return groups
+
+    def _matched(
+        self, name: str, left: dict[Any, list[Place]], right: dict[Any, list[Place]], done: Place
+    ) -> Iterator[tuple[Any, Any]]:
+        """The keys that belong together, in order; `_ABSENT` where a key has no partner."""
+        if None in left or None in right:
+            for which, keys in enumerate((left, right)):
+                if len(keys) > 1:
+                    self._say_choice(which, name, list(keys), done)
+            yield from zip(left, right, strict=False)
+        elif name == "rank" and len(left) == len(right) == 1:
+            yield from zip(left, right, strict=True)  # a process alone, whatever its number
+        elif name == "what" and self._is_file_given() and (common := [key for key in left if key in right]):
+            # Who names a file means this file; what else lies beside the other's is not missing.
+            yield from ((key, key) for key in common)
+        else:
+            for key in sorted(left.keys() | right.keys(), key=lambda key: (key == "debug", key)):
+                yield (key if key in left else _ABSENT), (key if key in right else _ABSENT)
+
+    def _is_file_given(self) -> bool:
+        return any(each.path.is_file() for each in self._sides)
+
+    def _say_choice(self, which: int, name: str, keys: list[Any], done: Place) -> None:
+        this, other = self._sides[which], self._sides[1 - which]
+        offered = _few("", sorted(this.folder_name(name, key, done) for key in keys))
+        option = f", or choose with --{name}" if name in ("step", "rank") else ""
+        raise UsageError(
+            f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one; give one of {offered}{option}"
+        )
+
+    def _join(self, left: Place, right: Place, done: Place) -> None:
+        target, golden = self._sides
+        # Where a rank was given by its folder there is no other to tell it from.
+        name = target.rank_names[left] if left.rank is not None and right.rank is not None else ""
+        self.jobs.append(Job(target.places[left], golden.places[right], done, name))
+
+
+_ABSENT = object()
+
+
+def _thing(name: str, key: object) -> str:
+    if name == "what":
+        return {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
+    if name == "tree":
+        return str(key) or "what stands beside graph and pynative"
+    return f"{name} {key}"
+
+
+def _of(done: Place) -> str:
+    said = [f" of {name} {value}" for name, value in (("rank", done.rank), ("step", done.step)) if value is not None]
+    return "".join(said) + (f" of {done.tree}" if done.tree else "")
+
+
+def _few(noun: str, names: Sequence[object]) -> str:
+    more = len(names) - _NAMED
+    listed = ", ".join(map(str, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+    if not noun:
+        return listed
+    return f"{noun}{'s' * (len(names) != 1)} {listed}"
+
+
+def _nothing(sides: tuple[Side, Side], missing: Sequence[str]) -> str:
+    target, golden = sides
+    said = "; ".join(missing[:_NAMED])
+    return f"{target.path} and {golden.path} have nothing in common: {said}; give the two folders that belong together"

@@ -1,0 +1,210 @@
+"""Verdicts between two frameworks: errors as shares of a tensor's scale; fused parameters are judged as a whole."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from msprobe.compare.core.measures import Measures
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import ACROSS, UNMASKED, allowed_across, canonical, standard_of
+from msprobe.compare.match.fused import groups
+from msprobe.compare.match.pairs import Pairs
+from msprobe.store.record import NonFinite, Number, Record, Statistics
+
+from .judged import NO_CAUSE, UNKNOWN, Comparison
+from .verdict import GRADES, PASS, Verdict, counts, wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
+
+    `rms` and `greatest` are the golden's scales, `allowed` what is within tolerance. `lost` is what no number tells:
+    NaN, infinities, counts.
+    """
+
+    spread: tuple[float, float]
+    mean: tuple[float, float]
+    extremes: tuple[tuple[float, float], ...]
+    rms: float
+    greatest: float
+    allowed: float
+    lost: Reason | None = None
+
+    def fine(self) -> float:
+        """The errors that rounding averages out, as a share of the scale."""
+        return max(_share(*self.spread, self.rms), _share(*self.mean, self.rms))
+
+    def worst(self) -> float:
+        """The greatest of all errors, as a share of its scale."""
+        if self.lost:
+            return math.inf
+        return max(self.fine(), *(_share(difference, own, self.greatest) for difference, own in self.extremes), 0.0)
+
+
+def _share(difference: float, own: float, scale: float) -> float:
+    """0/0 is 0: two zeros are equal."""
+    held = max(min(scale, UNMASKED), own)
+    if difference == 0:
+        return 0.0
+    return difference / held if held else math.inf
+
+
+def widths_are_custom(pairs: Pairs) -> bool:
+    """Whether most pairs of floats are of two widths, so that one side as a whole computes in another.
+
+    Else a width that differs is a finding like any other, and what is allowed is the golden's.
+    """
+    both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
+    dtypes = []
+    for columns, rows in ((pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows)):
+        numbers = {name: n for n, name in enumerate(ACROSS)}
+        table = np.array([numbers.get(canonical(dtype), -1) for _, dtype, _ in columns.looks] or [-1])
+        dtypes.append(table[np.frombuffer(columns.look, np.int32)[rows[both]]])
+    floats = (dtypes[0] >= 0) & (dtypes[1] >= 0)
+    return bool(2 * np.count_nonzero((dtypes[0] != dtypes[1]) & floats) > np.count_nonzero(floats))
+
+
+def errors_by_elements(found: Measures, target: Record, golden: Record, custom: bool = False) -> Errors | None:
+    """The errors between two tensors that were measured; None where a dtype is exact, or nothing was.
+
+    `custom`: the coarser of the two dtypes tells what is allowed, not the golden's.
+    """
+    allowed = allowed_across(target.dtype, golden.dtype, custom)
+    if allowed is None or not found.size:
+        return None
+    root = math.sqrt(found.size)
+    difference = found.euclid / root
+    greatest = _greatest(found, golden.statistics)
+    rms = min(_rms(golden.statistics, found.size, greatest), greatest)
+    lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
+    # Where values are greater than a scale may be, every element must be near by its own size.
+    is_near = found.excess * standard_of(golden.dtype).relative <= allowed
+    whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
+    return Errors(
+        (difference, whole),
+        (abs(found.bias), whole),
+        ((found.max_absolute, peak),),
+        rms,
+        greatest,
+        allowed,
+        lost,
+    )
+
+
+def _greatest(found: Measures, statistics: Statistics | None) -> float:
+    if found.scale_error and math.isfinite(found.scale_error):
+        return found.max_absolute / found.scale_error
+    return 0.0 if statistics is None else max(_size(statistics.max), _size(statistics.min))
+
+
+def _rms(statistics: Statistics | None, size: int, otherwise: float) -> float:
+    norm = statistics.norm if statistics is not None else None
+    return _size(norm) / math.sqrt(size) if _is_finite(norm) else otherwise
+
+
+def errors_by_statistics(
+    t: Statistics, g: Statistics, target: Record, golden: Record, custom: bool = False
+) -> Errors | None:
+    """The errors that the statistics of two tensors show; None where a dtype is exact. `custom` as above."""
+    allowed = allowed_across(target.dtype, golden.dtype, custom)
+    if allowed is None:
+        return None
+    size = max(math.prod(golden.shape or ()), 1)
+    lost = counts(t.non_finite, g.non_finite) or next(
+        (
+            Reason(Why.STATISTIC_NON_FINITE, name=name, target=ours, golden=theirs)
+            for name in ("max", "min", "mean", "norm")
+            if not _is_comparable(ours := getattr(t, name), theirs := getattr(g, name))
+        ),
+        None,
+    )
+    rms, greatest = _size(g.norm) / math.sqrt(size), max(_size(g.max), _size(g.min))
+    norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
+    extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
+    means = _apart(_number(t.mean), _number(g.mean)), _size(g.mean)
+    return Errors(norms, means, extremes, rms, greatest, allowed, lost)
+
+
+def _apart(a: float, b: float) -> float:
+    return 0.0 if a == b or not (math.isfinite(a) and math.isfinite(b)) else abs(a - b)
+
+
+def _is_comparable(a: Number, b: Number) -> bool:
+    if a is None or b is None:
+        return a is b
+    return (math.isfinite(a) and math.isfinite(b)) or a == b or (a != a and b != b)
+
+
+def _is_finite(value: Number) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _number(value: Number) -> float:
+    return 0.0 if value is None else float(value)
+
+
+def _size(value: Number) -> float:
+    return abs(float(value)) if value is not None and math.isfinite(value) else 0.0
+
+
+def judge_errors(errors: Errors) -> Verdict:
+    """The verdict of two tensors by their errors alone, whatever they were computed from."""
+    if errors.lost:
+        return wrong(errors.lost)
+    found, allowed = errors.worst(), errors.allowed
+    if found <= allowed:
+        return PASS
+    reason = Reason(Why.SCALE, amount=found, allowed=allowed)
+    return Verdict("warning" if found <= 10 * allowed else "error", (reason,))
+
+
+def combined(parts: Iterable[Record]) -> Statistics | None:
+    """The statistics of the whole that some parts make up; None where a part does not tell all of its own."""
+    sizes: list[int] = []
+    told: list[tuple[float, float, float, float]] = []
+    lost: list[NonFinite | None] = []
+    for record in parts:
+        s = record.statistics
+        if s is None or not all(type(v) in (int, float) for v in (s.max, s.min, s.mean, s.norm)):
+            return None
+        sizes.append(math.prod(record.shape or ()))
+        told.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
+        if not _is_finite(s.norm):
+            lost.append(s.non_finite)
+    if not sum(sizes):
+        return None
+    known = [count for count in lost if count is not None]
+    of_all = NonFinite(*map(sum, zip(*known, strict=True))) if known and len(known) == len(lost) else None
+    highest, lowest, means, norms = zip(*told, strict=True)
+    if any(norm != norm for norm in norms):
+        return Statistics(math.nan, math.nan, math.nan, math.nan, non_finite=of_all)
+    # Not `fsum`, which raises where infinities of both signs meet.
+    mean = sum(m * n for m, n in zip(means, sizes, strict=True)) / sum(sizes)
+    return Statistics(max(highest), min(lowest), mean, math.hypot(*norms), non_finite=of_all)
+
+
+def with_parts_judged(comparison: Comparison) -> Comparison:
+    """The comparison in which every part of a fused record has the verdict of the whole, where statistics tell one."""
+    pairs = comparison.pairs
+    views = pairs.notes.views
+    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
+    reasons = dict(comparison.reasons)
+    for numbers in groups(views, pairs.target_rows, pairs.golden_rows):
+        both = [pairs.pair(n) for n in numbers]
+        is_golden_whole = bool(views[numbers[0]].golden)
+        whole = both[0].golden if is_golden_whole else both[0].target
+        told = combined(r for p in both if (r := p.target if is_golden_whole else p.golden) is not None)
+        if whole is None or told is None or whole.statistics is None:
+            continue
+        sides = (told, whole.statistics) if is_golden_whole else (whole.statistics, told)
+        errors = errors_by_statistics(*sides, whole, whole)
+        if errors is None:
+            continue
+        verdict = judge_errors(errors)
+        for n in numbers:
+            grades[n], causes[n], equal[n] = GRADES.index(verdict.grade), NO_CAUSE, UNKNOWN
+            reasons[n] = verdict.reasons or (Reason(Why.ALL_PARTS),)
+    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)

@@ -1,0 +1,384 @@
+"""Verdicts of all pairs of records: by columns where statistics decide, else one by one with every reason."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.standard import Standard, has_any, standard_of, unjudged_reason
+from msprobe.compare.match.cross_framework import round_differently
+from msprobe.compare.match.fused import SUM
+from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View, call_of_row
+from msprobe.compare.measure.statistics import excess as excess_of
+from msprobe.compare.measure.statistics import excesses
+from msprobe.store.columns import GRADIENTS, KINDS, PARTS, Columns
+from msprobe.store.record import Dump, Record, Statistics
+
+from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
+from .elements import keeps_elements, looked_at
+from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, Mode
+from .verdict import (
+    CAUSES,
+    GRADES,
+    PASS,
+    Cause,
+    Verdict,
+    judge_digests,
+    judge_gradient,
+    judge_statistics,
+    judge_structure,
+    judge_value,
+    judge_value_across,
+    lost_rows,
+    same_dtype,
+    unjudged,
+    wrong,
+)
+
+_TENSOR, _VALUE, _NULL = (KINDS.index(kind) for kind in ("tensor", "value", "null"))
+_OWN = GRADIENTS.index("own")
+_PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", "warning", "error", "unjudged"))
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.
+
+    `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
+    """
+
+    grades: NDArray[np.uint8]
+    causes: NDArray[np.uint8]
+    equal: NDArray[np.int8]
+    settled: Mask
+    excess: NDArray[np.float64]
+    which: NDArray[np.int8]
+
+    def enter(self, row: int, verdict: Verdict) -> None:
+        """Enter the verdict of one pair."""
+        self.grades[row] = GRADES.index(verdict.grade)
+        self.causes[row] = NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause)
+
+    def settle(self, rows: Ints, grades: NDArray[np.uint8], equal: NDArray[np.int8]) -> None:
+        """Enter the verdicts of some pairs."""
+        self.grades[rows], self.equal[rows], self.settled[rows] = grades, equal, True
+
+
+def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool) -> Sheet:
+    """Settle equal values, and tensors of one shape and dtype by their digests or statistics."""
+    size = len(pairs.target_rows)
+    sheet = Sheet(
+        np.full(size, _UNJUDGED, np.uint8),
+        np.full(size, NO_CAUSE, np.uint8),
+        np.full(size, UNKNOWN, np.int8),
+        np.zeros(size, bool),
+        np.zeros(size),
+        np.full(size, -1, np.int8),
+    )
+    both = np.flatnonzero((pairs.target_rows >= 0) & (pairs.golden_rows >= 0))
+    t, g = pairs.target_rows[both], pairs.golden_rows[both]
+    target, golden = pairs.target.columns, pairs.golden.columns
+    own = (_codes(target.gradient)[t] == _OWN) & (_codes(golden.gradient)[g] == _OWN)
+    kind_t, kind_g = _codes(target.kind)[t], _codes(golden.kind)[g]
+    _settle_values(sheet, both, t, g, own & (kind_t == _VALUE) & (kind_g == _VALUE), target, golden)
+    nulls = own & (kind_t == _NULL) & (kind_g == _NULL)
+    # None equals None; what could not be collected needs words.
+    for lost, columns, rows in ((lost_rows(pairs.target), target, t), (lost_rows(pairs.golden), golden, g)):
+        if lost:
+            nulls &= ~_marked(lost, len(columns.part))[rows]
+    _pass(sheet, both[nulls])
+    tensors = own & (kind_t == _TENSOR) & (kind_g == _TENSOR) & _judgeable(pairs, both)
+    looks = _Looks(target, golden, t, g, tensors, across)
+    alike = looks.alike
+    if by_digest:
+        rows = np.flatnonzero(alike)
+        texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
+        told = np.array([bool(a and b) for a, b in texts], bool)
+        same = np.array([a == b for a, b in texts], bool)[told]
+        sheet.settle(both[rows[told]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
+        alike = alike.copy()
+        alike[rows[told]] = False
+    if by_statistics:
+        plain = alike & ~_marked(target.odd, len(target.part))[t] & ~_marked(golden.odd, len(golden.part))[g]
+        plain &= ~_counted_otherwise(target, golden, t, g)
+        rows = np.flatnonzero(plain)
+        standards = looks.standards[looks.golden[rows]]
+        ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
+        excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2], same_rounding)
+        grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
+        # A statistic that is not finite on one side is an error whatever the standard, and its excess is infinite.
+        is_equal = excess == 0 if same_rounding else grades == _PASS
+        sheet.settle(both[rows], grades, np.where(is_equal, EQUAL, DIFFERENT).astype(np.int8))
+        sheet.excess[both[rows]], sheet.which[both[rows]] = excess, which
+    return sheet
+
+
+class _Looks:
+    """Which pairs of tensors look alike (shape, dtype), judged once per pair of looks, and the golden's standards."""
+
+    def __init__(self, target: Columns, golden: Columns, t: Ints, g: Ints, tensors: Mask, across: bool) -> None:
+        theirs = np.frombuffer(golden.look, np.int32)[g].astype(np.int64)
+        width = max(len(golden.looks), 1)
+        # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
+        codes = np.frombuffer(target.look, np.int32)[t].astype(np.int64) * width + theirs
+        found, where = np.unique(codes, return_inverse=True)
+        table = [_is_alike(target.looks[code // width], golden.looks[code % width], across) for code in found.tolist()]
+        self.alike = tensors & np.array(table, bool)[where] if len(table) else tensors
+        self.golden = theirs
+        self.standards = np.array([_row(dtype, shape) for _, dtype, shape in golden.looks] or [(0.0,) * 4])
+
+
+Look = tuple[str, str, tuple[int, ...] | None]
+
+
+def _is_alike(target: Look, golden: Look, across: bool) -> bool:
+    return target[2] == golden[2] and same_dtype(target[1], golden[1], across)
+
+
+def _row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
+    standard: Standard = standard_of(dtype)
+    return float(math.prod(shape or ())), standard.absolute, standard.relative, standard.warning
+
+
+def _settle_values(sheet: Sheet, both: Ints, t: Ints, g: Ints, values: Mask, target: Columns, golden: Columns) -> None:
+    """Pass the values that are equal and of one type; what differs needs words."""
+    rows = np.flatnonzero(values)
+    ours, theirs = target.values, golden.values
+    same = [
+        type(a := ours[i]) is type(b := theirs[j]) and a == b
+        for i, j in zip(t[rows].tolist(), g[rows].tolist(), strict=True)
+    ]
+    _pass(sheet, both[rows[np.array(same, bool)]])
+
+
+def _pass(sheet: Sheet, rows: Ints) -> None:
+    sheet.settle(rows, np.full(len(rows), _PASS, np.uint8), np.full(len(rows), EQUAL, np.int8))
+
+
+_UNTOLD = ("input", "0"), ("output", "0"), ("output", "1")
+"""Part and place of what an operation may leave unwritten."""
+
+
+def _judgeable(pairs: Pairs, both: Ints) -> Mask:
+    """Which pairs are of an operation whose records say something (`op_family.py`)."""
+    if not has_any(pairs.target.columns.names):
+        return np.ones(len(both), bool)
+    names = map(pairs.name, range(len(pairs)))
+    calls = [
+        at for at, name in enumerate(names) if has_any([name]) and any(unjudged_reason(name, *of) for of in _UNTOLD)
+    ]
+    return ~np.isin(pairs.call_of[both], calls)
+
+
+def _codes(column: bytearray) -> NDArray[np.uint8]:
+    return np.frombuffer(column, np.uint8)
+
+
+def _marked(rows: object, size: int) -> Mask:
+    found = np.zeros(size, bool)
+    found[list(rows)] = True  # type: ignore[call-overload]  # the keys of a dict
+    return found
+
+
+def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Mask:
+    """Which pairs have other counts of what is not finite, where both sides tell them; that needs words."""
+    found = np.zeros(len(t), bool)
+    ours, theirs = target.non_finite, golden.non_finite
+    told = np.flatnonzero(_marked(ours, len(target.part))[t] & _marked(theirs, len(golden.part))[g])
+    found[told] = [ours[i] != theirs[j] for i, j in zip(t[told].tolist(), g[told].tolist(), strict=True)]
+    return found
+
+
+def _statistics(columns: Columns, rows: Ints) -> tuple[NDArray[np.float64], ...]:
+    return tuple(np.frombuffer(c, np.float64)[rows] for c in (columns.max, columns.min, columns.mean, columns.norm))
+
+
+Found = tuple[Verdict, int]
+"""A verdict, and whether the two are equal to the bit: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
+
+DigestKind = tuple[str, bool]
+"""The part of a call that a record is, and whether it is of a backward call."""
+
+
+class OneByOne:
+    """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
+
+    def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
+        self._target, self._golden, self._mode, self._pairs = target, golden, mode, pairs
+        self._notes = NO_NOTES if pairs is None else pairs.notes
+        self.are_two_frameworks = round_differently(target, golden)
+        self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
+        self.across = target.framework != golden.framework
+        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit says nothing.
+        self.same_rounding = target.format_version == golden.format_version and not self.across
+        self.has_families = has_any(target.columns.names)
+        self.by_statistics: set[int] = set()
+
+    def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
+        """The verdict on a record of the pair of calls `call`; None where the tensors have to be measured.
+
+        `row` is the pair's place in the comparison, by which notes are looked up.
+        """
+        target, golden = pair.target, pair.golden
+        if target is None or golden is None:
+            return self._without_partner("target" if target else "golden", kind_of(pair.record), row)
+        place = target.path[0] if target.path else ""
+        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part, place)):
+            return unjudged(Cause.UNUSED, reason), UNKNOWN
+        if (verdict := judge_gradient(target, golden)) is not None:
+            return verdict, UNKNOWN
+        if target.kind != "tensor" or golden.kind != "tensor":
+            if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
+                return lost, UNKNOWN
+            verdict = self._by_value(target, golden, row)
+            return verdict, EQUAL if verdict else DIFFERENT
+        view = self._notes.views.get(row)
+        if view == SUM:
+            return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
+        if view is not None:
+            target, golden = looked_at(target, golden, view)
+        if (verdict := judge_structure(target, golden, self.across)) is not None:
+            # A shape that is not known is that of a file which could not be read, as reading it again will say.
+            is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
+            if self._mode == "tensor" and is_open and target.file and golden.file:
+                return None
+            return verdict, DIFFERENT
+        if self._mode == "tensor":
+            return self._without_elements(target, golden, view, row)
+        is_whole = view is None or keeps_elements(view)
+        if self._mode == "digest" and target.digest and golden.digest and view is None:
+            verdict = judge_digests(target, golden)
+            if verdict or not self.are_two_frameworks:
+                return verdict, EQUAL if verdict else DIFFERENT
+        if not is_whole:
+            return unjudged(Cause.PART, Reason(Why.PART)), UNKNOWN
+        return self._by_statistics(target, golden)
+
+    def _not_collected(self, row: int) -> Verdict | None:
+        """The verdict of a row that is null because a value could not be collected; None where it is None."""
+        if self._pairs is None or not any(self._lost):
+            return None
+        rows = int(self._pairs.target_rows[row]), int(self._pairs.golden_rows[row])
+        sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
+        if len(sides) == 2:
+            return unjudged(Cause.LOST_ON_BOTH_SIDES, Reason(Why.LOST_ON_BOTH_SIDES))
+        if sides:
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.LOST, sides[0]))
+        return None
+
+    @cached_property
+    def _lost(self) -> tuple[frozenset[int], frozenset[int]]:
+        return lost_rows(self._target), lost_rows(self._golden)
+
+    def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
+        if not self.are_two_frameworks:
+            return judge_value(target, golden)
+        if row in self._notes.meant:
+            value = self._notes.meant[row]
+            if self._target.framework == "mindspore":
+                target = replace(target, value=value)
+            else:
+                golden = replace(golden, value=value)
+        return judge_value_across(target, golden)
+
+    def of_row(self, row: int) -> Found | None:
+        """The verdict of a row of the comparison; None where the tensors have to be measured.
+
+        Where the golden is another program, most rows have one record, of which no `Pair` is made.
+        """
+        pairs = self._pairs
+        assert pairs is not None
+        target, golden = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
+        if target >= 0 and golden >= 0:
+            return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
+        here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
+        name = dump.columns.row_name(at, call_of_row(dump, at))
+        return self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row)
+
+    def explain(self, row: int) -> Verdict:
+        """The verdict of a row that needs no measuring."""
+        found = self.of_row(row)
+        return found[0] if found else PASS
+
+    @cached_property
+    def _collected(self) -> dict[str, frozenset[DigestKind]]:
+        return {"target": collected(self._target), "golden": collected(self._golden)}
+
+    def _without_partner(self, here: str, kind: DigestKind, row: int) -> Found:
+        """The verdict of a record of this kind that only the side `here` has."""
+        if (alone := self._notes.alone.get(row)) is not None:
+            if alone.is_wrong:
+                return wrong(alone.because), DIFFERENT
+            return unjudged(Cause.NO_COUNTERPART, alone.because), UNKNOWN
+        there = "golden" if here == "target" else "target"
+        if kind not in self._collected[there]:
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here)), UNKNOWN
+        return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here)), UNKNOWN
+
+    def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
+        """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
+        side = next((side for side, record in (("target", target), ("golden", golden)) if not record.file), None)
+        if side is None:
+            return None
+        if 0 in (target.shape or ()):
+            return PASS, EQUAL
+        unsaved = Reason(Why.NOT_SAVED, side)
+        if view is not None and not keeps_elements(view):
+            return unjudged(Cause.PART, Reason(Why.PART), unsaved), UNKNOWN
+        verdict, equal = self._by_statistics(target, golden)
+        if verdict.grade == "unjudged":
+            return unjudged(Cause.NOT_SAVED, unsaved), UNKNOWN
+        self.by_statistics.add(row)
+        return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
+
+    def _by_statistics(self, target: Record, golden: Record) -> Found:
+        t, g = _told(target), _told(golden)
+        if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
+            return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
+        size = math.prod(target.shape or ())
+        if t is None or g is None:
+            if size == 0 and target.shape is not None:
+                return PASS, EQUAL
+            side, record, has_other = ("target", target, g) if t is None else ("golden", golden, t)
+            if record.digest and has_other:
+                return unjudged(Cause.DIGEST_AGAINST_STATISTICS, Reason(Why.DIGESTS_ONLY, side)), UNKNOWN
+            return unjudged(Cause.NO_STATISTICS, Reason(Why.NO_STATISTICS, side)), UNKNOWN
+        verdict, equal = self._by_numbers(t, g, size, target, golden)
+        if verdict and t.is_damaged and g.is_damaged:
+            return unjudged(Cause.NO_STATISTICS, Reason(Why.DAMAGED)), UNKNOWN
+        return verdict, equal
+
+    def _by_numbers(self, t: Statistics, g: Statistics, size: int, target: Record, golden: Record) -> Found:
+        if t == g:
+            return PASS, EQUAL
+        if self.are_two_frameworks and (errors := errors_by_statistics(t, g, target, golden, self._custom)) is not None:
+            return judge_errors(errors), DIFFERENT
+        standard = standard_of(golden.dtype)
+        excess, which = excess_of(t, g, size, standard, self.same_rounding)
+        verdict = judge_statistics(excess, which, target, golden, standard)
+        is_equal = excess == 0 if self.same_rounding else bool(verdict)
+        return verdict, EQUAL if is_equal else DIFFERENT
+
+
+def _told(record: Record) -> Statistics | None:
+    """The statistics of a tensor; four times nothing is none: of it nothing can be judged."""
+    s = record.statistics
+    return None if s is None or s.max is s.min is s.mean is s.norm is None else s
+
+
+def collected(dump: Dump) -> frozenset[DigestKind]:
+    """Which kinds of records a dump holds at all; `data_mode` leaves whole kinds out."""
+    columns = dump.columns
+    is_backward = np.repeat([".backward" in name for name in columns.names], np.diff(columns.starts))
+    codes = np.unique(np.frombuffer(columns.part, np.uint8) * 2 + is_backward.astype(np.uint8))
+    return frozenset((PARTS[code // 2], bool(code % 2)) for code in codes.tolist())
+
+
+def kind_of(record: Record) -> DigestKind:
+    """The part of a call that a record is, and whether it is of a backward call."""
+    return record.part, ".backward" in record.name

@@ -1,0 +1,237 @@
+"""Sentences made of reasons. Decisions read the reasons, never these."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from msprobe.compare.core.limits import Limits, Source
+from msprobe.compare.core.noise import Unseen
+from msprobe.compare.core.reason import Reason, TensorLook, Why
+from msprobe.compare.core.standard import EXACT, Standard
+from msprobe.store.record import NonFinite
+
+_OTHER = {"target": "golden", "golden": "target", "MindSpore": "PyTorch", "PyTorch": "MindSpore"}
+_LONGEST = 60  # a value that is longer is cut
+_CANDIDATES = 3  # so many calls stand in a sentence, the others are counted
+
+
+def sentences(reasons: Iterable[Reason]) -> str:
+    """`The max differs: 2, golden 1. No tensor was saved on the target side.`; empty without any."""
+    return " ".join(f"{sentence(reason)}." for reason in reasons)
+
+
+def sentence(reason: Reason) -> str:
+    """One reason, without the full stop."""
+    words = _WORDS[reason.why]
+    if not isinstance(words, str):
+        return words(reason)
+    return words.format(r=reason, there=_OTHER.get(reason.side, ""), by=_by(reason))
+
+
+def say_limits(limits: Limits) -> str:
+    """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
+    if limits.source is Source.EXACT:
+        return "noise limits: exact, no difference is noise"
+    if limits.source is Source.BUILT_IN:
+        return "noise limits: built-in"
+    wrong = (
+        f"; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
+        if limits.first_wrong
+        else ""
+    )
+    return f"noise limits: calibrated by {limits.file}{wrong}"
+
+
+def say_value(value: object) -> str:
+    """A value of a record."""
+    if isinstance(value, TensorLook):
+        return f"a tensor {value.dtype}{say_shape(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def say_shape(shape: object) -> str:
+    """`[2, 16]`, as the sheet prints it."""
+    return str(list(shape)) if isinstance(shape, tuple | list) else "None"
+
+
+def say_statistic(excess: float, which: str, target: object, golden: object, standard: Standard) -> str:
+    """How one statistic differs beyond its standard."""
+    if isinstance(target, NonFinite) and isinstance(golden, NonFinite):
+        return f"{_counts(target, golden)}."
+    if _is_non_finite(target) or _is_non_finite(golden):
+        return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
+    if not (isinstance(target, float) and isinstance(golden, float)):
+        return f"The {which} differs: {target}, golden {golden}."
+    amount = "" if standard == EXACT else f" beyond {standard} by {_times(excess)}"
+    return f"The {which} differs{amount}: {target:.9g}, golden {golden:.9g}."
+
+
+def say_unseen(unseen: Unseen) -> str:
+    """What noise hides of a comparison by statistics."""
+    text = "noise hides from statistics single elements and optimizer constants below 1e-3"
+    if not unseen.outputs:
+        return text
+    outputs = f"{unseen.outputs} output{'s' * (unseen.outputs != 1)}"
+    return f"{text}, and of {outputs} what is less than {unseen.share:.2g} of the norm (median)"
+
+
+def _statistic(r: Reason) -> str:
+    standard = r.allowed if isinstance(r.allowed, Standard) else EXACT
+    return say_statistic(r.excess, r.name, r.target, r.golden, standard)[:-1]
+
+
+def _counts(target: object, golden: object) -> str:
+    """`3 elements are NaN, golden 2`, and so on for each count that differs."""
+    assert isinstance(target, tuple)
+    assert isinstance(golden, tuple)
+    return ". ".join(
+        f"{t} {'element is' if t == 1 else 'elements are'} {kind}, golden {g}"
+        for t, g, kind in zip(target, golden, ("NaN", "inf", "-inf"), strict=True)
+        if t != g
+    )
+
+
+def _where(r: Reason) -> str:
+    return f"at {list(r.at)}" if r.at else "in its one element"
+
+
+def _integers(r: Reason) -> str:
+    place, verb = f", at {list(r.at)}" if r.at else "", "differs" if r.number == 1 else "differ"
+    return (
+        f"Integers and booleans must be equal: {r.number} of {r.size} elements {verb}, the largest difference is "
+        f"{r.amount:.15g}{place}"
+    )
+
+
+def _elements(r: Reason) -> str:
+    return (
+        f"{r.number} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
+        f"greatest absolute difference {r.amount:.3g}"
+    )
+
+
+def _by(r: Reason) -> str:
+    """Whose limit decided; nothing where it is built in."""
+    return f" ({r.names[0]} limit)" if r.names else ""
+
+
+def _candidates(r: Reason) -> str:
+    more = len(r.names) - _CANDIDATES
+    named = ", ".join(r.names[:_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
+    return f"Could be {named}; say which with a mapping"
+
+
+def _shapes(r: Reason) -> str:
+    return f"Shapes differ: {say_shape(r.target)}, golden {say_shape(r.golden)}"
+
+
+_WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
+    Why.VALUES: lambda r: f"{r.name} is {say_value(r.target)}, golden {say_value(r.golden)}",
+    Why.SHAPES: _shapes,
+    Why.SHAPES_TURNED: lambda r: f"{_shapes(r)}; within the standard after {r.name}, which a data mapping may declare",
+    Why.SHAPES_CUT: lambda r: f"{_shapes(r)}; compared in {say_shape(r.at)}",
+    Why.SHAPES_FLATTENED: lambda r: f"{_shapes(r)}; compared in {say_shape(r.at)} of the flattened two",
+    Why.SHAPES_OF_FILES: lambda r: f"Shapes of the files differ: {say_shape(r.target)}, golden {say_shape(r.golden)}",
+    Why.NO_COMMON_ELEMENT: "No element is in both",
+    Why.DTYPES: lambda r: f"Dtypes differ: {r.target or 'none'}, golden {r.golden or 'none'}",
+    Why.DIGESTS: "Digests differ: {r.target}, golden {r.golden}",
+    Why.COUNTS: lambda r: _counts(r.target, r.golden),
+    Why.STATISTIC: _statistic,
+    Why.STATISTIC_NON_FINITE: "NaN or infinity differs: the {r.name} is {r.target}, golden {r.golden}",
+    Why.NON_FINITE: lambda r: f"NaN or infinity differs in {r.number} of {r.size} elements, first {_where(r)}",
+    Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
+    Why.INTEGERS: _integers,
+    Why.ELEMENTS: _elements,
+    Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",
+    Why.ALL_PARTS: "Judged together with the other parts of the fused record",
+    Why.ONE_SIDE: "Stands on the {r.side} side only",
+    Why.ONE_SIDE_FILE: lambda r: (
+        f"Only on the {r.side} ({'first' if r.side == 'target' else 'second'} folder) side: {r.name}"
+    ),
+    Why.KIND_NOT_COLLECTED: (
+        "Stands on the {r.side} side only: nothing of this kind was collected on the {there} side"
+    ),
+    Why.GRADIENT_LOST: "A gradient flowed here on the {r.side} side but could not be collected",
+    Why.OTHER_GRADIENT: (
+        "The gradient is this call's own on one side and the sum over all users of the tensor on the other "
+        "(target {r.target}, golden {r.golden})"
+    ),
+    Why.UNREADABLE: "Not readable: {r.name}",
+    Why.FAILED: "Not compared: {r.name}; {r.names[0]}, {r.names[1]}",
+    Why.PROCESS_DIED: "Not compared: the process died over it; {r.names[0]}, {r.names[1]}. {r.name}",
+    Why.NOT_SAVED: "No tensor was saved on the {r.side} side",
+    Why.BY_STATISTICS: "By statistics",
+    Why.PART: "One is a part of the other, of which statistics alone do not tell",
+    Why.NO_STATISTICS: "No statistics on the {r.side} side",
+    Why.DIGESTS_ONLY: "No statistics on the {r.side} side, which has digests only",
+    Why.DIGESTS_OF_TWO: "Digests differ, which says nothing of how far two frameworks are apart",
+    Why.DAMAGED: "On both sides a statistic is no number",
+    Why.WORKSPACE: "{r.name} keeps this for its own backward and may leave it unwritten; its first output is judged",
+    Why.UNINITIALISED: "{r.name} gives uninitialised memory, which is never the same twice; what fills it is judged",
+    Why.PLACEHOLDER: "{r.name} is handed tensors to be filled; what they held before says nothing",
+    Why.FILLED: "{r.name} writes every element of this tensor; what it held before says nothing",
+    Why.SUM_OF_PARTS: "Parameters are fused on one side: there this is the sum of what its parts hand back",
+    Why.ONE_VALUE: "{r.target!r} on one side is {r.golden!r} on the other",
+    Why.ONE_VALUE_EQUAL: "{r.target!r} on one side is {r.golden!r} on the other, which means the same",
+    Why.NULL: "{r.side} says None here, and {there} nothing",
+    Why.LOST: "Could not be collected on the {r.side} side: `missing` in its dump.json has the cause",
+    Why.LOST_ON_BOTH_SIDES: "Could not be collected on either side: `missing` in each dump.json has the cause",
+    Why.NOISE: "Noise: the kernel's residual is {r.amount:.2g}, golden {r.excess:.2g}, noise up to {r.allowed:.2g}{by}",
+    Why.RESIDUAL: lambda r: (
+        f"Its residual on its own inputs is {r.amount:.2g}, golden {r.excess:.2g} ({r.name}"
+        f"{f': {r.allowed:.2g}' if r.names else ''})"
+    ),
+    Why.NOISE_AMPLIFIED: "Noise: differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
+    Why.BEYOND_INPUTS: "Differs by {r.amount:.2g} of its norm, where its inputs explain {r.allowed:.2g}{by}",
+    Why.NOISE_OF_STATISTICS: "Noise: its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
+    Why.BEYOND_STATISTICS: "Its statistics differ by {r.amount:.2g}, where its inputs explain {r.allowed:.2g}",
+    Why.LAW_KEPT: "Noise: {r.name}, as on the golden side",
+    Why.LAW_BROKEN: (
+        "Its {r.side} is {r.amount:.2g} off what its inputs tell, golden {r.excess:.2g}, although {r.name}"
+    ),
+    Why.NOISE_BEFORE: "Noise of the calls that made it",
+    Why.DIES_OUT: "The difference dies out: nothing that counts differs because of it",
+    Why.DRIFT_SETTINGS: "The update before is that of the golden's settings; the weights have drifted apart",
+    Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
+    Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
+    Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
+    Why.DRIFT_ALONE: "The weights are no further apart than two runs drift{by}",
+    Why.INNER_NODE: (
+        "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
+        "the arguments"
+    ),
+    Why.NO_RESULT: "{there} has no such result here",
+    Why.NO_RESULT_OF_CALL: "{there} gives no such result here",
+    Why.BUFFER: "PyTorch keeps this in a buffer, which is not collected with the parameters",
+    Why.NO_RESULT_OF_GRADIENT: "{there} gives no result whose gradient this is",
+    Why.DEFAULT: "{there} does the same without being told",
+    Why.OTHER_DEFAULT: "{r.name} is {r.target!r}, and {there} computes as if it were {r.golden!r}",
+    Why.OTHER_WAY: "The other side gets its result in another way; what it is given is not compared",
+    Why.NO_ARGUMENT: "{there} has no such argument, or its result tells it",
+    Why.ONE_ARGUMENT: "Only {r.side}'s call was told this; what {there} does without is not known",
+    Why.CELL_ARGUMENT: "Only one side's cell is handed this; the other has or makes it itself",
+    Why.NO_COUNTERPART: "No counterpart: {r.name}",
+    Why.LAST_ONLY: "msprobe keeps the gradients of the last micro-batch only",
+    Why.HANDS_ON: "Hands on what it is given, unchanged",
+    Why.COMPARED_LATER: "Written differently: what comes of it is compared",
+    Why.OF_FORWARD: "Its forward call is written differently",
+    Why.NOBODY_USES: "No recorded call uses what it returns",
+    Why.OTHER_STEP: "Its forward call begins or ends at another step than on the other side",
+    Why.ZEROS: "None on one side and zeros on the {r.side} side: both are no gradient",
+    Why.UNNEEDED: "Only the {r.side} side has this gradient: nobody needs it, as no parameter leads there",
+    Why.LIKENESS: "{r.name}",
+    Why.FUSED: "its parameters are those of several layers on the other side, laid behind one another",
+    Why.LAST_GRADIENTS: (
+        "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
+    ),
+    Why.CANDIDATES: _candidates,
+    Why.TOLD: "{r.name}",
+}
+
+
+def _times(excess: float) -> str:
+    return "any amount" if math.isinf(excess) else f"{excess:.3g} times"
+
+
+def _is_non_finite(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

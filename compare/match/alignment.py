@@ -1,0 +1,132 @@
+"""Align two sequences of keys: which item of one side corresponds to which item of the other."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+WINDOW = 200
+"""Edits searched through at once; a search costs at most about WINDOW ** 2 steps."""
+
+Indices = list[tuple[int, int]]
+
+
+def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
+    """Index pairs of equal items, both indices rising.
+
+    What stands on one side only is left out first: two sequences with nothing in common cost nothing. Items that stand
+    once on each side (most cells do) are joined next and cut the rest into short pieces.
+    """
+    ids: dict[Hashable, int] = {}
+    left_ids = [ids.setdefault(key, len(ids)) for key in left]
+    right_ids = [ids.setdefault(key, len(ids)) for key in right]
+    if left_ids == right_ids:
+        return [(i, i) for i in range(len(left_ids))]
+    in_left, in_right = set(left_ids), set(right_ids)
+    left_at = [i for i, key in enumerate(left_ids) if key in in_right]
+    right_at = [j for j, key in enumerate(right_ids) if key in in_left]
+    found = _align([left_ids[i] for i in left_at], [right_ids[j] for j in right_at])
+    return [(left_at[i], right_at[j]) for i, j in found]
+
+
+def _align(left: list[int], right: list[int]) -> Indices:
+    found: Indices = []
+    i = j = 0
+    for a, b in [*_unique_in_both(left, right), (len(left), len(right))]:
+        found += [(i + x, j + y) for x, y in _piece(left[i:a], right[j:b])]
+        if a < len(left):
+            found.append((a, b))
+        i, j = a + 1, b + 1
+    return found
+
+
+def _unique_in_both(left: list[int], right: list[int]) -> Indices:
+    """Items that stand exactly once on both sides: the longest chain in which both indices rise."""
+    in_left, in_right = Counter(left), Counter(right)
+    where = {key: j for j, key in enumerate(right) if in_right[key] == 1}
+    return longest_chain([(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where])
+
+
+def longest_chain(pairs: Indices) -> Indices:
+    """Of pairs whose left index rises, the most that can be kept so that both rise (patience sorting, O(n log n))."""
+    tops: list[int] = []
+    top_at: list[int] = []
+    before: list[int] = []
+    for at, (_, j) in enumerate(pairs):
+        place = bisect_left(tops, j)
+        before.append(top_at[place - 1] if place else -1)
+        tops[place : place + 1] = [j]
+        top_at[place : place + 1] = [at]
+    chain: Indices = []
+    at = top_at[-1] if top_at else -1
+    while at >= 0:
+        chain.append(pairs[at])
+        at = before[at]
+    chain.reverse()
+    return chain
+
+
+def _piece(left: list[int], right: list[int]) -> Indices:
+    n, m = len(left), len(right)
+    head = 0
+    while head < n and head < m and left[head] == right[head]:
+        head += 1
+    tail = 0
+    while tail < n - head and tail < m - head and left[n - 1 - tail] == right[m - 1 - tail]:
+        tail += 1
+    found = [(i, i) for i in range(head)]
+    i, j = head, head
+    while i < n - tail and j < m - tail:
+        matched, i, j = _search(left, right, i, j, n - tail, m - tail)
+        found += matched
+    return found + [(n - x, m - x) for x in range(tail, 0, -1)]
+
+
+def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -> tuple[Indices, int, int]:
+    """The shortest edit path from (i, j), followed to (n, m) or through `WINDOW` edits: its matches and its end."""
+    furthest = {1: 0}
+    trace: list[dict[int, int]] = []
+    width, height = n - i, m - j
+    for d in range(WINDOW + 1):
+        trace.append(dict(furthest))
+        furthest = {}
+        for k in range(-d, d + 1, 2):
+            x = _step(trace[d], d, k)
+            y = x - k
+            while x < width and y < height and left[i + x] == right[j + y]:
+                x += 1
+                y += 1
+            furthest[k] = x
+            if x >= width and y >= height:
+                return _walk_back(trace, d, width, height, i, j), n, m
+    k = max((k for k, x in furthest.items() if x <= width and x - k <= height), key=lambda k: 2 * furthest[k] - k)
+    x = furthest[k]
+    return _walk_back(trace, WINDOW, x, x - k, i, j), i + x, j + x - k
+
+
+def _step(before: dict[int, int], d: int, k: int) -> int:
+    """Where diagonal k is entered by edit d: from above (skip an item of the right) or from the left."""
+    if _from_above(before, d, k):
+        return before[k + 1]
+    return before[k - 1] + 1
+
+
+def _from_above(before: dict[int, int], d: int, k: int) -> bool:
+    return k == -d or (k != d and before[k - 1] < before[k + 1])
+
+
+def _walk_back(trace: list[dict[int, int]], d: int, x: int, y: int, i: int, j: int) -> Indices:
+    found: Indices = []
+    while d >= 0:
+        k = x - y
+        start_x = _step(trace[d], d, k)
+        while x > start_x:
+            x -= 1
+            y -= 1
+            found.append((i + x, j + y))
+        if _from_above(trace[d], d, k):
+            y -= 1
+        else:
+            x -= 1
+        d -= 1
+    found.reverse()
+    return found

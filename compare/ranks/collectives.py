@@ -1,0 +1,305 @@
+"""Collective calls: their groups and roots, and which calls of different ranks are one exchange."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from msprobe.base import names
+from msprobe.store.record import Call, Record
+
+Traffic = Literal["all", "from_one", "to_one", "send", "receive"]
+"""Whose data reach whom: everyone's everyone, the root's everyone, everyone's the root, or one's one."""
+
+Group = tuple[int, ...] | str | None
+"""The ranks of a group, its name where only that was recorded, None for the group of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A call that communicates.
+
+    `word` is equal on all ranks that take part. `peer` is the root of `from_one` and `to_one`, the other rank of `send`
+    and `receive`, -1 where it is not known (`recv` from anyone). `given_differs` and `result_differs` say whether what
+    went in and what came out differs between target and golden.
+    """
+
+    name: str
+    traffic: Traffic
+    word: str
+    group: Group = None
+    peer: int = -1
+    given_differs: bool = False
+    result_differs: bool = False
+
+    def gives(self, rank: int) -> bool:
+        """Whether a rank puts data in; otherwise what it hands over is a buffer to be filled."""
+        return self.traffic in ("all", "send", "to_one") or (self.traffic == "from_one" and self.peer == rank)
+
+    def takes(self, rank: int) -> bool:
+        """Whether data come out at a rank."""
+        return self.traffic in ("all", "receive", "from_one") or (self.traffic == "to_one" and self.peer == rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A call as it is reported: its values on the target's side with our verdicts, the cells around it from the
+    outermost on and itself, and its stack."""
+
+    name: str
+    data_info: Mapping[str, object]
+    construct_info: tuple[str, ...]
+    stack_info: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankStory:
+    """One rank: its exchanges, and the first differing call before each of them and behind the last, empty for none.
+
+    So `between` has one entry more than `exchanges`. `nodes` are the calls that the search may name.
+    """
+
+    exchanges: tuple[Exchange, ...] = ()
+    between: tuple[str, ...] = ("",)
+    nodes: tuple[Node, ...] = ()
+
+
+PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
+
+_MAY = (*PREFIXES, "Primitive.")
+
+_WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
+"""What a function that communicates has in its name: `all_reduce`, `isend`, `_all_gather_base`..."""
+
+_PRIMITIVES = {
+    "AllReduce": "all_reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "AlltoAll": "all_to_all",
+    "AlltoAllV": "all_to_all",
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "CollectiveScatter": "scatter",
+    "CollectiveGather": "gather",
+    "Send": "send",
+    "Receive": "recv",
+}
+_ONLY_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+"""The primitives of which something is known without their attributes: no dump has the root or the other rank."""
+
+_BATCH = "batch_isend_irecv"
+_WORLD = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "gloo_world_group")
+_REDUCTIONS = ("sum", "max", "min", "prod", "avg")
+"""Texts that stand among the arguments and are no names of groups."""
+
+_FILLED = ("all_gather", "reduce_scatter", "all_to_all")
+"""Where two tensors are given, the first is the one that is written into (torch.distributed, mint.distributed)."""
+
+
+def word_of(call: str) -> str:
+    """What a call does, `all_reduce`, where it communicates; else an empty text."""
+    if not call.startswith(_MAY):
+        return ""
+    name = names.parse(call)
+    if name.kind != "api":
+        return ""
+    last = name.stem.rsplit(".", 1)[-1]
+    if name.stem.startswith("Primitive."):
+        word = _PRIMITIVES.get(last, "")
+        return word if word in _ONLY_ALL else ""
+    is_one = name.stem.startswith(PREFIXES) and name.direction == "forward" and any(word in last for word in _WORDS)
+    return last if is_one else ""
+
+
+def traffic_of(word: str) -> Traffic:
+    """Whose data reach whom."""
+    if any(whole in word for whole in _ONLY_ALL):
+        return "all"
+    if "send" in word:
+        return "send"
+    if "recv" in word:
+        return "receive"
+    return "from_one" if "broadcast" in word or "scatter" in word else "to_one"
+
+
+def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
+    """The exchanges of one call: one, or of a batch one for each of its operations.
+
+    The root is 0 where the call does not say, as in MindSpore. A primitive's backward exchanges the other way round,
+    which again is from everyone to everyone.
+    """
+    given = [record for record in call.records if record.part == "input"]
+    group = _group(given)
+    if word == _BATCH:
+        return tuple(_batch(call.name, given, group))
+    traffic = traffic_of(word)
+    if traffic == "all":
+        suffix = " backward" if names.parse(call.name).direction == "backward" else ""
+        return (Exchange(call.name, traffic, word + suffix, group),)
+    is_pair = traffic in ("send", "receive")
+    exchange = Exchange(call.name, traffic, _pair_word(word) if is_pair else word, group)
+    return (replace(exchange, peer=_peer(given, group, default=-1 if traffic == "receive" else 0)),)
+
+
+def is_buffer(word: str, path: Sequence[str], given: Sequence[Record]) -> bool:
+    """Whether a value that was handed over is there to be written into, so that what it held says nothing."""
+    if not path or not any(filled in word for filled in _FILLED):
+        return False
+    if path[0].startswith("output"):
+        return True
+    return path[0] == "0" and any(record.kind == "tensor" and record.path[:1] == ("1",) for record in given)
+
+
+def _pair_word(word: str) -> str:
+    return "objects" if "object" in word else "send"
+
+
+def _batch(name: str, given: Sequence[Record], group: Group) -> Iterator[Exchange]:
+    told = {record.path: record.value for record in given if record.kind == "value"}
+    for path, value in told.items():
+        if path[-1:] == ("op",) and isinstance(value, str):
+            peer = told.get((*path[:-1], "peer"))
+            traffic: Traffic = "send" if "send" in value else "receive"
+            yield Exchange(name, traffic, "send", group, peer if type(peer) is int else -1)
+
+
+def _group(given: Sequence[Record]) -> Group:
+    """The group that a call was given; None where it was given none, which means all ranks."""
+    for record in given:
+        is_named = record.path[:1] == ("group",)
+        value = record.value
+        if isinstance(value, list) and (is_named or "Group" in record.type) and all(type(n) is int for n in value):
+            return tuple(value)
+        if isinstance(value, str) and record.type == "str" and len(record.path) == 1:
+            is_group = is_named or (record.path[0].isdigit() and value.lower() not in _REDUCTIONS)
+            if is_group and value:
+                return None if value in _WORLD else value
+    return None
+
+
+def _peer(given: Sequence[Record], group: Group, default: int) -> int:
+    """The root or the other rank: of the keywords that name one, else the first number among the arguments."""
+    numbers = {r.path[0]: r.value for r in given if r.kind == "value" and type(r.value) is int and len(r.path) == 1}
+    for key in ("src", "dst"):
+        if key in numbers:
+            return int(numbers[key])
+        within = numbers.get(f"group_{key}")
+        if within is not None and isinstance(group, tuple) and 0 <= within < len(group):
+            return group[within]
+    return next((int(value) for key, value in numbers.items() if key.isdigit()), default)
+
+
+At = tuple[int, int]
+"""A rank, and the place of an exchange in its story."""
+
+
+@dataclass(frozen=True)
+class Connected:
+    """The layer of every exchange, from 1 on; and on which ranks it took part, each with its place there.
+
+    `partners` of what is received are its sender; an exchange with no entry stands alone.
+    """
+
+    stories: Mapping[int, RankStory]
+    layers: Mapping[At, int]
+    partners: Mapping[At, Sequence[At]]
+
+    def sources(self, rank: int, n: int) -> list[At]:
+        """Where the data that come out of an exchange were put in, on other ranks."""
+        others = [(r, m) for r, m in self.partners.get((rank, n), ()) if r != rank]
+        return [(r, m) for r, m in others if self.stories[r].exchanges[m].gives(r)]
+
+
+def connect(stories: Mapping[int, RankStory]) -> Connected:
+    """Join the exchanges of all ranks.
+
+    The n-th call of one name within one group, with one root, is the same exchange on all its ranks; the n-th message
+    from one rank to another is the n-th that is received there. What has no partner stands alone.
+    """
+    joined = list(_collectives(stories))
+    sent = dict(_messages(stories))
+    # One list for all members: of hundreds of ranks there are too many pairs to be kept.
+    partners = {member: members for members in joined for member in members}
+    return Connected(
+        stories, _layers(stories, joined, sent), partners | {receiver: [sender] for receiver, sender in sent.items()}
+    )
+
+
+def _all(stories: Mapping[int, RankStory]) -> Iterator[tuple[At, Exchange]]:
+    for rank, story in sorted(stories.items()):
+        for n, exchange in enumerate(story.exchanges):
+            yield (rank, n), exchange
+
+
+def _collectives(stories: Mapping[int, RankStory]) -> Iterator[list[At]]:
+    everyone = frozenset(stories)
+    found: defaultdict[tuple[object, int], list[At]] = defaultdict(list)
+    counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
+    for at, exchange in _all(stories):
+        if exchange.traffic in ("send", "receive"):
+            continue
+        group: object = exchange.group
+        if isinstance(group, tuple):
+            group = None if everyone <= frozenset(group) else frozenset(group)
+        key = exchange.word, group, exchange.peer
+        found[key, counts[at[0], key]].append(at)
+        counts[at[0], key] += 1
+    yield from found.values()
+
+
+def _messages(stories: Mapping[int, RankStory]) -> Iterator[tuple[At, At]]:
+    """Receiver and sender of every message that has both."""
+    waiting: defaultdict[tuple[int, int, str], deque[At]] = defaultdict(deque)
+    for at, exchange in _all(stories):
+        if exchange.traffic == "send":
+            waiting[at[0], exchange.peer, exchange.word].append(at)
+    from_anyone = []
+    for at, exchange in _all(stories):
+        if exchange.traffic != "receive":
+            continue
+        if exchange.peer < 0:
+            from_anyone.append((at, exchange))
+        elif line := waiting.get((exchange.peer, at[0], exchange.word)):
+            yield at, line.popleft()
+    for at, exchange in from_anyone:
+        keys = ((rank, at[0], exchange.word) for rank in sorted(stories))
+        if line := next((waiting[key] for key in keys if waiting.get(key)), None):
+            yield at, line.popleft()
+
+
+def _layers(
+    stories: Mapping[int, RankStory], joined: Iterable[Sequence[At]], sent: Mapping[At, At]
+) -> Mapping[At, int]:
+    """The layers, going along all ranks at once.
+
+    Stories that contradict each other (exchanges that wait for each other crosswise, because one of them was not
+    recorded somewhere) are gone along all the same: then the first that waits does not any longer.
+    """
+    knots = [*joined, *([at] for at, exchange in _all(stories) if exchange.traffic in ("send", "receive"))]
+    knot_of = {at: number for number, members in enumerate(knots) for at in members}
+    after: list[list[int]] = [[] for _ in knots]
+    missing = [0] * len(knots)
+    for number, members in enumerate(knots):
+        before = [(rank, n - 1) for rank, n in members if n] + [sent[at] for at in members if at in sent]
+        for at in before:
+            after[knot_of[at]].append(number)
+        missing[number] = len(before)
+    lowest = [0] * len(knots)
+    layers = [0] * len(knots)
+    ready = deque(number for number, count in enumerate(missing) if not count)
+    waiting = iter(sorted(range(len(knots)), key=lambda number: min((n, rank) for rank, n in knots[number])))
+    while True:
+        if not ready:
+            stuck = next((number for number in waiting if not layers[number]), None)
+            if stuck is None:
+                return {at: layers[number] for at, number in knot_of.items()}
+            ready.append(stuck)
+        number = ready.popleft()
+        if layers[number]:
+            continue
+        layers[number] = lowest[number] + 1
+        for later in after[number]:
+            lowest[later] = max(lowest[later], layers[number])
+            missing[later] -= 1
+            if not missing[later]:
+                ready.append(later)

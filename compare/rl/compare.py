@@ -1,0 +1,184 @@
+"""Compare two roots of an RL flow as a request asks: configurations, key data, stages, walk, answer."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError, MsprobeError, UsageError
+from msprobe.base.log import logger, visible
+from msprobe.compare.jobs.outcome import Outcome, task
+from msprobe.compare.locate.finding import FindingKind
+from msprobe.compare.request import Request
+from msprobe.compare.workers.run import cores
+from msprobe.store.folders import look
+from msprobe.store.lock import alone, claimed
+from msprobe.store.rl_roots import FlowRoot
+from msprobe.store.saves.single_saves import SingleTree
+
+from .answer import first_difference
+from .cause import way_of
+from .configurations import compare_configurations
+from .key_data import KeyData, compare_keys, trees_of
+from .order import Item
+from .result import FlowResult, summary, write_down
+from .roots import is_root, root_of
+from .stages import Stage, compare_stages, held_places
+from .stages import items as items_of_stage
+from .walk import walk
+
+
+def compare_flows(request: Request) -> FlowResult:
+    """Compare everything that both roots hold, and write it down.
+
+    What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
+    has, or the output cannot be written; DumpError where nothing at all could be compared.
+    """
+    request = _absolute(request)
+    target, golden = root_of(request.target), root_of(request.golden)
+    logger.info("target: %s; golden: %s", target.says, golden.says)
+    trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
+    places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
+    places += [set(found) for root in (target, golden) for found in held_places(root).values()]
+    for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):
+        _check_choice(option, wanted, {place[at] for found in places for place in found})
+    if request.stack_file is not None:
+        logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
+    with (
+        alone(request.output),  # the names of the tables of single keys have no time
+        claimed(request.output, task(request), lambda second: [summary(request.output, second)]) as second,
+    ):
+        return _compare(target, golden, trees, request, second)
+
+
+def _compare(
+    target: FlowRoot, golden: FlowRoot, trees: tuple[SingleTree, SingleTree], request: Request, second: str
+) -> FlowResult:
+    keys = compare_keys(trees, request.ranks, request.steps, request.workers or cores())
+    stages = tuple(compare_stages(target, golden, request, second))
+    configurations = compare_configurations(target.configurations, golden.configurations)
+    items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
+    walked = walk(items)
+    missing = tuple(_missing(target, golden, keys, stages))
+    first = first_difference(walked, stages, way_of(target, golden))
+    result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
+    if not result.judged and not result.unjudged and not configurations.count:
+        raise DumpError(f"nothing could be compared: {_why(target, golden, missing)}")
+    try:
+        write_down(result, request.output, request.format, second)
+    except OSError as err:
+        raise UsageError(f"{request.output}: cannot be written ({err.strerror}); give another folder with -o") from err
+    logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
+    return result
+
+
+def _missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[str]:
+    if keys.problem:
+        yield f"key data not compared: {keys.problem}"
+    yield from keys.missing
+    for stage in stages:
+        if stage.problem:
+            yield f"{stage.called} not compared: {stage.problem}"
+        yield from stage.missing
+    for root, side in ((target, "target"), (golden, "golden")):
+        for name in root.hollow:
+            yield f"stage {name} of the {side} holds no dump"
+
+
+def _check_choice(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
+    if wanted is not None and (absent := sorted(set(wanted) - held)):
+        there = ", ".join(map(str, sorted(held)[:8])) or "none"
+        raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; there: {there}")
+
+
+def _why(target: FlowRoot, golden: FlowRoot, missing: Sequence[str]) -> str:
+    said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
+    return f"{target.path} and {golden.path}: {said}; give the roots of two runs that saved key data or dumped stages"
+
+
+def _absolute(request: Request) -> Request:
+    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
+    return replace(request, **paths)  # type: ignore[arg-type]  # each is a path
+
+
+_STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
+
+
+def roots_by_step(path: Path) -> dict[int, Path]:
+    """The roots of a flow in the folders of steps, by number; none where the folder is anything else."""
+    try:
+        named = {int(m[1]): path / name for name in look(path).folders if (m := _STEP.fullmatch(name))}
+    except DumpError:  # whoever compares it says what is wrong with the path
+        return {}
+    if not named or not is_root(named[min(named)]):
+        return {}  # a plain run, perhaps of many steps, without a look into each
+    return {step: named[step] for step in sorted(named) if is_root(named[step])}
+
+
+@dataclass(frozen=True)
+class Stepwise:
+    """What came of every step that both sides have; `missing` are those of one side alone."""
+
+    results: dict[int, FlowResult]
+    missing: tuple[str, ...]
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What came of every pair of dumps, step by step."""
+        return tuple(outcome for result in self.results.values() for outcome in result.outcomes)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every step is, and both sides have the same steps."""
+        return not self.missing and all(result.is_clean for result in self.results.values())
+
+    def lines(self) -> Iterator[str]:
+        """One line for each step; then all that is said of the first in which something differs."""
+        first = next((step for step, result in self.results.items() if result.first is not None), None)
+        for step, result in self.results.items():
+            yield f"step {step}: {result.headline}"
+        yield from (visible(f"missing: {each}") for each in self.missing)
+        if first is not None:
+            yield f"the first step in which something differs is {first}:"
+            yield from self.results[first].lines()
+
+
+def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:
+    """Compare the flows of every step that both sides have; `--step` chooses among these.
+
+    UsageError where a step is asked for that neither side has; DumpError where nothing could be compared.
+    """
+    wanted = request.steps
+    if wanted is not None and (absent := set(wanted) - {*target, *golden}):
+        there = ", ".join(map(str, sorted({*target, *golden})[:8]))
+        raise UsageError(f"--step {','.join(map(str, sorted(absent)))}: on neither side; there: {there}")
+    chosen = [step for step in sorted({*target, *golden}) if wanted is None or step in wanted]
+    results: dict[int, FlowResult] = {}
+    missing = []
+    for step in chosen:
+        if step not in target or step not in golden:
+            missing.append(f"step {step} is only on the {'target' if step in target else 'golden'} side")
+            continue
+        logger.info("step %d: %s against %s", step, target[step], golden[step])
+        output = request.output / f"step_{step}"
+        asked = replace(request, steps=None, target=target[step], golden=golden[step], output=output)
+        try:
+            results[step] = _behind(results, compare_flows(asked))
+        except MsprobeError as err:
+            missing.append(f"step {step} not compared: {' '.join(str(err).split())}")
+    if not results:
+        raise DumpError(f"nothing could be compared: {missing[0]}")
+    return Stepwise(results, tuple(missing))
+
+
+def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
+    """The same result, which knows of no step before it, in the light of those."""
+    first = result.first
+    if first is None or first.finding is None or first.finding.kind is not FindingKind.PARAMETERS or not before:
+        return result
+    last = max(before)
+    if before[last].first is not None:
+        return result
+    why = f"the stages of step {last} agree, and the weights differ in the next one"
+    then = f"look at: the end of step {last}: the gradients' reduction, the optimizer, the loading of updated weights"
+    return replace(result, first=replace(first, why=why, then=then))

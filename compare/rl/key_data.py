@@ -1,0 +1,232 @@
+"""The key data of two roots: paired and judged as `SingleComparator` does, then one item per step, rank and key."""
+
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.base.errors import DumpError, MsprobeError
+from msprobe.compare.judge.verdict import Cause, Grade
+from msprobe.compare.key_data.comparator import judge_pairs
+from msprobe.compare.key_data.pairs import Pair, Row, find, pair
+from msprobe.store.npy import load_npy
+from msprobe.store.saves.graph_saves import name_and_id
+from msprobe.store.saves.single_saves import SingleTree
+
+from .order import TOKEN_STAGE, UNKNOWN, Item, part_of_key, part_of_stage, plain, worse
+
+_TOKENS = frozenset(map(plain, ("responses", "response_ids")))
+"""Keys whose last axis counts the tokens that were generated."""
+
+
+@dataclass(frozen=True)
+class KeyData:
+    """What came of it: rows by key, items in the order of the flow, verdicts counted, and what has no partner.
+
+    `held` are the (step, rank) of each side. `problem` says why nothing of it could be compared, if that is so.
+    """
+
+    rows: tuple[Row, ...] = ()
+    items: tuple[Item, ...] = ()
+    missing: tuple[str, ...] = ()
+    held: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]] = (frozenset(), frozenset())
+    problem: str = ""
+
+    @property
+    def counts(self) -> Counter[Grade]:
+        """How many tensors got which verdict."""
+        return Counter(row.verdict.grade for row in self.rows)
+
+    @property
+    def unjudged(self) -> Counter[Cause]:
+        """Why tensors have no verdict."""
+        return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
+
+
+def trees_of(target: Path | None, golden: Path | None) -> tuple[SingleTree, SingleTree]:
+    """The key data of both roots, one without any as an empty tree. UsageError where one cannot be read."""
+    ours, theirs = (SingleTree(Path("data"), (), ()) if root is None else find(root) for root in (target, golden))
+    return ours, theirs
+
+
+def compare_keys(
+    trees: tuple[SingleTree, SingleTree],
+    ranks: Container[int] | None,
+    steps: Container[int] | None,
+    processes: int,
+) -> KeyData:
+    """Judge every tensor of the chosen steps and ranks. A difference is a row, and so is what one side lacks."""
+    held = tuple(
+        frozenset((s.step, s.rank) for s in tree.spots if any(file.endswith(".npy") for file in s.folder.files))
+        for tree in trees
+    )
+    try:
+        pairs = [
+            each
+            for each in pair(*trees)
+            if (ranks is None or each.key.rank in ranks) and (steps is None or each.key.step in steps)
+        ]
+        judged = judge_pairs(pairs, processes)
+    except MsprobeError as err:
+        return KeyData(held=(held[0], held[1]), problem=" ".join(str(err).split()))
+    keys = frozenset(plain(each.key.tag) for each in pairs)
+    groups: dict[tuple[int, int, str], list[tuple[Pair, Row]]] = defaultdict(list)
+    for each, row in zip(pairs, judged, strict=True):
+        groups[each.key.step, each.key.rank, each.key.tag].append((each, row))
+    items = [_item(place, group, keys) for place, group in groups.items()]
+    return KeyData(tuple(judged), tuple(_placed(items)), tuple(_missing(pairs)), (held[0], held[1]))
+
+
+def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: frozenset[str]) -> Item:
+    step, rank, tag = place
+    part, among = part_of_key(tag, keys)
+    differing = [(each, row) for each, row in group if _differs(row)]
+    worst = max((row for _, row in group), key=lambda row: worse(row.verdict.grade))
+    # What differs says more than what could not be judged beside it; the sheet has both.
+    said = worst if not differing else max((row for _, row in differing), key=lambda row: worse(row.verdict.grade))
+    token = None
+    if part == part_of_stage(TOKEN_STAGE) and plain(tag) in _TOKENS:
+        token = min((t for each, _ in differing if (t := _token(each)) is not None), default=None)
+    return Item(
+        "key",
+        tag,
+        step,
+        rank,
+        part,
+        (part, 1, among, 0, tag),
+        bool(differing),
+        said.verdict.grade,
+        said.verdict.reason or (_within(said) if differing else ""),
+        _first(differing[0][1]) if differing else "",
+        saved=min((_saved(each) for each, _ in group), default=-1),
+        token=token,
+    )
+
+
+def _differs(row: Row) -> bool:
+    found = row.found
+    return row.verdict.grade in ("warning", "error") or (found is not None and found.same < found.size)
+
+
+def _within(row: Row) -> str:
+    found = row.found
+    if found is None:
+        return ""
+    count = f"{found.size - found.same} of {found.size} elements"
+    return f"{count} differ within tolerance, by {found.max_absolute:.3g} at most."
+
+
+def _first(row: Row) -> str:
+    """`micro_step 1, [0, 3]`: where the first element that differs stands."""
+    key, found = row.key, row.found
+    words = [f"micro_step {key.micro_step}"] * bool(key.micro_step)
+    words += [f"id {'.'.join(map(str, key.id))}"] * (key.id != (0,))
+    if found is not None and found.first >= 0 and (index := _index(found.first, row.target_shape, row.golden_shape)):
+        words.append(str(list(index)))
+    return ", ".join(words)
+
+
+def _index(flat: int, target: tuple[int, ...] | None, golden: tuple[int, ...] | None) -> tuple[int, ...]:
+    """The place of an element of what both sides have in common."""
+    if target is None or golden is None or len(target) != len(golden):
+        return (flat,)
+    common = tuple(map(min, target, golden))
+    return tuple(map(int, np.unravel_index(flat, common))) if common else ()
+
+
+def _saved(each: Pair) -> int:
+    """The number that a graph's save got in its process; -1 for files that are not numbered."""
+    path, key = each.target or each.golden, each.key.tag.rpartition("/")[2]
+    return -1 if path is None or path.stem == key else name_and_id(path.name)[1]
+
+
+def _token(each: Pair) -> int | None:
+    """The first token, over all samples, in which two sequences differ; None where that cannot be said."""
+    if each.target is None or each.golden is None:
+        return None
+    try:
+        ours, theirs = map(load_npy, (each.target, each.golden))
+        if ours.ndim != theirs.ndim or not ours.ndim:
+            return None
+        cut = tuple(slice(min(pair)) for pair in zip(ours.shape, theirs.shape, strict=True))
+        differs = (np.asarray(ours[cut]) != np.asarray(theirs[cut])).reshape(-1, cut[-1].stop).any(axis=0)
+        if differs.any():
+            return int(differs.argmax())
+        return cut[-1].stop if ours.shape[-1] != theirs.shape[-1] else None
+    except (DumpError, MemoryError):  # it was judged by another reader, and its row says what is wrong
+        return None
+
+
+def _placed(items: Sequence[Item]) -> Iterator[Item]:
+    """The items with unknown keys placed by the order of saving, where the files are numbered by it.
+
+    Such a key stands behind the known one that was saved last before it; before the first known one, if none was.
+    """
+    by_place: dict[tuple[int, int], list[Item]] = defaultdict(list)
+    for item in items:
+        by_place[item.step, item.rank].append(item)
+    for group in by_place.values():
+        known = sorted((item for item in group if item.part != UNKNOWN and item.saved >= 0), key=lambda i: i.saved)
+        for item in group:
+            if item.part != UNKNOWN or item.saved < 0 or not known:
+                yield item
+                continue
+            before = [other for other in known if other.saved < item.saved]
+            anchor, behind = (before[-1], 1 + item.saved) if before else (known[0], item.saved - known[0].saved)
+            yield replace(item, order=(*anchor.order[:3], behind, item.name))
+
+
+def _missing(pairs: Sequence[Pair]) -> Iterator[str]:
+    """What stands on one side only, in as few sentences as say it: a step or rank, a key, a key of a step."""
+    sides: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
+    whole: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
+    for each in pairs:
+        place = each.key.step, each.key.rank, each.key.tag
+        for side, path in (("target", each.target), ("golden", each.golden)):
+            if path is not None:
+                whole[side].add(place)
+        if each.target is None or each.golden is None:
+            sides["golden" if each.target is None else "target"].add(place)
+    for side, lonely in sides.items():
+        other = whole["golden" if side == "target" else "target"]
+        if not other and lonely:
+            yield f"key data is only on the {side} side"
+            continue
+        other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
+        for places, verb in _places({place[:2] for place in lonely} - other_places):
+            yield f"{places} of the key data {verb} only on the {side} side"
+        for key in sorted({place[2] for place in lonely} - other_keys):
+            yield f"key {key} is only on the {side} side"
+        shared = {place for place in lonely if place[:2] in other_places and place[2] in other_keys}
+        for what, found in (("key", shared - other), ("some of key", shared & other)):
+            for key in sorted({place[2] for place in found}):
+                for places, _ in _places(place[:2] for place in found if place[2] == key):
+                    yield f"{what} {key} of {places} is only on the {side} side"
+
+
+def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
+    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as say them; and the verb."""
+    ranks_of: dict[int, list[int]] = defaultdict(list)
+    for step, rank in sorted(found):
+        ranks_of[step].append(rank)
+    steps_with: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for step, ranks in ranks_of.items():
+        steps_with[tuple(ranks)].append(step)
+    for of_steps, steps in steps_with.items():
+        verb = "is" if len(steps) == len(of_steps) == 1 else "are"
+        yield f"{_numbers('step', steps)}, {_numbers('rank', of_steps)}", verb
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    """`step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are in order."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    words = [word for run in runs for word in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
+    said = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f"{noun}{'s' * (len(numbers) > 1)} {said}"

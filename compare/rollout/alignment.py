@@ -1,0 +1,211 @@
+"""Align the samples and tokens of the two sides."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+
+from .side import Side
+
+Array = np.ndarray[Any, Any]
+
+_TOKEN = np.dtype(np.int64).itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Pairs of samples with pairs of tokens, on end.
+
+    `generated`, `recomputed`, `ids` and `other_ids` are of one length; sample i is `begins[i]:begins[i + 1]`. `sample`
+    and `other_sample` are the numbers that its sides gave it, `sizes` the response tokens that each had.
+    `prompts` and `steps` are None where nothing tells them.
+    """
+
+    generated: Array
+    recomputed: Array
+    begins: Array
+    sample: Array
+    other_sample: Array
+    sizes: tuple[Array, Array]
+    ids: Array | None
+    other_ids: Array | None
+    prompts: Array | None
+    steps: Array | None
+    unpaired: tuple[Array, Array]
+    is_reordered: bool
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self.sample)
+
+    @property
+    def lengths(self) -> Array:
+        """Tokens of each sample that are compared."""
+        lengths: Array = np.diff(self.begins)
+        return lengths
+
+
+def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps: Array | None = None) -> Aligned:
+    """Pair samples and tokens; UsageError where nothing says which sample is which.
+
+    `prompts` and `steps` belong to the samples of `generated`.
+    """
+    for what, numbers in (("prompt_lengths", prompts), ("steps", steps)):
+        if numbers is not None and len(numbers) != generated.count:
+            raise UsageError(f"{what}: has {len(numbers)} entries for {generated.count} samples; give one for each")
+    pairs = _by_place(generated, recomputed)
+    is_reordered = False
+    if generated.tokens is not None and recomputed.tokens is not None:
+        found = _by_tokens(generated, recomputed)
+        is_reordered = not np.array_equal(found[:, 0], found[:, 1])
+        pairs = found
+    elif generated.count != recomputed.count:
+        raise UsageError(
+            f"generated has {generated.count} samples, recomputed {recomputed.count}; give the token ids of both, so "
+            "that they can be paired by those"
+        )
+    left, right = pairs[:, 0], pairs[:, 1]
+    sizes = generated.sizes[left], recomputed.sizes[right]
+    both = np.minimum(*sizes)
+    begins = np.concatenate(([0], np.cumsum(both)))
+    at, other = _places(generated, left, both), _places(recomputed, right, both)
+    return Aligned(
+        generated.values[at],
+        recomputed.values[other],
+        begins,
+        left,
+        right,
+        sizes,
+        None if generated.tokens is None else generated.tokens[at],
+        None if recomputed.tokens is None else recomputed.tokens[other],
+        None if prompts is None else prompts[left],
+        None if steps is None else steps[left],
+        (_rest(generated.count, left), _rest(recomputed.count, right)),
+        is_reordered,
+    )
+
+
+def _by_place(generated: Side, recomputed: Side) -> Array:
+    count = min(generated.count, recomputed.count)
+    return np.stack((np.arange(count),) * 2, axis=1)
+
+
+def _rest(count: int, used: Array) -> Array:
+    is_left = np.ones(count, bool)
+    is_left[used] = False
+    return np.flatnonzero(is_left)
+
+
+def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
+    """Where the first `sizes` tokens of these samples are; a slice where that is everything, which copies nothing."""
+    if np.array_equal(samples, np.arange(side.count)) and np.array_equal(sizes, side.sizes):
+        return slice(None)
+    before = np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(sizes) else sizes
+    return np.repeat(side.begins[:-1][samples] - before, sizes) + np.arange(sizes.sum())
+
+
+def _by_tokens(generated: Side, recomputed: Side) -> Array:
+    """Pairs in the order of `generated`."""
+    one, other = _texts(generated), _texts(recomputed)
+    found: dict[int, int] = {at: at for at in range(min(len(one), len(other))) if one[at] == other[at]}
+    _equal(generated, recomputed, one, other, found)
+    taken = set(found.values())
+    for at in range(min(len(one), len(other))):
+        if at not in found and at not in taken and _begins_alike(one[at], other[at]):
+            found[at] = at
+            taken.add(at)
+    _prefixes(one, other, found, taken)
+    for at in range(min(len(one), len(other))):
+        if at not in found and at not in taken:  # other ids at one place: the judge will say so
+            found[at] = at
+    return np.array(sorted(found.items()), np.int64).reshape(-1, 2)
+
+
+def _texts(side: Side) -> list[bytes]:
+    assert side.tokens is not None
+    return [
+        side.tokens[a:b].tobytes() for a, b in zip(side.begins[:-1].tolist(), side.begins[1:].tolist(), strict=True)
+    ]
+
+
+def _begins_alike(one: bytes, other: bytes) -> bool:
+    size = min(len(one), len(other))
+    return size > 0 and one[:size] == other[:size]
+
+
+def _equal(generated: Side, recomputed: Side, one: list[bytes], other: list[bytes], found: dict[int, int]) -> None:
+    """Pair equal responses at other places; a whole group of equal ones is paired anew, in the order of mean log-probs.
+
+    Which of several equal responses is which no id tells; their prompts differ, and so do their log-probs.
+    """
+    is_found = set(found)
+    loose = {text for side in (one, other) for at, text in enumerate(side) if at not in is_found}
+    groups: dict[bytes, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for which, texts in enumerate((one, other)):
+        for at, text in enumerate(texts):
+            if text in loose:
+                groups[text][which].append(at)
+    for mine, theirs in groups.values():
+        if not mine or not theirs:
+            continue
+        for at in mine:
+            found.pop(at, None)
+        if len(mine) > 1 or len(theirs) > 1:
+            mine.sort(key=lambda at: _mean(generated, at))
+            theirs.sort(key=lambda at: _mean(recomputed, at))
+        found.update(zip(mine, theirs, strict=False))
+
+
+def _mean(side: Side, at: int) -> float:
+    values = side.values[side.begins[at] : side.begins[at + 1]]
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _prefixes(one: list[bytes], other: list[bytes], found: dict[int, int], taken: set[int]) -> None:
+    """Pair what is left where one begins with the whole other: the longest such beginning first."""
+    for mine, theirs, is_swapped in ((one, other, False), (other, one, True)):
+        done, used = (taken, set(found)) if is_swapped else (set(found), taken)
+        short: dict[bytes, list[int]] = defaultdict(list)
+        for at, text in enumerate(theirs):
+            if at not in used and text:
+                short[text].append(at)
+        in_order = sorted(short)
+        for at, text in enumerate(mine):
+            match = _longest_beginning(text, in_order, short) if at not in done else None
+            if match is None:
+                continue
+            found[match if is_swapped else at] = at if is_swapped else match
+            taken.add(at if is_swapped else match)
+
+
+def _longest_beginning(text: bytes, in_order: list[bytes], left: dict[bytes, list[int]]) -> int | None:
+    """Take the longest of the texts in order that `text` begins with, and that still has samples left.
+
+    All that begins with p stands behind p in the order. So where the last text up to a probe is no beginning, every
+    beginning is one of what the two have in common: a few steps, however many texts there are.
+    """
+    probe = text
+    while probe:
+        at = bisect_right(in_order, probe) - 1
+        if at < 0:
+            return None
+        nearest = in_order[at]
+        if not text.startswith(nearest):
+            probe = text[: _in_common(text, nearest)]
+        elif left[nearest]:
+            return left[nearest].pop(0)
+        else:
+            probe = nearest[:-_TOKEN]
+    return None
+
+
+def _in_common(one: bytes, other: bytes) -> int:
+    """Bytes that two texts have in common from their beginning on, in whole tokens."""
+    size = min(len(one), len(other))
+    differs = np.frombuffer(one[:size], np.int64) != np.frombuffer(other[:size], np.int64)
+    return int(differs.argmax()) * _TOKEN if differs.any() else size

@@ -1,0 +1,266 @@
+"""Detectors of causes in the tokens: other ids, other lengths, log-probs shifted by a place."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .detector import Array, Case, Finding, correlation
+from .mask_detectors import two_kinds
+from .side import AGREES, BEYOND, BEYOND_BY_CHANCE, EQUAL, LAGS, NEARER_BY, NUMERIC, NUMERIC_16_BIT
+from .value_detectors import is_within
+
+_ALIKE = 0.9
+"""Correlation of two sides that begin at one place, even under other weights."""
+
+
+def by_ids(case: Case) -> list[Finding]:
+    """Where both sides tell their token ids: do they agree, and if not, do they at a lag?"""
+    aligned = case.aligned
+    if aligned.ids is None or aligned.other_ids is None:
+        return []
+    differs = aligned.ids != aligned.other_ids
+    count = int(differs.sum())
+    if not count:
+        return []
+    share = count / len(differs)
+    sample = case.sample_of
+    lagged = {lag: _agree_at(aligned.ids, aligned.other_ids, sample, lag) for lag in LAGS}
+    best = max(lagged, key=lambda lag: lagged[lag])
+    if share > 0.3 and lagged[best] > 0.9:
+        says = (
+            f"the token ids agree in {lagged[best]:.1%} of all places when recomputed is moved by {best:+d}, and in "
+            f"{1 - share:.1%} as they stand"
+        )
+        return [Finding("shift", 1.0, says)]
+    first = int(differs.argmax())
+    at = int(sample[first])
+    place = first - int(aligned.begins[at])
+    pairs, times = np.unique(np.stack((aligned.ids, aligned.other_ids), 1)[differs], axis=0, return_counts=True)
+    often = int(times.argmax())
+    says = (
+        f"{count} of {len(differs)} token ids differ, first in sample {aligned.sample[at]} at position {place} "
+        f"({aligned.ids[first]} generated, {aligned.other_ids[first]} recomputed); most often {pairs[often][0]} "
+        f"became {pairs[often][1]}, {times[often]} times"
+    )
+    return [Finding("tokens", 1.0, says)]
+
+
+def _agree_at(ids: Array, others: Array, sample: Array, lag: int) -> float:
+    a, b = (ids[: len(ids) - lag], others[lag:]) if lag > 0 else (ids[-lag:], others[:lag])
+    inside = (sample[: len(ids) - lag] == sample[lag:]) if lag > 0 else (sample[-lag:] == sample[:lag])
+    return float((a[inside] == b[inside]).mean()) if inside.any() else 0.0
+
+
+def by_lengths(case: Case) -> list[Finding]:
+    """Where one side has more response tokens than the other, by more than one end token."""
+    one, other = case.whole.sizes
+    if (one == other).all() or is_end_token(one, other):
+        return []
+    found = []
+    for name, sizes, longer, others in (
+        ("recomputed", other, "generated", one),
+        ("generated", one, "recomputed", other),
+    ):
+        is_cut = sizes < others
+        if not is_cut.any():
+            continue
+        cap = int(sizes[is_cut].max())
+        at_cap = int((sizes[is_cut] == cap).sum())
+        cut = int(is_cut.sum())
+        if np.ptp(others) == 0 and np.ptp(sizes) > 0 and len(sizes) > 2:
+            says = (
+                f"{longer} has {others[0]} response tokens in every sample, {name} between {sizes.min()} and "
+                f"{sizes.max()}: the mask of {longer} holds padding too"
+            )
+            found.append(Finding("mask", 0.97, says))
+            continue
+        more = others - sizes
+        if case.whole.prompts is not None and (more == case.whole.prompts).all() and np.ptp(more):
+            says = (
+                f"{longer} has as many response tokens more as there are prompt tokens: its mask holds the prompt too"
+            )
+            found.append(Finding("mask", 0.97, says))
+            continue
+        says = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
+        if at_cap >= max(2, cut // 2) or cut == 1:
+            says += f", and stops at {cap} tokens in {at_cap} of those (up to {int(others[is_cut].max())} in {longer})"
+        else:
+            says += f", by {int((others - sizes)[is_cut].min())} to {int((others - sizes)[is_cut].max())} tokens"
+        if is_within(case, NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
+            found.append(Finding("truncation", 0.97, says))
+            continue
+        says += (
+            ", and what both have is not alike: a mask that leaves other tokens out, as those of tools, does that too"
+        )
+        found += [Finding("truncation", 0.45, says), Finding("mask", 0.45, says)]
+    return found
+
+
+def is_end_token(one: Array, other: Array) -> bool:
+    """Whether one side has one token more than the other in some samples, and never more: an end token that it kept."""
+    more = one - other
+    return bool(((more == 0) | (more == 1)).all() or ((more == 0) | (more == -1)).all())
+
+
+def by_zeros(case: Case) -> list[Finding]:
+    """Log-probs that are exactly 0 on one side and not near it on the other: places that nobody computed.
+
+    Top-p that keeps a single token gives such zeros as well; all other gaps are then of one sign, which says so.
+    """
+    aligned, found = case.aligned, []
+    sides = (
+        ("generated", aligned.generated, aligned.recomputed),
+        ("recomputed", aligned.recomputed, aligned.generated),
+    )
+    for name, values, others in sides:
+        empty = (values == 0) & (others < -0.05)
+        count = int(empty.sum())
+        if count < 3 or count < 0.005 * len(empty):
+            continue
+        sample, zeros = case.sample_of, values == 0
+        is_near = others >= -0.05
+        if is_near[zeros].mean() > 0.2 + (is_near[~zeros].mean() if not zeros.all() else 0):
+            continue  # zeros of a model that is sure of its token, which stand where the other side is sure too
+        behind = np.zeros(aligned.count, np.int64)
+        np.maximum.at(behind, sample[empty], aligned.lengths[sample[empty]] - case.position[empty])
+        in_tail = behind[sample] >= aligned.lengths[sample] - case.position
+        says = f"{name} is exactly 0 for {count} of {len(empty)} tokens where the other side is not"
+        if zeros[in_tail].all():
+            found.append(Finding("truncation", 0.96, f"{says}, always to the end of a response: it was cut before"))
+        elif _middle(case.gaps[~zeros]) < 1e-3:
+            found.append(Finding("mask", 0.8, f"{says}, and all others agree: they were masked, or never filled"))
+    return found
+
+
+def _middle(gaps: Array) -> float:
+    return float(np.median(np.abs(gaps))) if len(gaps) else float("inf")
+
+
+"""Correlation beyond which the two are of the same places."""
+
+_MORE = _SAME = 0.05
+"""Rounding to 16 bits: a sum of probabilities is beyond 1 by more, and log-probs of one token are nearer."""
+
+_MOST = 100_000
+"""Tokens that are enough to tell labels by."""
+
+_SURE = -1e-2
+"""Log-probs above that are equal to many others."""
+
+
+def by_lag(case: Case) -> list[Finding]:
+    """Is recomputed nearer to generated at another lag than 0?"""
+    g, r, sample = case.aligned.generated, case.aligned.recomputed, case.sample_of
+    apart = {lag: _apart(g, r, sample, lag) for lag in (0, *LAGS)}
+    told = {lag: pair for lag, pair in apart.items() if pair[2] >= max(8, len(g) // 10)}
+    if 0 not in told or len(told) < 2:
+        return []
+    best = min(told, key=lambda lag: told[lag][0])
+    if best == 0 or told[best][0] > NEARER_BY * told[0][0]:
+        return []
+    (near, alike, _), (far, unlike, _) = told[best], told[0]
+    says = (
+        f"moved by {best:+d}, recomputed is {near:.3g} from generated on average (correlation {alike:.3f}); as it "
+        f"stands {far:.3g} (correlation {unlike:.3f})"
+    )
+    return [Finding("shift", 0.98, says)]
+
+
+def _apart(g: Array, r: Array, sample: Array, lag: int) -> tuple[float, float, int]:
+    """Mean absolute difference of g[t] and r[t + lag] inside samples, their correlation, and how many there are."""
+    y, x = _pairs(r, sample, lag, g)
+    return (float(np.abs(x - y).mean()), correlation(x, y), len(x)) if len(x) else (float("inf"), 0.0, 0)
+
+
+def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]:
+    """later[t + lag], and values[t] of each, for all t where both places are of one sample."""
+    size = len(later)
+    if size <= abs(lag):
+        return [later[:0], *(one[:0] for one in values)]
+    a = slice(max(0, -lag), size - max(0, lag))
+    b = slice(max(0, lag), size - max(0, -lag))
+    inside = sample[a] == sample[b]
+    return [later[b][inside], *(one[a][inside] for one in values)]
+
+
+def by_label(case: Case) -> list[Finding]:
+    """Was the log-prob looked up in the distribution of a place k later?
+
+    Then `exp(recomputed[t])` and `exp(generated[t + k])` are of two tokens of one distribution and add up to at most 1,
+    but where both are one token, and there the two log-probs are equal. Of unrelated places neither is so: how often
+    they are equal, or beyond 1, by chance is known by pairing each place with all others.
+    """
+    if case.overall.mean_absolute <= NUMERIC.mean or case.overall.correlation > _ALIKE or two_kinds(case) is not None:
+        return []  # a lookup that is a place off is so in every sample
+    if (case.whole.sizes[0] != case.whole.sizes[1]).any() and not is_end_token(*case.whole.sizes):
+        return []  # tokens that one side leaves out in the middle move what is behind them
+    at = {lag: _label(case, lag) for lag in LAGS}
+    lag, found = max(at.items(), key=lambda item: item[1].equal)
+    if found.equal >= EQUAL and found.equal >= 10 * found.equal_by_chance:
+        says = (
+            f"in {found.equal} places where the sides are apart, recomputed is what generated is {lag:+d} place on (by "
+            f"chance in {found.equal_by_chance:.1f}), as where one token stands in both places and recomputed looks it "
+            "up in the distribution of the other"
+        )
+        return [Finding("shift", 0.9, says)]
+    told = {lag: found for lag, found in at.items() if found.beyond_by_chance >= BEYOND_BY_CHANCE}
+    for lag, found in told.items():
+        if found.beyond <= BEYOND * found.beyond_by_chance:
+            says = (
+                f"the probability in recomputed and that in generated {lag:+d} place on add up to more than 1 in "
+                f"{found.beyond} places (by chance in {found.beyond_by_chance:.0f}): they are of one distribution, in "
+                "which recomputed looks up the token of another place"
+            )
+            return [Finding("shift", 0.9, says)]
+    return _unrelated(case, may_be_shift=not told)
+
+
+@dataclass(frozen=True)
+class _Label:
+    """At one lag: places where both are equal, places where they add up to more than 1, and how many by chance."""
+
+    equal: int
+    equal_by_chance: float
+    beyond: int
+    beyond_by_chance: float
+
+
+def _label(case: Case, lag: int) -> _Label:
+    values = case.aligned.generated, case.sample_of, case.aligned.recomputed, case.gaps
+    g, sample, r, gap = (one[:_MOST] for one in values)
+    moved, r, gap = _pairs(g, sample, lag, r, gap)
+    if not len(r):
+        return _Label(0, 0.0, 0, 0.0)
+    in_order = np.sort(moved)
+
+    def by_chance(low: Array, high: Array | float) -> float:
+        counts = np.searchsorted(in_order, high, side="right") - np.searchsorted(in_order, low)
+        return float(np.maximum(counts, 0).sum()) / len(in_order)
+
+    room = np.log(np.maximum(1 + _MORE - np.exp(r), 1e-300))
+    is_beyond = (moved > room) & (np.abs(moved - r) > _SAME)
+    beyond_by_chance = by_chance(room, np.inf) - by_chance(np.maximum(room, r - _SAME), r + _SAME)
+    kept = (r < _SURE) & (np.abs(gap) > AGREES)  # sure tokens are equal anyway, and so is what agrees in a loop
+    told = r[kept]
+    equal = np.abs(moved[kept] - told) <= AGREES
+    return _Label(int(equal.sum()), by_chance(told - AGREES, told + AGREES), int(is_beyond.sum()), beyond_by_chance)
+
+
+def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
+    """What is to be said, and not more, where the sides have hardly anything in common."""
+    g, r = case.aligned.generated, case.aligned.recomputed
+    mean, alike = float(case.gaps.mean()), correlation(g, r)
+    if mean < 0.5 or alike > 0.5 or float(r.std()) < 0.8 * float(g.std()):
+        return []
+    says = (
+        f"recomputed is {float(r.mean()):.3g} on average where generated is {float(g.mean()):.3g}, nearly unrelated to "
+        f"it (correlation {alike:.3f}), as of other weights"
+    )
+    if case.aligned.ids is None or case.aligned.other_ids is None:  # were both given, they would agree here
+        says += " or other token ids; the token ids of both sides would tell"
+        found = [Finding("tokens", 0.4, says)]
+    else:
+        found = []
+    if may_be_shift:
+        found.append(Finding("shift", 0.4, f"{says}; in so few tokens labels that are a place off look so too"))
+    return found

@@ -1,0 +1,348 @@
+"""The cells of a row: names, dtypes, shapes, statistics, differences and measures, as msprobe 8.1 prints them."""
+
+import math
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import TypeGuard
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msprobe.compare.core.measures import Measures
+from msprobe.compare.judge.verdict import unravel
+from msprobe.compare.match.pairs import Ints, Pair
+from msprobe.store.columns import NULL, TENSOR, VALUE, Columns, row_name
+from msprobe.store.record import Number
+
+Cell = str | int | float | bool
+
+NOT_APPLICABLE = "N/A"
+
+LONGEST = 32_767  # units of UTF-16 in one cell of a sheet; longer text is cut in its middle
+LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and no sheet
+
+_NEVER_LONG = LONGEST // 2
+
+# What begins a formula in one spreadsheet or another, also behind what separates cells or rows for some of them: the
+# `;` of some languages, a tab, the end of a line.
+_FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
+_SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
+_NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
+_SHARE = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?%").fullmatch
+_NOT_IN_A_SHEET = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def guard(text: str) -> str:
+    """Text out of a dump, made harmless: what a spreadsheet would run gets a quote before it, so that it stays text.
+
+    Control characters, which no sheet can hold, become question marks.
+    """
+    if text.isprintable() and text[:1] not in _SUSPECT and ";" not in text and len(text) <= _NEVER_LONG:
+        return text
+    text = _cut(text)
+    if _NOT_IN_A_SHEET.search(text):
+        text = _NOT_IN_A_SHEET.sub("?", text)
+    if _FORMULA.search(text) and not _NUMBER.match(text):
+        text = _cut(_FORMULA.sub(r"\1'", text))
+    return text
+
+
+def _cut(text: str) -> str:
+    """A text that a cell can hold: of a longer one the beginning and the end, which tell alike names apart."""
+    if len(text) <= _NEVER_LONG:
+        return text
+    units = text.encode("utf-16-le", "surrogatepass")
+    if len(units) <= 2 * LONGEST:
+        return text
+    left_out = f"...({len(text)} characters)..."
+    kept = (LONGEST - len(left_out)) // 2
+    head, tail = units[: 2 * kept], units[len(units) - 2 * kept :]
+    return head.decode("utf-16-le", "ignore") + left_out + tail.decode("utf-16-le", "ignore")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is counted with; booleans are not, nor are numbers that no float can hold."""
+    return type(value) is float or (type(value) is int and -LARGEST <= value <= LARGEST)
+
+
+def number(value: object) -> str | int | float | bool:
+    """A number as it is; what a sheet has no number for as text: `Nan`, `inf`, `-inf`, `None`."""
+    if type(value) is float:
+        if value - value == 0:  # finite; quicker than asking for it
+            return value
+        return "Nan" if value != value else "inf" if value > 0 else "-inf"
+    if type(value) is bool or is_number(value):
+        return value
+    return guard(str(value))
+
+
+def percent(difference: float, golden: float) -> str:
+    """The difference relative to the golden, in percent, as 8.1 prints it; `N/A` where the golden is 0."""
+    if difference != difference:
+        return "Nan"
+    if golden == 0:
+        return NOT_APPLICABLE
+    if not difference and math.isfinite(golden):
+        return "0.0%"
+    share = abs(difference / golden) * 100
+    return f"{share}%" if share == share else "Nan"
+
+
+def share(cell: Cell) -> float | None:
+    """The part of 1 that a text like `12.5%` says; None for any other cell, words like `inf%` among them."""
+    if type(cell) is str and _SHARE(cell) and (value := float(cell[:-1])) < math.inf:
+        return value / 100
+    return None
+
+
+@lru_cache(maxsize=4096)
+def shape_text(shape: tuple[int, ...] | None) -> str:
+    """`[2, 16]`, or `None` for a tensor whose shape the dump does not tell."""
+    return "None" if shape is None else _cut(str(list(shape)))
+
+
+Four = tuple[Number | str, Number | str, Number | str, Number | str]
+
+_SHORT = 10_000  # characters: two such texts still fit into a cell
+
+_NONE: Four = (None,) * 4
+_NO_RECORD: Four = (NOT_APPLICABLE,) * 4
+
+
+class Side:
+    """The records of one side of a comparison, as cells."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._dtypes = [guard(dtype) for _, dtype, _ in columns.looks]
+        self._shapes = [shape_text(shape) for _, _, shape in columns.looks]
+        self._endings: dict[tuple[int, int], str] = {}
+        self._statistics = [
+            np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm)
+        ]
+
+    def names(self, rows: Sequence[int], calls: Sequence[int]) -> list[str]:
+        """The names of records; `N/A` for row -1."""
+        columns, part, path, endings = self._columns, self._columns.part, self._columns.path, self._endings
+        found: list[str] = []
+        last, beginning = -1, ""
+        for row, call in zip(rows, calls, strict=True):
+            if row < 0:
+                found.append(NOT_APPLICABLE)
+                continue
+            if columns.file[row] or row in columns.named:
+                found.append(guard(columns.row_name(row, call)))
+                continue
+            if call != last:
+                last, beginning = call, columns.names[call]
+                # With something behind it: `-1` alone is a number, and `-1.x` is none.
+                is_plain = guard(f"{beginning}.x") == f"{beginning}.x" and len(beginning) < _SHORT
+            ending = endings.get((part[row], path[row])) or self._ending(row)
+            found.append(beginning + ending if is_plain and ending[0] == "." else guard(columns.row_name(row, call)))
+        return found
+
+    def _ending(self, row: int) -> str:
+        """What stands behind the name of the call; does not begin with a dot where it cannot be joined unseen."""
+        place = self._columns.part[row], self._columns.path[row]
+        ending = row_name("", place[0], self._columns.paths[place[1]])
+        is_plain = ending.startswith(".") and ";" not in ending and ending.isprintable() and len(ending) < _SHORT
+        self._endings[place] = ending if is_plain else "?"
+        return self._endings[place]
+
+    def dtypes(self, rows: Sequence[int]) -> list[str]:
+        """The dtype of a tensor, the Python type of anything else."""
+        kind, look, dtypes = self._columns.kind, self._columns.look, self._dtypes
+        return [
+            NOT_APPLICABLE if row < 0 else dtypes[look[row]] if kind[row] == TENSOR else self._type(row) for row in rows
+        ]
+
+    def shapes(self, rows: Sequence[int]) -> list[str]:
+        """The shape of a tensor, `[]` for a single value."""
+        kind, look, shapes = self._columns.kind, self._columns.look, self._shapes
+        return [
+            NOT_APPLICABLE if row < 0 else shapes[look[row]] if kind[row] == TENSOR else self._extent(row)
+            for row in rows
+        ]
+
+    @cached_property
+    def is_plain(self) -> NDArray[np.bool_]:
+        """Which rows are tensors whose statistics are four floats."""
+        found = np.frombuffer(self._columns.kind, np.uint8) == TENSOR
+        found[list(self._columns.odd)] = False
+        return found if len(found) else np.zeros(1, bool)  # row -1 of a side without records is asked for too
+
+    def floats(self, rows: Ints) -> list[NDArray[np.float64]]:
+        """The four statistics of rows as columns; anything where `is_plain` is not."""
+        return [column[rows] if len(column) else np.zeros(len(rows)) for column in self._statistics]
+
+    def four(self, rows: Ints) -> list[Four]:
+        """The statistics of records as msprobe 8.1 has them: a value that is no tensor stands for all four."""
+        found: list[Four] = list(zip(*(column.tolist() for column in self.floats(rows)), strict=True))
+        kind, odd = self._columns.kind, self._columns.odd
+        for at, row in enumerate(rows.tolist()):
+            if row < 0:
+                found[at] = _NO_RECORD
+            elif kind[row] != TENSOR:
+                found[at] = self._value(row)
+            elif row in odd:
+                s = odd[row]
+                found[at] = _NONE if s is None else (s.max, s.min, s.mean, s.norm)
+        return found
+
+    def digests(self, rows: Sequence[int]) -> list[str]:
+        """The digests of records; of a value that is no tensor the CRC-32 of its text, as msprobe has it."""
+        return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]
+
+    def _digest(self, row: int) -> str:
+        if told := self._columns.digest[row]:
+            return guard(told)
+        if self._columns.kind[row] != VALUE:
+            return NOT_APPLICABLE
+        return f"{crc32(str(self._columns.values.get(row)).encode('utf-8', 'replace')):08x}"
+
+    def _type(self, row: int) -> str:
+        if self._columns.kind[row] == NULL:
+            return "None"
+        kind = self._columns.looks[self._columns.look[row]][0]
+        return kind if kind in ("slice", "ellipsis") else str(type(self._columns.values.get(row)))
+
+    def _extent(self, row: int) -> str:
+        if self._columns.kind[row] == NULL:
+            return "None"
+        return "(3,)" if self._columns.looks[self._columns.look[row]][0] == "slice" else "[]"
+
+    def _value(self, row: int) -> Four:
+        if self._columns.kind[row] == NULL or self._columns.looks[self._columns.look[row]][0] == "slice":
+            return _NONE
+        value = self._columns.values.get(row)
+        if value is None or isinstance(value, (int, float)):
+            return (value,) * 4
+        return (str(value),) * 4
+
+
+Floats = NDArray[np.float64]
+
+_NOTHING = ("", "")
+_WARNING = ("Warning", "Need double check api accuracy.")
+
+
+def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> list[list[Cell]]:
+    """Four differences, four shares, the eight statistics, 8.1's result and message, of pairs with plain floats."""
+    with np.errstate(all="ignore"):
+        differences = [t - g for t, g in zip(target, golden, strict=True)]
+        shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
+        warning = np.any(
+            [_halves(d, t, g) for d, t, g in zip(differences, target, golden, strict=True)], axis=0
+        ).tolist()
+    columns = [_numbers(d) for d in differences]
+    columns += [_percents(s, d, g) for s, d, g in zip(shares, differences, golden, strict=True)]
+    columns += [_numbers(column) for column in chain(target, golden)]
+    columns += [["Warning" if w else "" for w in warning], [_WARNING[1] if w else "" for w in warning]]
+    return columns
+
+
+def _numbers(column: Floats) -> list[Cell]:
+    cells: list[Cell] = column.tolist()
+    for at in np.flatnonzero(~np.isfinite(column)).tolist():
+        cells[at] = number(cells[at])
+    return cells
+
+
+def _percents(share: Floats, difference: Floats, golden: Floats) -> list[Cell]:
+    cells: list[Cell] = [f"{s}%" for s in share.tolist()]
+    for at in np.flatnonzero((golden == 0) | ~np.isfinite(share)).tolist():
+        cells[at] = percent(float(difference[at]), float(golden[at]))
+    return cells
+
+
+def _halves(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
+    """`_half` for a column."""
+    # Python's max(t, g), which is g only where that is greater, NaN or not.
+    beyond = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
+    return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), beyond)
+
+
+def statistics_cells(target: Four, golden: Four, is_tensor: bool) -> tuple[Cell, ...]:
+    """The same cells of one pair whose statistics may be anything."""
+    differences: list[Cell] = []
+    shares: list[Cell] = []
+    warning = False
+    for t, g in zip(target, golden, strict=True):
+        if is_number(t) and is_number(g):
+            difference = t - g
+            differences.append(number(difference))
+            shares.append(percent(difference, g))
+            warning = warning or (difference != 0 and _half(difference, t, g))
+        else:
+            differences.append(NOT_APPLICABLE)
+            shares.append(NOT_APPLICABLE)
+    result = _WARNING if warning and is_tensor else _NOTHING
+    return (*differences, *shares, *map(number, chain(target, golden)), *result)
+
+
+def _half(difference: float, t: float, g: float) -> bool:
+    """8.1's rule, with NaN on one side counted as what it is."""
+    if difference != difference:
+        return (t != t) != (g != g)
+    return abs(difference) / (abs(max(t, g)) + 1e-10) > 0.5
+
+
+def one_sided(cells: tuple[Cell, ...], message: str) -> tuple[Cell, ...]:
+    """The cells of a record without a partner."""
+    return (*cells[:-2], NOT_APPLICABLE, message)
+
+
+UNSUPPORTED = ("unsupported",) * 6
+NO_PARTNER = {True: "No bench data matched.", False: "No NPU data matched."}
+
+Six = tuple[Cell, ...]
+
+
+def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Six, str, str]:
+    """Six measures, 8.1's verdict and its message."""
+    target, golden = pair.target, pair.golden
+    if target is None or golden is None:
+        return UNSUPPORTED, "None", NO_PARTNER[target is not None]
+    if target.kind == golden.kind == "tensor" and target.shape != golden.shape:
+        return ("shape unmatched",) * 6, "Unmatched", "Shapes of NPU and bench tensor do not match."
+    if found is None:
+        return UNSUPPORTED, "None", "No tensor to measure on one side or both."
+    if found.size == 0:
+        return UNSUPPORTED, "None", "The tensors are empty."
+    if found.mismatched:
+        return (NOT_APPLICABLE,) * 6, "No", "The positions of nan or inf do not match."
+    message = "" if target.dtype == golden.dtype else "Dtypes of NPU and bench tensor do not match."
+    cosine: Cell = _cosine(found) if found.size > 1 else "unsupported"
+    absolute, relative = number(round(found.max_absolute, 12)), number(round(found.max_relative, 12))
+    if target.shape == ():
+        cells: Six = (*UNSUPPORTED[:2], absolute, relative, *UNSUPPORTED[:2])
+        return cells, "None", "A 0-d tensor has no direction and no ratios."
+    if found.cosine != found.cosine:
+        message = "One side is all zeros, the other is not."
+    cells = (cosine, number(found.euclid), absolute, relative, found.within_1e_3, found.within_5e_3)
+    return cells, _accuracy(cosine, found), message
+
+
+def our_measures(found: Measures | None, shape: tuple[int, ...]) -> tuple[Cell, ...]:
+    """Scale error, index of the greatest absolute difference, bias and ULP; empty where nothing was measured."""
+    if found is None or found.size == 0:
+        return ("",) * 4
+    index = str(list(unravel(found.max_absolute_at, shape))) if found.max_absolute_at >= 0 else ""
+    return number(found.scale_error), index, number(found.bias), number(found.max_ulp)
+
+
+def _cosine(found: Measures) -> Cell:
+    value = round(found.cosine, 12) if math.isfinite(found.cosine) else found.cosine
+    return number(round(value, 6) if value > 0.9999 else value)
+
+
+def _accuracy(cosine: Cell, found: Measures) -> str:
+    """8.1's rule. There the text `Nan` of a one-sided zero tensor counts as above every bound; here it is a `No`."""
+    if isinstance(cosine, str):
+        return "No" if found.cosine != found.cosine else "None"
+    if (cosine < 0.99 and found.max_absolute > 0.001) or cosine < 0.9 or found.max_absolute > 1:
+        return "No"
+    return "Yes"

@@ -1,0 +1,220 @@
+"""The answer on the console, and the file of msprobe 8.1's advisor."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.files import replacing
+from msprobe.base.log import visible
+from msprobe.compare.core.noise import Noise
+from msprobe.compare.judge.judged import Comparison, Mode
+from msprobe.compare.judge.verdict import CAUSES, Cause, count
+from msprobe.compare.judge.wording import say_limits, say_unseen
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.wording import full
+
+_RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
+
+BLIND: dict[Mode, str] = {
+    "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
+    "digest": "how far two tensors are apart, only that they are",
+}
+"""What a verdict that was not reached by the elements does not know."""
+
+
+def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
+    """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
+    yield f"{comparison.mode} compared: {count(comparison.counts)}"
+    if said := unjudged_said(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
+        yield said
+    if blind := BLIND.get(comparison.mode):
+        yield f"{comparison.mode} cannot see {blind}"
+    if comparison.by_statistics:
+        number = len(comparison.by_statistics)
+        yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
+    if comparison.noise is not None:
+        yield from _noise(comparison, comparison.noise)
+    later = beginnings(located)
+    for finding in later[: max(top, 0)]:
+        yield f"next: {beginning(finding)}"
+    if len(later) > top:
+        yield f"and {len(later) - max(top, 0)} more beginnings in the column Begins of the table"
+    yield ": ".join(answer(comparison, located))
+
+
+def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
+    """Up to where differences are noise, what statistics leave open, what is taken as intended, and which differences
+    die out."""
+    if noise.unseen is None:
+        yield visible(say_limits(noise.limits))
+    elif not noise.is_exact:
+        yield say_unseen(noise.unseen)
+    for found in noise.classes:
+        names = ", ".join(found.operations)
+        verb = "behaves" if len(found.operations) == 1 else "behave"
+        yield f"{names} of the {found.side} {verb} like {found.is_of.value} ({found.calls} outputs); taken as intended"
+    if noise.harmless:
+        first = comparison.pairs.pair(noise.harmless[0]).record.name
+        what = "difference that dies" if len(noise.harmless) == 1 else "differences that die"
+        yield f"harmless: {len(noise.harmless)} {what} out, the first at {first}"
+
+
+def beginnings(located: Located) -> list[Finding]:
+    """Where differences begin besides the first one: worst first, then in execution order."""
+    return sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+
+
+def beginning(finding: Finding) -> str:
+    """One beginning in a line, with how many later calls received it."""
+    return f"{_said(finding)}{_receivers(finding)}"
+
+
+def unjudged_said(judged: int, unjudged: Mapping[Cause, int]) -> str:
+    """Why pairs have no verdict, the more urgently where that is most of them; empty where all have one."""
+    if not (total := sum(unjudged.values())):
+        return ""
+    said = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
+    return f"only {judged} of {judged + total} pairs could be judged: {said}" if total > judged else f"unjudged: {said}"
+
+
+def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
+    """How many pairs have no verdict for which cause, in words; none where all have one."""
+    return [(n, f"{c.value}{' (exempt)' * c.is_exempt}") for c in CAUSES if (n := unjudged.get(c))]
+
+
+def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
+    """The last line: what was found, and what there is to say of it."""
+    if located.first is not None:
+        return "first wrong call", _said(located.first)
+    judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
+    return _no_difference(comparison.is_clean, judged, comparison.unjudged)
+
+
+def no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> str:
+    """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
+
+    Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
+    """
+    return ": ".join(_no_difference(is_clean, judged, unjudged, where))
+
+
+def _no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> tuple[str, str]:
+    if is_clean:
+        return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
+    open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}
+    why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(open_ones))
+    return f"no difference{where}", f"{judged} pairs judged, {sum(open_ones.values())} not{f': {why}' if why else ''}"
+
+
+def _said(finding: Finding) -> str:
+    return visible(" ".join(full(finding).split()))
+
+
+def _receivers(finding: Finding) -> str:
+    return f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
+
+
+SUSPICIOUS = frozenset({"No", "Different", "Warning"})
+"""The words of msprobe 8.1 for a row that is bad: by tensors, by digests, by statistics."""
+
+_ALL_WELL = (
+    "No row is bad by msprobe 8.1's rules, which pass much: by statistics, whatever differs by less than half. What "
+    "differs by the standard of its dtype is in the columns Verdict and Reason."
+)
+_GIVEN = (
+    "The call was already given a value that differs. Look at the call that made it, further up; see whether an "
+    "in-place operation wrote over it after it was made; if neither explains it, suspect memory that something else "
+    "wrote to."
+)
+_FORWARD = "Nothing that this call was given stood out, and this does: look into how it computes forward."
+_PARAMETER = (
+    "A parameter of this call differs before anything was computed with it. See that both sides start from the same "
+    "weights, and how the optimizer changed it since."
+)
+_GIVEN_BACKWARD = (
+    "The gradient that arrived here differs. Gradients are made from forward results: compare those of this call and "
+    "of the calls behind it first."
+)
+_BACKWARD = "No gradient that arrived here stood out, and this one does: look into how the call computes backward."
+_ANY_ORDER = (
+    " Calls of this kind may add up in another order in each run: switch on the framework's deterministic mode, "
+    "collect both sides again, and see whether the difference stays."
+)
+_RUNNING_STATISTICS = (
+    "The second input of a batch normalisation differs, which is a statistic that it keeps or a parameter of it. See "
+    "that both sides set affine, track_running_stats and momentum alike and start from the same values."
+)
+_NO_DIRECTION = "A value that was saved by name differs. See where it is computed, and save what goes into it too."
+
+_MAY_VARY = ("conv2d", "conv3d", "matmul", "nllloss", "layernorm", "lstm")
+
+# A row's name: `Mint.add.0.forward.input.1`; for a cell the number stands behind the direction.
+_PLACE = re.compile(
+    r"(?P<call>.+?)\.(?P<direction>forward|backward)(?:\.[0-9]+)?"
+    r"\.(?P<part>input|kwargs|parameters|output)(?:\.(?P<path>.+))?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The first suspicious row, counted from 0, with its name and what to do; no row where all is well."""
+
+    line: int | None
+    suspect: str
+    text: str
+
+
+def advise(rows: Iterable[tuple[int, str, str]]) -> Advice:
+    """The advice for the first row whose verdict is suspicious; a row is its number from 0, its name, its verdict.
+
+    Rows are taken as they come, and none behind the first suspicious one is looked at.
+    """
+    for number, name, verdict in rows:
+        if verdict in SUSPICIOUS:
+            return Advice(number, name, advice_on(name))
+    return Advice(None, "", _ALL_WELL)
+
+
+def advice_on(name: str) -> str:
+    """What to look at when the record of this name is the first that differs."""
+    place = _PLACE.fullmatch(name)
+    if place is None:
+        return _BACKWARD + _order(name) if ".parameters_grad" in name else _NO_DIRECTION
+    call, is_input = place["call"], place["part"] in ("input", "kwargs")
+    if is_input and "batchnorm" in _folded(call) and place["path"] == "1":
+        return _RUNNING_STATISTICS
+    if place["direction"] == "backward":
+        return _GIVEN_BACKWARD if is_input else _BACKWARD + _order(call)
+    if place["part"] == "parameters":
+        return _PARAMETER
+    return _GIVEN if is_input else _FORWARD + _order(call)
+
+
+def write_advice(path: Path, advice: Advice) -> None:
+    """Write the three lines; OSError where the disk refuses."""
+    line = "NA" if advice.line is None else str(advice.line)
+    suspect = "NA" if advice.line is None else _one_line(advice.suspect)
+    with replacing(path) as file:
+        text = f"Line: {line}\nSuspect Nodes: {suspect}\nExpert Advice: {advice.text}\n"
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _order(call: str) -> str:
+    folded = _folded(call)
+    return _ANY_ORDER if any(word in folded for word in _MAY_VARY) else ""
+
+
+def _folded(call: str) -> str:
+    """`layer_norm`, `LayerNorm` and `Layernorm` are one."""
+    return call.lower().replace("_", "")
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

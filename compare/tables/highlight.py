@@ -1,0 +1,202 @@
+"""The rows that msprobe 8.1 would colour, and why."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from msprobe.compare.judge.judged import Comparison
+from msprobe.store.columns import PARTS
+
+from .cells import Cell
+from .columns import Column
+from .rows import Row
+
+RED = "FFFF0000"
+YELLOW = "FFFFFF00"
+
+
+Highlight: TypeAlias = tuple[str | None, tuple[str, ...]]
+"""The colour of a row and the reasons for it, each once; a red row is not told why it would be yellow besides.
+
+`(None, ())` for most rows."""
+
+HUGE = 1e10
+"""A difference above it is red wherever it stands."""
+
+FLOOR = 0.01
+"""The least that a difference of maxima is divided by."""
+
+NON_FINITE = "The target's maximum or minimum is NaN or infinite."
+TOO_FAR = "The greatest difference is above 1e10."
+THOUSANDTH_LOST = "An input has more than 90 % of its elements within 0.001 of the golden, this output less than 60 %."
+THOUSANDTH_FELL = "The share of elements within 0.001 of the golden is lower by more than 0.1 than that of an input."
+COSINE_FELL = "The cosine is lower by more than 0.1 than that of an input."
+MAXIMUM_OFF = "The maximum differs by more than half of the golden one."
+MAXIMUM_GREW = "The maximum differs by more than a tenth of the golden one, that of an input by less than a hundredth."
+MAGNITUDE_GREW = "The difference is at least ten times that of an input."
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The cells of one row that colours depend on.
+
+    `difference` is `Max diff` in a table of statistics and `MaxAbsErr` in one of tensors; `thousandth` (`One Thousandth
+    Err Ratio`) and `cosine` are None in a table of statistics.
+    """
+
+    part: Literal["input", "parameters", "output"]
+    target_max: Cell
+    target_min: Cell
+    golden_max: Cell
+    difference: Cell
+    thousandth: Cell | None = None
+    cosine: Cell | None = None
+
+
+_NOTHING: Highlight = (None, ())
+
+_NUMBERS = (float, int)
+
+
+def highlights(rows: Sequence[Figures]) -> list[Highlight]:
+    """The highlight of each row; `rows` are all of one call, in any order."""
+    if all(map(_is_plain, rows)):
+        return [_NOTHING] * len(rows)
+    inputs = [row for row in rows if row.part != "output" and _is_numeric(row)]
+    return [_highlight(row, inputs) for row in rows]
+
+
+def _is_plain(row: Figures) -> bool:
+    """Whether no rule can speak, whatever the inputs are: true of nearly every row, so it is asked first."""
+    if _is_non_finite(row.target_max) or _is_non_finite(row.target_min):
+        return False
+    difference = row.difference
+    if not isinstance(difference, _NUMBERS):
+        return True
+    size = abs(difference)
+    if row.part != "output":
+        return size <= HUGE
+    if size >= 10:
+        return False
+    if row.thousandth is None:
+        golden = row.golden_max
+        return not isinstance(golden, _NUMBERS) or size <= 0.1 * max(abs(golden), FLOOR)
+    return _at_least(row.thousandth, 0.95) and _at_least(row.cosine, 0.95)
+
+
+def _at_least(value: Cell | None, bound: float) -> bool:
+    """Whether a share is so near to 1 that no input is better by more than 0.1. A word is compared with nothing."""
+    return not isinstance(value, _NUMBERS) or value >= bound
+
+
+def _highlight(row: Figures, inputs: Sequence[Figures]) -> Highlight:
+    red: dict[str, None] = {}
+    yellow: dict[str, None] = {}
+    if _is_non_finite(row.target_max) or _is_non_finite(row.target_min):
+        red[NON_FINITE] = None
+    if isinstance(row.difference, _NUMBERS) and abs(row.difference) > HUGE:
+        red[TOO_FAR] = None
+    if row.part == "output" and _is_numeric(row):
+        if row.thousandth is None:
+            _by_maxima(row, inputs, red, yellow)
+        else:
+            _by_elements(row, inputs, red, yellow)
+    if red:
+        return RED, tuple(red)
+    return (YELLOW, tuple(yellow)) if yellow else _NOTHING
+
+
+def _by_elements(row: Figures, inputs: Sequence[Figures], red: dict[str, None], yellow: dict[str, None]) -> None:
+    for given in inputs:
+        before, after = given.thousandth, row.thousandth
+        if isinstance(before, _NUMBERS) and isinstance(after, _NUMBERS):
+            if before > 0.9 and after < 0.6:
+                red[THOUSANDTH_LOST] = None
+            elif before - after > 0.1:
+                yellow[THOUSANDTH_FELL] = None
+        before, after = given.cosine, row.cosine
+        if isinstance(before, _NUMBERS) and isinstance(after, _NUMBERS) and before - after > 0.1:
+            yellow[COSINE_FELL] = None
+        if _grew_by_a_magnitude(given.difference, row.difference):
+            yellow[MAGNITUDE_GREW] = None
+
+
+def _by_maxima(row: Figures, inputs: Sequence[Figures], red: dict[str, None], yellow: dict[str, None]) -> None:
+    share = _share(row)
+    if share > 0.5:
+        red[MAXIMUM_OFF] = None
+    for given in inputs:
+        if 0.1 < share <= 0.5 and _share(given) < 0.01:
+            yellow[MAXIMUM_GREW] = None
+        if _grew_by_a_magnitude(given.difference, row.difference):
+            yellow[MAGNITUDE_GREW] = None
+
+
+def _share(row: Figures) -> float:
+    """The difference of the maxima relative to the golden one."""
+    return abs(float(row.difference or 0)) / max(abs(float(row.golden_max or 0)), FLOOR)
+
+
+def _grew_by_a_magnitude(before: Cell, after: Cell) -> bool:
+    """Whether a difference has one digit more before the point than an input's; below 1 there is no digit to count."""
+    small, great = abs(float(before or 0)), abs(float(after or 0))
+    return small <= great and math.log10(max(great, 1.0)) - math.log10(max(small, 1.0)) >= 1
+
+
+def _is_numeric(row: Figures) -> bool:
+    """Whether a row can be held against another one: both maxima and the difference are numbers."""
+    return all(_is_number(cell) for cell in (row.target_max, row.golden_max, row.difference))
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, _NUMBERS) and math.isfinite(cell)
+
+
+def _is_non_finite(cell: Cell) -> bool:
+    if type(cell) is float:  # as nearly every cell is
+        return cell - cell != 0
+    return isinstance(cell, str) and cell.rstrip("\t").lower() in ("nan", "inf", "-inf")
+
+
+_PART: dict[str, Literal["input", "parameters", "output"]] = {"input": "input", "output": "output"}
+
+
+def coloured(
+    comparison: Comparison, columns: Sequence[Column], rows: Iterable[Row]
+) -> Iterator[tuple[Row, str | None]]:
+    """Each row with its reasons, and its colour (ARGB) or None; a call at a time, because outputs are held against
+    inputs. Digests have no figures, so there is nothing to colour."""
+    if comparison.mode == "digest":
+        yield from ((row, None) for row in rows)
+        return
+    at = {column.title: place for place, column in enumerate(columns)}
+    message = at["Err_message"]
+    cells = [at[title] for title in ("NPU max", "NPU min", "Bench max")]
+    cells.append(at["Max diff" if comparison.mode == "statistics" else "MaxAbsErr"])
+    if comparison.mode == "tensor":
+        cells += [at["One Thousandth Err Ratio"], at["Cosine"]]
+    call_of = comparison.pairs.call_of.tolist()
+    for _, numbered in groupby(enumerate(rows), lambda pair: call_of[pair[0]]):
+        call = list(numbered)
+        figures = [Figures(_part(comparison, number), *(row[place] for place in cells)) for number, row in call]
+        for (_, row), (colour, reasons) in zip(call, highlights(figures), strict=True):
+            yield _with(row, message, reasons), colour
+
+
+def _with(row: Row, message: int, reasons: Sequence[str]) -> Row:
+    """The row with the reasons behind what `Err_message` says already, one a line."""
+    if not reasons:
+        return row
+    said: Cell = row[message]
+    text = "\n".join((str(said), *reasons) if said else reasons)
+    return (*row[:message], text, *row[message + 1 :])
+
+
+def _part(comparison: Comparison, number: int) -> Literal["input", "parameters", "output"]:
+    pairs = comparison.pairs
+    row, dump = int(pairs.target_rows[number]), comparison.target
+    if row < 0:
+        row, dump = int(pairs.golden_rows[number]), comparison.golden
+    return _PART.get(PARTS[dump.columns.part[row]], "parameters")

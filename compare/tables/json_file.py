@@ -1,0 +1,108 @@
+"""Write a comparison as JSON: counts, the first wrong call, all divergences, rows."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+
+from msprobe.base.files import replacing
+from msprobe.compare.core.noise import Noise
+from msprobe.compare.core.reason import Reason
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.locate.find import Located
+from msprobe.compare.locate.finding import Finding
+from msprobe.compare.locate.wording import kind
+
+from .cells import number
+from .columns import Column
+from .console import BLIND
+from .rows import Row
+
+
+def write_json(
+    path: Path, comparison: Comparison, located: Located, columns: tuple[Column, ...], rows: Iterable[Row]
+) -> None:
+    """Write one object; each row is an object by heading, written as it comes."""
+    found = [as_object(finding, comparison.target.step, comparison.target.rank) for finding in located.findings]
+    head = {
+        "target": comparison.target.where,
+        "golden": comparison.golden.where,
+        "mode": comparison.mode,
+        "cannot_see": BLIND.get(comparison.mode),
+        "counts": {grade: comparison.counts[grade] for grade in GRADES},
+        "unjudged": causes(comparison.unjudged),
+        "noise": None if comparison.noise_of_tensors is None else noise_limits(comparison.noise_of_tensors),
+        "first_wrong": found[:1],
+        "next_beginnings": found[1:],
+    }
+    titles = [c.title for c in columns]
+    with replacing(path) as file:
+        file.write(json.dumps(head, ensure_ascii=False, indent=1)[:-2].encode("utf-8", "replace"))
+        file.write(b',\n "rows": [')
+        for at, row in enumerate(rows):
+            text = json.dumps(dict(zip(titles, row, strict=True)), ensure_ascii=False)
+            file.write((",\n  " if at else "\n  ").encode() + text.encode("utf-8", "replace"))
+        file.write(b"\n ]\n}\n")
+
+
+def noise_limits(noise: Noise) -> dict[str, object]:
+    """Up to where differences were noise, and whose limits decided about how many outputs."""
+    limits = noise.limits
+    decided = Counter(found.source.value for found in noise.evidence.values())
+    return {
+        "limits": limits.source.value,
+        "file": limits.file or None,
+        "calibrated_on_wrong": list(limits.first_wrong),
+        "decided": dict(sorted(decided.items())),
+    }
+
+
+def causes(unjudged: Mapping[Cause, int]) -> list[dict[str, object]]:
+    """Why pairs have no verdict, as the JSON file and other tools see it."""
+    found = [(cause, unjudged[cause]) for cause in CAUSES if unjudged.get(cause)]
+    return [{"cause": c.name.lower(), "pairs": n, "is_exempt": c.is_exempt, "means": c.value} for c, n in found]
+
+
+def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str, object]:
+    """One beginning as the JSON file and other tools see it."""
+    return {
+        "name": finding.name,
+        "cell": finding.cell,
+        "kind": kind(finding),
+        "reason": finding.reason,
+        "file": finding.file or None,
+        "line": finding.line,
+        "step": step,
+        "rank": rank,
+        "evidence": {
+            "type": type(finding.evidence).__name__,
+            **_fields(finding.evidence),
+            "hidden": list(finding.hidden),
+            "beyond": _plain(finding.beyond),
+        },
+    }
+
+
+def _fields(value: object) -> dict[str, object]:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]
+
+
+def _plain(value: object) -> object:
+    """Evidence as JSON has it: a dataclass by its fields, an enum by its value, what is no number in words."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Reason):  # of its fields each kind has a few
+        default = Reason(value.why)
+        return {
+            n: _plain(v) for n, v, unset in zip(value._fields, value, default, strict=True) if n == "why" or v != unset
+        }
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return number(value)
+    return value if value is None or isinstance(value, str | int) else str(value)

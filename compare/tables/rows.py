@@ -1,0 +1,184 @@
+"""Judged pairs become rows: tuples of cells in the order of `columns.py`. Nothing is measured here, nothing judged.
+
+The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdict columns too, minus its slips
+(docs/differences.md). Our own verdict stands behind them. Rows are made in stretches, so their number costs no memory.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL, UNKNOWN, Comparison
+from msprobe.compare.judge.verdict import GRADES
+from msprobe.compare.judge.wording import sentence
+from msprobe.compare.locate.find import Located
+from msprobe.compare.match.pairs import Ints
+from msprobe.store.columns import TENSOR
+from msprobe.store.record import Dump
+
+from .cells import (
+    NO_PARTNER,
+    NOT_APPLICABLE,
+    Cell,
+    Side,
+    guard,
+    number,
+    one_sided,
+    our_measures,
+    statistics_cells,
+    statistics_columns,
+    tensor_cells,
+)
+
+Row = tuple[Cell, ...]
+
+_STRETCH = 4096
+
+_RESULTS = {EQUAL: "pass", DIFFERENT: "Different", UNKNOWN: NOT_APPLICABLE}
+
+
+def rows(
+    comparison: Comparison, located: Located, with_stack: bool, start: int = 0, stop: int | None = None
+) -> Iterator[Row]:
+    """One row per pair, in execution order; of the pairs from `start` to `stop`."""
+    made = _Rows(comparison, located, with_stack)
+    stop = len(comparison.grades) if stop is None else stop
+    for at in range(start, stop, _STRETCH):
+        yield from made.stretch(at, min(at + _STRETCH, stop))
+
+
+class _Rows:
+    """Makes the rows of one comparison, some thousands at once."""
+
+    def __init__(self, comparison: Comparison, located: Located, with_stack: bool) -> None:
+        self._comparison, self._pairs = comparison, comparison.pairs
+        self._roles, self._with_stack = located.roles, with_stack
+        self._stack_texts: dict[tuple[str, ...], str] = {}
+        self._target, self._golden = Side(comparison.target.columns), Side(comparison.golden.columns)
+
+    def stretch(self, start: int, stop: int) -> Iterator[Row]:
+        """The rows from `start` to `stop`."""
+        t, g = self._pairs.target_rows[start:stop], self._pairs.golden_rows[start:stop]
+        places = self._pairs.call_of[start:stop]
+        ours, theirs = t.tolist(), g.tolist()
+        our_names = self._target.names(ours, self._pairs.target_calls[places].tolist())
+        their_names = self._golden.names(theirs, self._golden_calls(g, places).tolist())
+        columns: list[Sequence[Cell]] = [our_names, their_names]
+        columns += [self._target.dtypes(ours), self._golden.dtypes(theirs)]
+        columns += [self._target.shapes(ours), self._golden.shapes(theirs)]
+        mode = self._comparison.mode
+        if mode == "digest":
+            columns += zip(*self._digests(start, ours, theirs), strict=True)
+        elif mode == "statistics":
+            columns += self._statistics(t, g)
+        else:
+            found = self._comparison.measures
+            measured = [tensor_cells(self._pairs.pair(row), found.get(row)) for row in range(start, stop)]
+            columns += zip(*(cells for cells, _, _ in measured), strict=True)
+            columns += zip(*self._eight(start, t, g), strict=True)
+            columns += [[accuracy for _, accuracy, _ in measured], [message for _, _, message in measured]]
+        if self._with_stack:
+            columns.append(self._stacks(start, places.tolist()))
+        if mode == "tensor":
+            columns.append(self._files(ours, theirs))
+            columns += zip(*(self._ours(row, t) for row, t in enumerate(ours, start)), strict=True)
+        grades = self._comparison.grades[start:stop].tolist()
+        columns.append([GRADES[grade] for grade in grades])
+        columns.append([guard(reason) for reason in self._comparison.reasons_of(start, stop)])
+        columns.append([self._roles.get(row, "") for row in range(start, stop)])
+        columns.append([self._pairs.by[place] for place in places.tolist()])
+        if self._comparison.noise_of_tensors is not None:
+            columns += zip(*map(self._noise, range(start, stop)), strict=True)
+        if guesses := self._pairs.notes.guesses:
+            made = [guesses.get(place) for place in places.tolist()]
+            columns.append(
+                ["" if guess is None or not guess.confidence else round(guess.confidence, 3) for guess in made]
+            )
+            columns.append(["" if guess is None else guard(sentence(guess.because)) for guess in made])
+        return zip(*columns, strict=True)
+
+    def _golden_calls(self, rows: Ints, places: Ints) -> Ints:
+        """The golden's call of each row; the user may pair records of calls that are no pair."""
+        if not self._pairs.notes.is_crossed:
+            return self._pairs.golden_calls[places]
+        starts = np.frombuffer(self._comparison.golden.columns.starts, np.int64)
+        return np.searchsorted(starts, rows, side="right") - 1
+
+    def _eight(self, start: int, t: Ints, g: Ints) -> Iterator[Iterator[Cell]]:
+        """The statistics of both sides: of the dumps, or measured where those do not tell them."""
+        described = self._comparison.described
+        for row, (ours, theirs) in enumerate(zip(self._target.four(t), self._golden.four(g), strict=True), start):
+            if row in described:
+                ours, theirs = ((s.max, s.min, s.mean, s.norm) for s in described[row])
+            yield map(number, chain(ours, theirs))
+
+    def _ours(self, row: int, target: int) -> tuple[Cell, ...]:
+        columns = self._comparison.target.columns
+        shape = columns.looks[columns.look[target]][2] if target >= 0 else None
+        return our_measures(self._comparison.measures.get(row), shape or ())
+
+    def _noise(self, row: int) -> tuple[Cell, ...]:
+        """What decided about an output; nothing of what was not judged by itself."""
+        noise = self._comparison.noise
+        found = noise.evidence.get(row) if noise is not None else None
+        if found is None:
+            return "", "", "", ""
+        residual, bound = ("" if value != value else number(value) for value in (found.residual, found.bound))
+        return residual, bound, found.is_of.value, found.source.value
+
+    def _statistics(self, t: Ints, g: Ints) -> list[list[Cell]]:
+        """The cells of statistics: of plain floats by the column, of everything else one by one."""
+        columns = statistics_columns(self._target.floats(t), self._golden.floats(g))
+        special = np.flatnonzero(~(self._target.is_plain[t] & self._golden.is_plain[g]) | (t < 0) | (g < 0))
+        ours, theirs = self._target.four(t[special]), self._golden.four(g[special])
+        kind = self._comparison.target.columns.kind
+        for at, four, other in zip(special.tolist(), ours, theirs, strict=True):
+            is_whole = t[at] >= 0 and g[at] >= 0
+            cells = statistics_cells(four, other, is_whole and kind[t[at]] == TENSOR)
+            for column, cell in zip(
+                columns, cells if is_whole else one_sided(cells, NO_PARTNER[t[at] >= 0]), strict=True
+            ):
+                column[at] = cell
+        return columns
+
+    def _digests(self, start: int, ours: Sequence[int], theirs: Sequence[int]) -> Iterator[tuple[str, str, str]]:
+        pairs = zip(self._target.digests(ours), self._golden.digests(theirs), strict=True)
+        for row, (a, b) in enumerate(pairs, start):
+            if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
+                yield a, b, NOT_APPLICABLE
+                continue
+            if NOT_APPLICABLE in (a, b):  # of which the verdict did not go by the digests either
+                yield a, b, _RESULTS[int(self._comparison.equal[row])]
+            else:
+                yield a, b, _RESULTS[EQUAL if a == b else DIFFERENT]
+
+    def _files(self, ours: Sequence[int], theirs: Sequence[int]) -> list[str]:
+        left, right = self._comparison.target.columns.file, self._comparison.golden.columns.file
+        return [
+            guard(str([(left[t] if t >= 0 else "") or "-1", (right[g] if g >= 0 else "") or "-1"]))
+            for t, g in zip(ours, theirs, strict=True)
+        ]
+
+    def _stacks(self, start: int, places: Sequence[int]) -> list[str]:
+        """The stack of a call on its first row."""
+        starts = self._pairs.starts
+        return [
+            self._stack(place) if starts[place] == start + at else NOT_APPLICABLE for at, place in enumerate(places)
+        ]
+
+    def _stack(self, place: int) -> str:
+        call = int(self._pairs.target_calls[place])
+        frames = stack_of(self._comparison.target, call) if call >= 0 else ()
+        if not frames:
+            return NOT_APPLICABLE
+        text = self._stack_texts.get(frames)  # one stack is that of many calls
+        if text is None:
+            text = self._stack_texts[frames] = guard(str(list(frames)))
+        return text
+
+
+def stack_of(dump: Dump, call: int) -> tuple[str, ...]:
+    """The frames of a call, innermost first, without making its records."""
+    stack = getattr(dump.calls, "stack", None)
+    return stack(call) if stack else dump.calls[call].stack

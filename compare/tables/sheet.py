@@ -1,0 +1,323 @@
+"""Write rows as an xlsx workbook, behind a sheet that sums them up."""
+
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from io import BytesIO
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any
+
+from msprobe.base.files import replacing
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES, Grade
+from msprobe.compare.judge.wording import say_limits
+from msprobe.compare.locate.find import Located
+from msprobe.store.record import Dump
+
+from .cells import Cell, guard, share
+from .columns import Column
+from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged
+from .highlight import RED, YELLOW
+
+_EXIT = {
+    0: "0: every pair passes or is exempt",
+    1: "1: something differs, or could not be judged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: a label and what it says, in the colour of a verdict. A line without text is the heading of a part."""
+
+    label: Cell
+    text: Cell = ""
+    grade: Grade | None = None
+
+
+def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> tuple[Line, ...]:
+    """The lines of one comparison; `label` tells it from others that were made together, `top` is how many of the next
+    beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
+    return tuple(_lines(comparison, located, label, top, exit_zero))
+
+
+def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
+    code = 0 if comparison.is_clean else 1
+    grade = located.first.grade if located.first else "pass" if comparison.is_clean else "unjudged"
+    yield Line("Answer")
+    found, said = answer(comparison, located)
+    yield Line(found, guard(said), grade)
+    yield Line("exit code", _EXIT[code] + ("; with --exit-zero the command ends with 0" if code and exit_zero else ""))
+    yield Line("What was compared")
+    for side, dump in (("target", comparison.target), ("golden", comparison.golden)):
+        yield Line(side, guard(dump.where))
+        yield Line("", guard(described(dump)))
+    if label:
+        yield Line("place", guard(label))
+    yield Line("compared by", comparison.mode)
+    if blind := BLIND.get(comparison.mode):
+        yield Line("cannot see", blind)
+    if (noise := comparison.noise_of_tensors) is not None:
+        yield Line("noise", guard(say_limits(noise.limits)))
+    yield Line("compared with", f"msprobe-ms {version('msprobe-ms')}")
+    yield Line("Verdicts of pairs of records")
+    for each in GRADES:
+        yield Line(each, comparison.counts[each], each if comparison.counts[each] else None)
+    if causes := causes_of_unjudged(comparison.unjudged):
+        yield Line("Why unjudged")
+        for count, words in causes:
+            yield Line(count, words)
+    if later := beginnings(located):
+        yield Line("Next beginnings, worst first")
+        for finding in later[: max(top, 0)]:
+            yield Line(finding.grade, guard(beginning(finding)), finding.grade)
+        if len(later) > top:
+            yield Line("", f"{len(later) - max(top, 0)} more: filter the column Begins of the next sheet for begins")
+    yield Line("Where to read on")
+    yield Line("next sheet", "one row per pair of records, in execution order; filter the columns Verdict and Begins")
+    yield Line("folded columns", "dtypes, shapes, the values of both sides: [+] or 2 above the headings shows them")
+    if label:
+        yield Line("other pairs", "where several were compared: compare_summary_*.json in the output folder")
+    yield Line("documentation", "docs/compare.md: verdicts, the first wrong call; docs/compare-table.md: every column")
+
+
+def described(dump: Dump) -> str:
+    """`MindSpore, statistics, format 1 of msprobe-ms`, as far as the dump says."""
+    framework = {"mindspore": "MindSpore", "pytorch": "PyTorch"}.get(dump.framework, dump.framework)
+    made_by = f"format {dump.format_version} of msprobe-ms" if dump.format_version else "format of msprobe"
+    return ", ".join(word for word in (framework, dump.task, f"level {dump.level}" * bool(dump.level), made_by) if word)
+
+
+Row = tuple[Cell, ...]
+
+ROWS_IN_A_SHEET = 1_048_575  # of data; the format ends at 1,048,576, and the first row is the heading
+
+FILLS = {"error": "F4B6B6", "warning": "FFEBA8"}
+"""The colour of the cell `Verdict`, RGB; everything else stays white."""
+
+ROW_FILLS = (RED, YELLOW)
+"""The colours of whole rows, ARGB, for those who ask for msprobe 8.1's."""
+
+SUMMARY = "summary"
+"""The name of the sheet that stands first."""
+
+SUMMARY_FILLS = {**FILLS, "pass": "C6E7C8", "unjudged": "DDDDDD"}
+"""The colours of verdicts in that sheet."""
+
+_SUMMARY_WIDTH = 120  # characters
+
+PERCENT = "[=0]0%;[<0.0001]0.000000%;0.00%"
+"""How a share is shown: nothing at all looks other than what two decimals would round to nothing."""
+
+_FONT = "Calibri"  # as of the other cells; without a name a spreadsheet takes any
+
+_HEADING_HEIGHT = 45  # points: three lines, for headings above narrow columns
+
+_AT_ONCE = 1000  # rows handed to the packer together
+_SHEET = "xl/worksheets/sheet{}.xml"
+
+
+def write_sheet(
+    path: Path,
+    columns: Sequence[Column],
+    rows: Iterable[Row],
+    *,
+    title: str = "compare",
+    colours: Iterator[str | None] | None = None,
+    summary: Sequence[Line] = (),
+) -> None:
+    """Write rows as they come, headings fixed at the top with a filter on them.
+
+    `colours` has one entry for each row, asked for behind it: a colour (one of `ROW_FILLS`) of the whole row, or None.
+    `summary` becomes a sheet of its own before the rows; the sheet of rows stays the active one, which scripts open.
+    """
+    frame = _Frame(columns, summary)
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
+        lengths = []
+        for number, part in enumerate(_sheets(rows), frame.first):
+            with book.open(_SHEET.format(number), "w") as sheet:
+                lengths.append(frame.fill(sheet, part, colours))
+        frame.close(book, title, lengths)
+
+
+def _sheets(rows: Iterable[Row]) -> Iterator[Iterable[Row]]:
+    """The rows cut into sheets; at least one, even without rows."""
+    rest = iter(rows)
+    first = next(rest, None)
+    yield () if first is None else _cut(first, rest)
+    while (first := next(rest, None)) is not None:
+        yield _cut(first, rest)
+
+
+def _cut(first: Row, rest: Iterator[Row]) -> Iterable[Row]:
+    return chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
+
+
+class _Frame:
+    """The workbook around the rows, as openpyxl writes it with one row of each style in the place of ours."""
+
+    def __init__(self, columns: Sequence[Column], summary: Sequence[Line]) -> None:
+        from openpyxl.utils import get_column_letter
+
+        self._columns, self._summary = columns, summary
+        self.first = 2 if summary else 1  # the number of the first sheet of rows
+        self._letters = [get_column_letter(at) for at in range(1, len(columns) + 1)]
+        titles = [c.title for c in columns]
+        self._verdict = titles.index("Verdict") if "Verdict" in titles else -1
+        self._shares = frozenset(at for at, column in enumerate(columns) if column.percent)
+        text = _members(self._book("compare", [1]))[_SHEET.format(self.first)]
+        self._heading, *styled = re.findall(r"<row .*?</row>", text, re.DOTALL)
+        self._head = re.sub(r"<dimension [^>]*/>", "", text[: text.index("<row ")])
+        numbers = [re.findall(r'<c [^>]*s="([0-9]+)"', row)[0] for row in styled]
+        names = (*FILLS, *ROW_FILLS, *_IN_PERCENT)
+        self._styles = {name: f' s="{number}"' for name, number in zip(names, numbers, strict=True)}
+        self._in_percent = self._styles[_IN_PERCENT[0]]
+
+    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None] | None = None) -> int:
+        """Write one sheet; gives its number of rows, the heading counted."""
+        sheet.write((self._head + self._heading).encode())
+        last = 1
+        making = iter(rows)
+        while made := list(islice(making, _AT_ONCE)):
+            if colours is None:
+                texts = [self._row(last + at, row) for at, row in enumerate(made, 1)]
+            else:
+                marked = zip(made, islice(colours, len(made)), strict=True)
+                texts = [self._coloured(last + at, row, colour) for at, (row, colour) in enumerate(marked, 1)]
+            sheet.write("".join(texts).encode("utf-8", "replace"))
+            last += len(made)
+        sheet.write(f'</sheetData><autoFilter ref="A1:{self._letters[-1]}{last}"/></worksheet>'.encode())
+        return last
+
+    def close(self, book: zipfile.ZipFile, title: str, lengths: Sequence[int]) -> None:
+        """Write what holds the sheets together."""
+        for name, text in _members(self._book(title, lengths)).items():
+            if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
+                book.writestr(name, text)
+
+    def _coloured(self, number: int, row: Row, colour: str | None) -> str:
+        """A row with every cell in one colour, empty ones too."""
+        if colour is None:
+            return self._row(number, row)
+        style, in_percent = self._styles[colour], self._styles[f"{colour}%"]
+        cells = []
+        for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
+            place = f'<c r="{letter}{number}"{style}'
+            if cell == "" and type(cell) is str:
+                cells.append(f"{place}/>")
+            elif at in self._shares and (part := share(cell)) is not None:
+                cells.append(f'<c r="{letter}{number}"{in_percent}><v>{part!r}</v></c>')
+            elif type(cell) is str:
+                cells.append(f'{place} t="inlineStr"><is>{_text(cell)}</is></c>')
+            elif type(cell) is bool:
+                cells.append(f'{place} t="b"><v>{int(cell)}</v></c>')
+            else:
+                cells.append(f"{place}><v>{cell!r}</v></c>")
+        return f'<row r="{number}">{"".join(cells)}</row>'
+
+    def _row(self, number: int, row: Row) -> str:
+        cells = []
+        for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
+            kind = type(cell)
+            if kind is str:
+                if at in self._shares and (part := share(cell)) is not None:
+                    cells.append(f'<c r="{letter}{number}"{self._in_percent}><v>{part!r}</v></c>')
+                elif cell:
+                    style = self._styles.get(str(cell), "") if at == self._verdict else ""
+                    text = _text(cell)  # type: ignore[arg-type]  # a text
+                    cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
+            elif kind is bool:
+                cells.append(f'<c r="{letter}{number}" t="b"><v>{int(cell)}</v></c>')
+            else:
+                cells.append(f'<c r="{letter}{number}"><v>{cell!r}</v></c>')
+        return f'<row r="{number}">{"".join(cells)}</row>'
+
+    def _book(self, title: str, lengths: Sequence[int]) -> Any:
+        """A workbook of sheets with headings, on the first one of rows a row in each style, and of the summary."""
+        from openpyxl import Workbook
+        from openpyxl.styles import Alignment, Font, PatternFill
+
+        book = Workbook()
+        book.remove(book.active)
+        for number, length in enumerate(lengths, 1):
+            sheet = book.create_sheet(title if number == 1 else f"{title} {number}")
+            is_open = True
+            for at, (letter, column) in enumerate(zip(self._letters, self._columns, strict=True), 1):
+                look = sheet.column_dimensions[letter]
+                look.width, look.hidden, look.outlineLevel = column.width, column.folded, int(column.folded)
+                look.collapsed = is_open is False and not column.folded  # behind a group: where its [+] stands
+                is_open = not column.folded
+                heading = sheet.cell(1, at, column.title)
+                heading.font, heading.alignment = Font(name=_FONT, bold=True), Alignment(wrap_text=True, vertical="top")
+            sheet.column_dimensions.max_outline = int(any(column.folded for column in self._columns))
+            sheet.row_dimensions[1].height = _HEADING_HEIGHT
+            sheet.freeze_panes = "B2"
+            sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
+        # Always on the same sheet and in one order, so that a style has one number however many sheets there are.
+        rows = book.worksheets[0]
+        fills = [
+            PatternFill("solid", start_color=c) for c in (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
+        ]
+        for at, fill in enumerate(fills, 2):
+            rows.cell(at, 1, "x").fill = fill
+        for at, fill in enumerate((PatternFill(), *fills[len(FILLS) :]), 2 + len(fills)):
+            cell = rows.cell(at, 1, "x")
+            cell.number_format, cell.fill = PERCENT, fill
+        if self._summary:
+            _sum_up(book.create_sheet(SUMMARY, 0), self._summary)
+            book.active = 1
+            rows.sheet_view.tabSelected = True
+        return book
+
+
+_IN_PERCENT = ("%", *(f"{colour}%" for colour in ROW_FILLS))
+"""The names of the styles of shares: on white, and on the colours of rows."""
+
+
+def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:
+    """Set the lines into two columns: bold headings, coloured verdicts, long texts on several lines."""
+    from openpyxl.styles import Alignment, Font, PatternFill
+
+    sheet.column_dimensions["A"].width, sheet.column_dimensions["B"].width = 28, _SUMMARY_WIDTH
+    sheet.sheet_view.showGridLines = False
+    sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
+    sheet.sheet_properties.pageSetUpPr.fitToPage = True
+    for at, line in enumerate(lines, 1):
+        label, text = (sheet.cell(at, n, None if c == "" else c) for n, c in enumerate((line.label, line.text), 1))
+        for cell in (label, text):
+            cell.alignment = Alignment(wrap_text=True, vertical="top", horizontal="left")
+            if isinstance(cell.value, str):
+                cell.value = _UNDERSCORE.sub("_x005F_", cell.value)
+                cell.data_type = "s"  # never a formula, whatever a dump calls its records
+        if line.text == "" and line.label:
+            label.font = Font(name=_FONT, bold=True, size=12)
+            sheet.row_dimensions[at].height = 26
+            label.alignment = Alignment(vertical="bottom")
+        if line.grade in SUMMARY_FILLS:
+            label.fill = PatternFill("solid", start_color=f"FF{SUMMARY_FILLS[line.grade]}")
+        # A spreadsheet does not make a row higher by itself when it opens a file.
+        height = sum(-(-len(part) // _SUMMARY_WIDTH) for part in str(line.text).split("\n") if part)
+        if height > 1:
+            sheet.row_dimensions[at].height = 15 * min(height, 27)
+
+
+def _members(book: Any) -> dict[str, str]:
+    """The files of a workbook as texts; strings stand in the cells themselves."""
+    made = BytesIO()
+    book.save(made)
+    with zipfile.ZipFile(made) as packed:
+        return {name: packed.read(name).decode() for name in packed.namelist()}
+
+
+_SPECIAL = re.compile(r"[&<>\r\n\t]|_x|^ | $").search
+_UNDERSCORE = re.compile(r"_(?=x[0-9A-Fa-f]{4}_)")
+
+
+def _text(text: str) -> str:
+    """Text as an element; what XML, or the format itself (`_x000D_`), would decode is escaped."""
+    if not _SPECIAL(text):
+        return f"<t>{text}</t>"
+    text = _UNDERSCORE.sub("_x005F_", text).replace("\r", "_x000D_")
+    return f'<t xml:space="preserve">{text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}</t>'

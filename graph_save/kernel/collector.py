@@ -1,0 +1,224 @@
+"""The collector of kernels: switches the framework's own dump, and checks what has arrived."""
+
+import atexit
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mindspore.communication import GlobalComm, get_rank
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.files import TABLE, read_input
+from msprobe.base.log import logger, once
+from msprobe.base.names import hangs_on_number, of_any_number, unmatched
+from msprobe.base.sections import CollectSettings
+from msprobe.base.settings import Settings
+from msprobe.store.layout import step_number
+from msprobe.store.writer import Home
+
+from . import dump_settings, environment
+from .dump_settings import NET, Machine, Plan, plan_of, this_machine
+from .environment import Always, Iterations, Parking, Switch
+
+
+def rank_root(dump_path: Path, rank: int | None) -> Path:
+    """Where the framework writes for a rank; a single process is its rank 0."""
+    return dump_path / f"rank_{rank or 0}"
+
+
+def was_written(root: Path) -> bool:
+    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
+    return holds_kernels(root) or (root / "execution_order").is_dir()
+
+
+def holds_kernels(root: Path) -> bool:
+    """Whether a rank's folder has kernels, and not only what the framework writes when it compiles a graph."""
+    return (root / NET).is_dir()
+
+
+def kernels_of(root: Path) -> list[str]:
+    """The full scope names of all kernels of all graphs that were compiled, in the order of execution."""
+    names: list[str] = []
+    for file in sorted((root / "execution_order").glob("ms_execution_order_graph_*.csv")):
+        names += [line for line in read_input(file, TABLE).decode("utf-8", "replace").splitlines()[1:] if line]
+    return names
+
+
+def complaints(root: Path, asked: tuple[str, ...], steps: set[int]) -> Iterator[str]:
+    """What did not come, in sentences: kernels that were named, or everything of the steps that were collected."""
+    if not steps:
+        return
+    kernels = kernels_of(root)
+    if not kernels:
+        yield (
+            f"level L2: the framework has dumped no kernel to {root}: since the debugger was made it has compiled no "
+            "graph. Kernels of PyNative operations are not dumped: use GRAPH_MODE or @jit. And settings that come "
+            "after the first graph of a process are not read: construct the debugger at the top of the script"
+        )
+        return
+    missed = unmatched(asked, kernels)
+    for name, near in missed.items():
+        hint = f"did you mean {shown(near)}?" if near else f"the names are in {root / 'execution_order'}"
+        yield f"level L2: {shown(name)} of list has matched no kernel; {hint}"
+    if len(missed) < len(asked) or not asked:
+        written = {each.name for each in (root / NET).glob("*/*")}
+        if empty := sorted(step for step in steps if str(step) not in written):
+            numbered = next((kernel for name in asked for kernel in kernels if hangs_on_number(name, kernel)), "")
+            other = (
+                f", or with other numbers; {shown(of_any_number(numbered))} asks for all of them" if numbered else ""
+            )
+            yield (
+                f"level L2: nothing was dumped of step {', '.join(map(str, empty))}: no graph with the kernels asked "
+                f"for ran between start() and stop(){other}"
+            )
+
+
+class KernelDump:
+    """Has the framework dump the kernels of the steps between `open` and `shut`.
+
+    SettingsError and UsageError where the framework would not, among them that it is too late in this process.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._steps: set[int] = set()
+        self._open = self._in_step = False
+        self._root: Path | None = None
+        self._is_fresh = False
+        machine = this_machine()
+        self._iterations: Iterations | None = None
+        if dump_settings.serves(settings, machine):
+            once(
+                "api capture",
+                f"level L2: the capture of the kernels of {dump_settings.asked_api(settings)} ends at its door: this "
+                "version cannot switch the dump of the Ascend runtime on; its settings are written at each step",
+            )
+            return
+        plan = plan_of(settings, machine)
+        for note in plan.notes:
+            once(f"kernel dump {note}", note)
+        self._iterations = self._begin(plan, machine)
+        atexit.register(self._finish)
+
+    def _begin(self, plan: Plan, machine: Machine) -> Iterations:
+        if machine.whole_graph and os.environ.get("GRAPH_OP_RUN") == "1":
+            raise UsageError(
+                "level L2 at jit_level O2: Must run in graph mode, not kbk mode; "
+                "unset GRAPH_OP_RUN, or use jit_level O0"
+            )
+        folder = self._settings.dump_path
+        environment.check(folder)
+        rank = _rank_so_far()
+        if rank is not None and was_written(earlier := rank_root(folder, rank)):
+            raise _of_an_earlier_run(earlier)
+        self._is_fresh = rank is not None
+        file = folder / plan.file
+        try:
+            self._write(file, plan)
+        except OSError as err:
+            why = err.strerror or err
+            raise UsageError(
+                f"PrecisionDebugger: {file} cannot be written: {why}; free some space, or choose another dump_path"
+            ) from err
+        take_back = environment.tell(file, plan.acl)
+        iterations = _iterations(plan, machine)
+        if iterations.first is not None:
+            try:
+                environment.read_now(iterations.first)
+            except SettingsError:
+                take_back()
+                raise
+        logger.info("kernels are dumped by the framework as %s says; msprobe gather reads them", file)
+        return iterations
+
+    def _write(self, file: Path, plan: Plan) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_name(f"{file.name}.{os.getpid()}")  # ranks write the same text to the same place
+        beside.write_text(json.dumps({**plan.contents, "msprobe": self._settings.described()}, indent=2))
+        beside.replace(file)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether kernels are being dumped."""
+        return self._open
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step has begun and is not finished."""
+        return self._in_step
+
+    @property
+    def has_model(self) -> bool:
+        """Always: kernels are dumped whatever network runs them."""
+        return True
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected at this level; any model is accepted, and none is needed."""
+        if token_range is not None:
+            raise UsageError("start(): token_range is not known at level L2; leave it out")
+
+    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+        """Dump from here on, into the iteration that has the number of the step."""
+        step = step_number(home.folder.parent.name)
+        assert step is not None, "the folder of a step"
+        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever `start` was told
+        if self._iterations is None:
+            self._open = self._in_step = True
+            dump_settings.write(self._settings.dump_path, step, rank)
+            return
+        root = rank_root(self._settings.dump_path, rank)
+        if self._by_step and not self._is_fresh and holds_kernels(root):  # the rank is known now
+            raise _of_an_earlier_run(root)
+        self._is_fresh = True
+        self._open = self._in_step = True
+        self._root = root
+        self._steps.add(step)
+        self._iterations.begin(step)
+
+    def shut(self) -> None:
+        """Dump nothing from here on. Waits for what was asked for before."""
+        if self._open and self._iterations is not None:
+            self._iterations.end()
+        self._open = False
+
+    def end_step(self) -> None:
+        """End the step."""
+        self.shut()
+        self._in_step = False
+
+    @property
+    def _by_step(self) -> bool:
+        return not isinstance(self._iterations, Always)
+
+    def _finish(self) -> None:
+        self.end_step()
+        section = self._settings.section
+        if self._by_step and self._root is not None and isinstance(section, CollectSettings):
+            for complaint in complaints(self._root, section.patterns, self._steps):
+                logger.warning(complaint)
+
+
+def _of_an_earlier_run(root: Path) -> UsageError:
+    return UsageError(
+        f"PrecisionDebugger: {root} holds kernels of an earlier run, and the framework would write among them; "
+        "move it away, or choose another dump_path"
+    )
+
+
+def _iterations(plan: Plan, machine: Machine) -> Iterations:
+    if not plan.by_step:
+        return Always()
+    return Parking() if machine.device == "CPU" else Switch()
+
+
+def _rank_so_far() -> int | None:
+    """This process's rank before communication is initialised: what its launcher says; None where that is not told."""
+    if GlobalComm.INITED:
+        return int(get_rank())
+    said = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""
+    if said.isdigit():
+        return int(said)
+    return None if "MS_ROLE" in os.environ else 0

@@ -1,0 +1,84 @@
+"""Public modules whose names are loaded on first use."""
+
+import dis
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+
+def later(face: str, homes: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
+    """The `__getattr__` of the module `face`: `homes` says for each of its names the module that holds it.
+
+    A name is kept in the face after its first use. AttributeError for any other name. `needs` is the package that
+    homes may need, and our extra that brings it: where it is not installed, a ModuleNotFoundError says so, for names
+    that `from face import *` takes not before they are used. Anything else that importing a home raises comes through
+    as it is.
+    """
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {face!r} has no attribute {name!r}")
+        try:
+            home = import_module(homes[name])
+        except ModuleNotFoundError as err:
+            if not needs or err.name != needs:
+                raise
+            missing = _not_installed(f"{face}.{name}", needs)
+            if _takes_all(sys._getframe(1)):
+                return Missing(missing)
+            raise missing from err
+        found: object = getattr(home, name)
+        setattr(sys.modules[face], name, found)
+        return found
+
+    return load
+
+
+def needed(package: str, what: str) -> ModuleType:
+    """A package without which `what` cannot be done. ModuleNotFoundError with what to install."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as err:
+        if err.name != package:
+            raise
+        raise _not_installed(what, package) from err
+
+
+def _not_installed(what: str, package: str) -> ModuleNotFoundError:
+    return ModuleNotFoundError(
+        f"{what} needs {package}, which is not installed here; run `pip install 'msprobe-ms[{package}]'`, or use the "
+        "Python of your training",
+        name=package,
+    )
+
+
+class Missing:
+    """Stands where `from face import *` found a name whose package is not installed: any use raises what says so."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: ModuleNotFoundError) -> None:
+        self._error = error
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise self._error
+
+    def __mro_entries__(self, bases: tuple[object, ...]) -> NoReturn:
+        raise self._error
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # what looks at any object, such as pydoc, asks for these
+            raise AttributeError(name)
+        raise self._error
+
+
+def _takes_all(asking: FrameType) -> bool:
+    """Whether a frame runs `from ... import *`: one name that cannot be had must not take away the others."""
+    if asking.f_globals.get("__name__") == "importlib._bootstrap":
+        return True  # of any import from a package it first looks whether the names are there
+    code = asking.f_code.co_code
+    operation = dis.opname[code[asking.f_lasti]]
+    # Python 3.12 made it one of several that share an operation; 2 is its number there
+    return operation == "IMPORT_STAR" or (operation == "CALL_INTRINSIC_1" and code[asking.f_lasti + 1] == 2)

@@ -1,0 +1,166 @@
+"""Key data of a flow on disk: what passes from stage to stage, saved by name in either of two trees.
+
+One name at a time becomes `data/{name}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, as `msprobe.mindspore.save`
+has it. A dict becomes `data/{name}/step{n}/rank{r}/micro_step{m}/{name}.npy` with statistics, as `SingleSave`
+has it.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msprobe.base import framework
+from msprobe.base.checks import shown
+from msprobe.base.errors import reason
+from msprobe.base.framework import Framework
+from msprobe.base.log import once
+from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name
+from msprobe.graph_save.tree import MINDSPORE, SaveTree
+from msprobe.single_tree import NotATensor, tree_of
+from msprobe.store.layout import DATA
+from msprobe.store.npy import is_storable
+from msprobe.store.run_folder import run_folder
+from msprobe.store.saves.single_saves import stem_of
+
+_KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarray"}
+
+
+class KeyData:
+    """The key data below one dump_path, and the number of the step there.
+
+    What is no key data is said once in the log and left out; no failure reaches the training, and an error of the
+    training that comes up at our look at a tensor comes out as it is. A forked child saves nothing, which is said.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._pid = root, os.getpid()
+        self._files = SaveTree()
+        self._singles = tree_of(root, _first([]))
+        self.step_number = 0
+
+    def save(self, name: object, data: Any) -> None:
+        """Save the tensors of `data`, also those in lists, tuples and dicts, under one name."""
+        if self._is_forked():
+            return
+        if not isinstance(name, str) or not name:
+            left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
+            return
+        try:
+            tensors = list(_tensors(name, data))
+        except Exception as cause:  # a container is foreign code, which another thread may be changing
+            failed(f"save_data: {name}", cause)
+            return
+        framework.settle([tensor for _, tensor in tensors])
+        try:
+            rank = framework.rank(_first([tensor for _, tensor in tensors])) or 0
+            for inner, tensor in tensors:
+                made_by = framework.maker(tensor)
+                array = tensor if made_by is None else framework.array_of(tensor)
+                self._keep(name, inner, array, str(tensor.dtype), rank, _KINDS[made_by])
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"save_data: {name}", cause)
+
+    def save_arrived(self, name: str, inner: str, array: np.ndarray[Any, Any], dtype: str) -> None:
+        """Save what a graph of MindSpore hands over while it runs: a tensor of `save_data(name, ...)` inside of it."""
+        if self._is_forked():
+            return
+        try:
+            self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"save_data: {name}", cause)
+
+    def home(self) -> Path:
+        """The folder of this run: the dump_path, or one inside it where another run has that."""
+        return run_folder(self._root, framework.rank(_first([])), DATA).folder
+
+    def folder(self, name: str) -> str:
+        """What stands before `step{n}` in the paths of `save(name, ...)`."""
+        return str(self.home() / DATA / stem_of(name))
+
+    def _keep(self, name: str, inner: str, array: Any, dtype: str, rank: int, kind: str) -> None:
+        folder = self.folder(name)
+        self._files.save(folder, inner, array, dtype, self._files.next_count(folder, inner), rank, kind)
+
+    def save_each(self, data: Mapping[str, Any]) -> None:
+        """Save each value under its key, in the next micro step of this key."""
+        if self._is_forked():
+            return
+        try:
+            items = [(key, {key: value}) for key, value in islice(data.items(), MEMBERS)]
+        except PASSED:
+            raise
+        except BaseException as cause:  # foreign code, as in `save`
+            failed("save_data", cause)
+            return
+        for key, item in items:
+            try:
+                self._singles.save(item)
+            except NotATensor as cause:
+                left_out(f"of {key}", str(cause))
+                self._singles.leave_out(key)
+
+    def save_strings(self, name: str, strings: Any) -> None:
+        """Save each text as the bytes of its UTF-8, one save for each."""
+        if not isinstance(strings, list | tuple) or not all(isinstance(text, str) for text in strings):
+            left_out(
+                "strings", f"save_string_list: {shown(name)} is no list of texts; call save_string_list(name, [text])"
+            )
+            return
+        for text in strings:
+            self.save(name, np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8))
+
+    def step(self) -> None:
+        """What is saved from here on is of the next step."""
+        self.step_number += 1
+        try:
+            self._files.step()
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed("step", cause)
+        self._singles.step()
+
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process that saves here: its numbers are ours, and so its files would be."""
+        forked = os.getpid() != self._pid
+        if forked:
+            once(
+                f"MsProbe: forked {self._root}",
+                f"MsProbe: a forked process saves nothing in {self._root}, whose files would take the place of its "
+                "parent's; call config_init in it, with a dump_path of its own",
+            )
+        return forked
+
+
+def left_out(cause: str, what: str) -> None:
+    """A mistake in one call: said once per cause, and the rest is saved."""
+    once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
+
+
+def failed(what: str, cause: BaseException) -> None:
+    """A failure of ours: said once per cause."""
+    why = reason(cause)
+    once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
+
+
+def _tensors(name: str, data: Any) -> Iterator[Leaf]:
+    """The tensors inside, each with its positions and keys behind the name; None is passed over."""
+    tree = tree_of_one(data, name, fields=False)
+    for lost in tree.lost:
+        left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
+    for place, leaf in leaves_of(tree.values[0], name):
+        if is_tensor(leaf) or (issubclass(type(leaf), np.ndarray) and is_storable(leaf)):
+            yield place, leaf
+        elif leaf is not None:
+            kind = type_name(leaf)
+            what = f"save_data: {place} is {shown(leaf)} of type {kind}"
+            left_out(kind, f"{what}; make it a tensor, or use save_string_list")
+
+
+def _first(values: list[Any]) -> Framework:
+    """The framework to be asked for the rank first: that of the values, or the one that is there."""
+    found = next((made_by for value in values if (made_by := framework.maker(value))), None)
+    return found or ("mindspore" if "mindspore" in sys.modules else "pytorch")

@@ -1,0 +1,141 @@
+"""`MsProbe`: the small class that a framework for reinforcement learning calls; see `docs/rl-flows.md`."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import MsprobeError
+from msprobe.base.files import make_root
+from msprobe.base.log import logger
+from msprobe.store.rl_roots import write_configurations
+
+from . import in_graph
+from .key_data import KeyData, failed, left_out
+from .settings import FlowSettings, load
+
+if TYPE_CHECKING:
+    from .stages import Stages
+
+_NOTHING = object()
+
+
+class MsProbe:
+    """Collects a flow: configurations, the data that passes between its stages, and the layers of its models.
+
+    `config_init` once, before all else; without it, or where `msprobe` is false, every method does nothing. Mistakes
+    are raised at `config_init` and `debugger_start`; after that nothing of this stops the training.
+    """
+
+    enabled: ClassVar[bool] = False
+    config: ClassVar[FlowSettings | None] = None
+
+    _roots: ClassVar[dict[Path, KeyData]] = {}
+    _data: ClassVar[KeyData | None] = None
+    _stages: ClassVar["Stages | None"] = None
+
+    @classmethod
+    def config_init(cls, msprobe_config: Any) -> None:
+        """Take the settings: a dict, an object with these fields, or the path of a YAML file with `msprobe_config`.
+
+        Given again, equal settings change nothing, and others hold from here on: another `dump_path` begins at step 0,
+        or goes on where it was left. Raises SettingsError where something cannot be meant, UsageError where the folder
+        cannot be made.
+        """
+        settings = load(msprobe_config)
+        if cls.enabled and settings == cls.config:
+            return
+        data = stages = None
+        if settings.msprobe:
+            from .stages import Stages  # here: a probe that is off needs no debugger
+
+            data = cls._roots.get(settings.dump_path) or KeyData(settings.dump_path)
+            stages = Stages(settings, data.step_number)
+            make_root(settings.dump_path, "config_init")
+            cls._roots[settings.dump_path] = data
+        if (planted := sys.modules.get("msprobe.rl.planted_data")) is not None:
+            planted.synchronize()  # what graphs still have in hand is of the settings in which they ran
+        if cls._stages is not None and cls.config is not None:
+            cls._stages.end()
+            logger.info("msprobe: other settings, what was collected in %s ends here", cls.config.dump_path)
+        cls.enabled, cls.config = settings.msprobe, settings if settings.msprobe else None
+        cls._data, cls._stages = data, stages
+        if settings.msprobe:
+            logger.info("msprobe enabled: what is collected will be saved in %s", settings.dump_path)
+
+    @classmethod
+    def save_configs(cls, data: Any) -> None:
+        """Write `{dump_path}/configurations.json`; values that JSON cannot hold become their texts."""
+        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.configurations_dump:
+            return
+        try:
+            write_configurations(cls._data.home(), data)
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed("save_configs", cause)
+
+    @classmethod
+    @in_graph.compiled_as(in_graph.save_data)
+    def save_data(cls, name: Any, data: Any = _NOTHING) -> None:
+        """Save key data: `save_data("loss", loss)`, or `save_data({"loss": loss, "values": values})`.
+
+        Values are tensors or numpy arrays, or lists, tuples and dicts of them. The two forms write different trees; see
+        `docs/rl-flows.md`. What is none of these is said once in the log and left out.
+        """
+        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.key_data_dump:
+            return
+        if data is not _NOTHING:
+            cls._data.save(name, data)
+        elif isinstance(name, Mapping):
+            cls._data.save_each(name)
+        else:
+            left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
+
+    @classmethod
+    @in_graph.compiled_as(in_graph.save_string_list)
+    def save_string_list(cls, name: str, strings: Any) -> None:
+        """Save each of a list of texts as a tensor of its bytes in UTF-8."""
+        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.key_data_dump:
+            return
+        cls._data.save_strings(name, strings)
+
+    @classmethod
+    def debugger_start(cls, model: Any, tag: str) -> None:
+        """Collect the layers of a model, or of a list or dict of models, in the stage `tag`, if that is switched on.
+
+        UsageError for an unknown tag, something that is no model, and a stage that begins within another one.
+        """
+        if not cls.enabled or cls._stages is None:
+            return
+        try:
+            cls._stages.start(model, tag)
+        except MsprobeError:  # the user's mistake
+            raise
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"debugger_start({shown(tag)})", cause)
+
+    @classmethod
+    def debugger_stop(cls, tag: str) -> None:
+        """Stop the stage `tag`. Gradients of its calls are recorded until `step`."""
+        if not cls.enabled or cls._stages is None:
+            return
+        try:
+            cls._stages.stop(tag)
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed(f"debugger_stop({shown(tag)})", cause)
+
+    @classmethod
+    def step(cls) -> None:
+        """End the training step: everything that is collected from here on has the next number."""
+        if not cls.enabled or cls._stages is None or cls._data is None:
+            return
+        try:
+            cls._stages.step()
+        except Exception as cause:  # a failure while collecting never stops the training
+            failed("step", cause)
+        try:
+            # what the user's own `save` and `save_grad` write has the same steps; waits for what graphs have in hand
+            if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:
+                saves.step()
+        finally:
+            cls._data.step()

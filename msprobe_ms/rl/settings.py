@@ -1,0 +1,154 @@
+"""The section `msprobe_config`: what of a flow is collected. Read once, at `MsProbe.config_init`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.checks import flag, folder, listed, nearest, shown
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.scope import numbers
+from msprobe.base.sections import checked, setting, settings_of
+from msprobe.mapping import user_files
+
+SECTION = "msprobe_config"
+
+SWITCHES = {
+    "actor_generate_sequences": "actor_infer_dump",
+    "actor_compute_log_prob": "actor_train_dump",
+    "actor_update": "actor_train_dump",
+    "reference_compute_log_prob": "reference_dump",
+    "critic_compute_values": "critic_train_dump",
+    "critic_update": "critic_train_dump",
+}
+"""The stages by their tags, and the field that switches each on."""
+
+GENERATES = "actor_generate_sequences"
+"""The stage of which a range of tokens is collected."""
+
+RANGES = (("token_range_start", "token_range_end"), ("step_start", "step_end"))
+
+StageConfig = str | PathLike[str] | Mapping[str, Any]
+"""How a stage is collected: the path of a config.json, or its fields."""
+
+
+def number(value: object) -> int:
+    """A step or a token."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise SettingsError(f"{shown(value)} is no number; write a whole number from 0 on")
+    return numbers([int(value)])[0]
+
+
+def stage_configs(value: object) -> dict[str, StageConfig]:
+    """For each stage that is not collected in the usual way: the path of a config.json, or its fields."""
+    if not isinstance(value, Mapping):
+        raise SettingsError(f'{shown(value)} is no table; write {{"actor_update": {{"level": "mix"}}}}')
+    for tag, given in value.items():
+        if tag not in SWITCHES:
+            raise SettingsError(unknown_tag(tag))
+        if not isinstance(given, str | PathLike | Mapping):
+            raise SettingsError(
+                f"{tag}: {shown(given)} is neither a path nor a table; name a config.json, or write its fields"
+            )
+    return dict(value)
+
+
+def unknown_tag(tag: object) -> str:
+    """What is wrong with a tag that no stage has."""
+    near = nearest(tag, tuple(SWITCHES)) if isinstance(tag, str) else ""
+    hint = f"did you mean {shown(near)}?" if near else f"choose one of {listed(tuple(SWITCHES))}"
+    return f"there is no stage {shown(tag)}; {hint}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowSettings:
+    """What of a flow is collected, and where it goes. `dump_path` is absolute; ranges have both ends inside."""
+
+    msprobe: bool = setting(flag, False)
+    dump_path: Path = setting(folder, Path("./msprobe_dump"))  # noqa: RUF009  # makes a field
+    key_data_dump: bool = setting(flag, False)
+    configurations_dump: bool = setting(flag, False)
+    actor_infer_dump: bool = setting(flag, False)
+    token_range_start: int = setting(number, 0)
+    token_range_end: int = setting(number, 0)
+    actor_train_dump: bool = setting(flag, False)
+    reference_dump: bool = setting(flag, False)
+    critic_train_dump: bool = setting(flag, False)
+    step_start: int = setting(number, 0)
+    step_end: int = setting(number, 0)
+    # a field whose default is made anew each time, since a dict cannot be one
+    stage_configs: Mapping[str, StageConfig] = field(default_factory=dict, metadata=setting(stage_configs).metadata)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dump_path", self.dump_path.absolute())
+
+    def takes(self, tag: str) -> bool:
+        """Whether a stage is collected in some step."""
+        return bool(getattr(self, SWITCHES[tag]))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that are collected."""
+        return tuple(tag for tag in SWITCHES if self.takes(tag))
+
+
+def load(given: Any) -> FlowSettings:
+    """The settings that `MsProbe.config_init` was given.
+
+    `given` is the section itself, as a mapping or as an object that has the fields as attributes; or something that has
+    the section `msprobe_config`; or the path of such a YAML file. None is an empty section. Of an object only the known
+    names are read; a mapping with unknown ones is refused. Raises SettingsError for what cannot be meant.
+    """
+    where = "config_init"
+    if isinstance(given, str | PathLike):
+        where, given = str(given), _section(given)
+    elif isinstance(given, Mapping) and SECTION in given:
+        given = given[SECTION]
+    elif not isinstance(given, Mapping) and hasattr(given, SECTION):
+        given = getattr(given, SECTION)
+
+    def place(key: str) -> str:
+        return f"{where}, {SECTION}.{key}"
+
+    made = FlowSettings(**checked(FlowSettings, _fields(given, where), place, {}))
+    for first, last in RANGES:
+        low, high = getattr(made, first), getattr(made, last)
+        if high < low:
+            raise SettingsError(
+                f"{place(last)}: {high} lies before {first}, {low}; both ends belong to the range, write {low} or more"
+            )
+    return made
+
+
+def _section(path: str | PathLike[str]) -> Any:
+    try:
+        top = user_files.load(Path(path), "the configuration of the flow")
+    except UsageError as err:
+        raise SettingsError(str(err)) from err
+    if not isinstance(top, Mapping) or SECTION not in top:
+        near = nearest(SECTION, tuple(key for key in top if isinstance(key, str))) if isinstance(top, Mapping) else ""
+        hint = f"is {shown(near)} meant? Rename it" if near else f"write {SECTION}: and the fields below it"
+        raise SettingsError(f"{path}: there is no section {SECTION}; {hint}")
+    return top[SECTION]
+
+
+def _fields(given: Any, where: str) -> dict[str, Any]:
+    """The fields by name; for a mapping all of its keys."""
+    if given is None:
+        return {}
+    known = tuple(settings_of(FlowSettings))
+    if isinstance(given, Mapping):
+        found = {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
+        is_other = bool(found) and not any(key in known or nearest(key, known) for key in found)
+    else:
+        found = {key: getattr(given, key) for key in known if hasattr(given, key)}
+        is_other = not found
+    if is_other:  # the whole configuration of a framework, say, without our section
+        raise SettingsError(
+            f"{where}: {shown(given)} of type {type(given).__name__} has none of the fields of {SECTION}; give a dict, "
+            f"an object with these fields, or the path of a YAML file with the section; a whole configuration has them "
+            f"below {SECTION}"
+        )
+    return found

@@ -1,0 +1,166 @@
+"""The stages of a flow: each model's part of a step is a stage of one debugger."""
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from msprobe.base import framework
+from msprobe.base.checks import shown
+from msprobe.base.errors import MsprobeError, SettingsError, UsageError
+from msprobe.base.log import once
+from msprobe.base.settings import Settings, stage_settings
+from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.debugger import Debugger
+
+from .settings import GENERATES, SECTION, SWITCHES, FlowSettings, StageConfig, unknown_tag
+
+
+class Stages:
+    """Starts and stops the stages of one dump_path; `begin` is the number of the step that comes first.
+
+    SettingsError where a stage's configuration cannot be meant.
+    """
+
+    def __init__(self, flow: FlowSettings, begin: int) -> None:
+        self._step = begin
+        self._tokens = [flow.token_range_start, flow.token_range_end]
+        self._above = Settings(dump_path=flow.dump_path, level="L0")
+        steps = f"{flow.step_start}-{flow.step_end}"
+        self._settings = {
+            tag: _settings(self._above, tag, flow.stage_configs.get(tag, {}), steps) for tag in flow.stages
+        }
+        self._debugger: Debugger | None = None
+        self._open = ""
+        self._begun: set[str] = set()
+        self._has_stepped = False
+
+    def start(self, model: Any, tag: Any) -> None:
+        """Start a stage, if it is to be collected. A mistake is a UsageError where it shows in the first call."""
+        if tag not in SWITCHES:
+            raise UsageError(f"debugger_start: {unknown_tag(tag)}")
+        if tag not in self._settings:
+            return
+        try:
+            self._start(model, tag)
+        except MsprobeError as cause:
+            if tag not in self._begun:
+                raise
+            once(f"{tag}: {cause}", f"MsProbe: {cause}; the training goes on without the dump of this stage")
+        self._begun.add(tag)
+
+    def _start(self, model: Any, tag: str) -> None:
+        if self._open:
+            self._end_left_open(tag)
+        debugger = self._for(model, tag)
+        tokens = self._tokens if tag == GENERATES else None
+        if tokens and debugger._framework == "mindspore" and _in_graph_mode():
+            once("tokens in graphs", f"MsProbe: in graph mode no token can be told from another: {tag} has all of them")
+            tokens = None
+        # the documented folder of a process without communication is rank0
+        debugger.stage(tag).start(model, tokens, framework.rank(debugger._framework) or 0)
+        self._open = tag
+
+    def _end_left_open(self, tag: str) -> None:
+        """A stage begins within another: refused in the first step; later an exception may have passed its stop by."""
+        what = f"debugger_start: {tag} begins within {self._open}"
+        remedy = f"call debugger_stop({self._open!r}) before, in a finally: where an exception may come between"
+        if tag not in self._begun and not self._has_stepped:
+            raise UsageError(f"{what}; {remedy}")
+        once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
+        self._shut()
+
+    def stop(self, tag: Any) -> None:
+        """Stop a stage; what cannot be stopped is said once."""
+        if tag not in SWITCHES:
+            once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; nothing is stopped")
+        elif tag in self._settings and tag != self._open:
+            what = f"{self._open} is" if self._open else "nothing is"
+            once(f"debugger_stop {tag}", f"MsProbe: debugger_stop({tag!r}): it was not started, {what}")
+        elif tag in self._settings:
+            self._shut()
+
+    def step(self) -> None:
+        """End the step of all stages."""
+        if self._open:
+            left = f"{self._open} is still started; call debugger_stop({self._open!r}) before"
+            once("open stage", f"MsProbe: step: {left}")
+            self._shut()
+        self._step += 1
+        self._has_stepped = True
+        if self._debugger is not None:
+            self._debugger.step()
+
+    def end(self) -> None:
+        """Finish what is open, and let the dump_path go."""
+        if self._open:
+            self._shut()
+        if self._debugger is not None:
+            self._debugger._retire()
+
+    def _shut(self) -> None:
+        tag, self._open = self._open, ""
+        if self._debugger is not None:
+            self._debugger.stage(tag).stop()
+
+    def _for(self, model: Any, tag: str) -> Debugger:
+        made_by = _class_for(model, tag)
+        if self._debugger is None:
+            debugger = made_by._made(self._above)  # not as the one that is meant by calls on the class
+            try:
+                debugger.set_init_step(self._step)
+                for each, settings in self._settings.items():
+                    debugger._stage_of(each, settings)
+            except MsprobeError:
+                debugger._retire()
+                raise
+            self._debugger = debugger
+        elif not isinstance(self._debugger, made_by):
+            raise UsageError(f"debugger_start: the model of {tag} is of another framework than those of other stages")
+        return self._debugger
+
+
+def _settings(above: Settings, tag: str, given: StageConfig, steps: str) -> Settings:
+    """The settings of a stage; where it writes, and in which steps, is the flow's."""
+    where = f"config_init, {SECTION}.stage_configs, {tag}"
+    try:
+        if not isinstance(given, Mapping):
+            settings = stage_settings(above, tag, given, {"step": [steps]})
+        else:
+            for key in ("dump_path", "step"):
+                if key in given:
+                    raise SettingsError(f"{key} is the same for all stages; leave it out, and set it in {SECTION}")
+            settings = stage_settings(above, tag, None, {**given, "step": [steps]})
+        if settings.level == "debug":
+            raise SettingsError(
+                "level: \"debug\" collects what a debugger's save() is given, and no code has this stage's debugger; "
+                'choose "L0", "L1" or "mix"; single tensors are for save_data'
+            )
+        return settings
+    except SettingsError as err:
+        raise SettingsError(f"{where}: {err}") from err
+
+
+def _in_graph_mode() -> bool:
+    mindspore = sys.modules.get("mindspore")
+    return mindspore is not None and mindspore.get_context("mode") == mindspore.GRAPH_MODE
+
+
+def _class_for(model: Any, tag: str) -> type[Debugger]:
+    """The debugger of the framework that the model is of. UsageError where it is of none."""
+    first = model
+    while isinstance(first, dict | list | tuple) and first:
+        first = next(iter(first.values() if isinstance(first, dict) else first))
+    mindspore, torch = sys.modules.get("mindspore"), sys.modules.get("torch")
+    is_module = torch is not None and isinstance(first, torch.nn.Module)
+    if (is_module and torch_on_mindspore()) or (mindspore is not None and isinstance(first, mindspore.nn.Cell)):
+        home = "msprobe.mindspore_debugger"
+    elif is_module:
+        home = "msprobe.pytorch_debugger"
+    else:
+        raise UsageError(
+            f"debugger_start: the model of {tag} is {first!r:.80}, no mindspore.nn.Cell and no torch.nn.Module; pass "
+            "the network, or a list, tuple or dict of networks"
+        )
+    found: type[Debugger] = import_module(home).PrecisionDebugger
+    return found

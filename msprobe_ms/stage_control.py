@@ -1,0 +1,128 @@
+"""Steps that a debugger shares with its stages, and the names by which RL frameworks switch stages."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from msprobe.base.errors import MsprobeError
+from msprobe.base.log import once
+
+
+@dataclass
+class Clock:
+    """The number of the step, how many have ended, and whose turn it was in it; a debugger shares its own with its
+    stages.
+    """
+
+    step: int = 0
+    ended: int = 0
+    turns: dict[Any, int] = field(default_factory=dict)
+
+    def begin(self, step: int) -> None:
+        """Another step, in which no stage has begun."""
+        self.step, self.turns = step, {}
+
+    def end(self) -> None:
+        """The step is over, the next one begins."""
+        self.ended += 1
+        self.begin(self.step + 1)
+
+    def turn_of(self, stage: Any) -> int:
+        """As which of this step's stages one was first asked for, from 0."""
+        return self.turns.setdefault(stage, len(self.turns))
+
+
+class Turns:
+    """One call of `start`, `stop` or `step` at a time: one that comes in between, from a signal handler or another
+    thread, is done when that one is over.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def take(self, work: Callable[[], None]) -> None:
+        """Do it now, or after what is being done. What it raises is raised where it is done at once."""
+        if not self._lock.acquire(blocking=False):
+            self._waiting.append(work)
+            return
+        try:
+            work()
+        finally:
+            self._lock.release()
+            while self._waiting and self._lock.acquire(blocking=False):
+                try:
+                    while self._waiting:
+                        self._do(self._waiting.popleft())
+                finally:
+                    self._lock.release()
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except MsprobeError as cause:  # its caller has gone on
+            once(f"in between: {cause}", f"{cause}")
+
+
+TURNS = Turns()
+
+
+def in_turn(method: Callable[..., None]) -> Callable[..., None]:
+    """A method of which, as of all others of its kind, one is done at a time."""
+
+    @wraps(method)
+    def one_at_a_time(*args: Any, **kwargs: Any) -> None:
+        TURNS.take(partial(method, *args, **kwargs))
+
+    return one_at_a_time
+
+
+def say_left_open(which: str, where: object) -> None:
+    """A start finds a debugger started, once it must not raise any more."""
+    once(
+        f"{where} left open",
+        f"start(): {which} was still started, as after a batch that an exception ended, and is stopped here; call "
+        "stop() in a finally: where batches may be skipped",
+    )
+
+
+class ServiceConfig:
+    """What of a debugger's settings may be changed while it runs: where the next `start` writes."""
+
+    __slots__ = ("_redirect", "_where")
+
+    def __init__(self, where: Callable[[], Path], redirect: Callable[[object], None]) -> None:
+        self._where, self._redirect = where, redirect
+
+    @property
+    def dump_path(self) -> str:
+        """The folder that the next `start` writes to: `{dump_path}/step{n}/rank{r}`. What is started goes on.
+
+        Each place has its own numbers, which go on where the same place is started again in the same step.
+        """
+        return str(self._where())
+
+    @dump_path.setter
+    def dump_path(self, value: "str | PathLike[str]") -> None:
+        self._redirect(value)
+
+
+class Service:
+    """The debugger as msprobe names its inside."""
+
+    __slots__ = ("_stop", "config", "first_start")
+
+    def __init__(self, config: ServiceConfig, stop: Callable[[], None]) -> None:
+        self.first_start = True
+        """Set by callers that start with another model. Here `start(model)` takes in any model, each once."""
+        self.config = config
+        self._stop = stop
+
+    def reset_status(self) -> None:
+        """A stage is over: stop it. The step goes on, and what the stage has written stays."""
+        self._stop()

@@ -1,0 +1,269 @@
+"""Write tensors in a thread of their own, through a ring buffer of bounded size."""
+
+import atexit
+import ctypes
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import weakref
+from _thread import LockType
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.log import once
+from msprobe.base.memory import available
+
+from .journal import Journal, encode
+from .npy import is_storable, write_npy
+
+# In the text of an entry. A text value that looks like this has backslashes before its quotes.
+_FILE = re.compile(r'"data_name"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+
+def leave_out(journal: Journal, why: Callable[[str], str]) -> None:
+    """Take every file of which `why` gives a cause out of the entries, and note it under `missing`.
+
+    Entries without such a file stay as text, unparsed.
+    """
+    causes: dict[str, str] = {}
+    for call, texts in journal.entries.items():
+        lost: dict[str, None] = {}
+        for place, text in enumerate(texts):
+            named = [json.loads(quoted) for quoted in _FILE.findall(text)]
+            causes.update((file, why(file)) for file in named if file not in causes)
+            if gone := [file for file in named if causes[file]]:
+                texts[place] = _without(text, gone)
+                lost.update(dict.fromkeys(gone))
+        for file in lost:
+            journal.missing.append(encode({"name": call, "part": _part(file, call), "cause": causes[file]}))
+
+
+def _without(text: str, files: list[str]) -> str:
+    entry = json.loads(text)
+    # Not by recursion: a damaged journal may nest deeper than Python calls.
+    nodes: list[Any] = [entry]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            if isinstance(name := node.get("data_name"), str) and name in files:
+                del node["data_name"]
+            nodes.extend(node.values())
+        elif isinstance(node, list):
+            nodes.extend(node)
+    return encode(entry)
+
+
+def _part(file: str, call: str) -> str:
+    """`output.0` of `{call}.output.0.npy`; the whole name where it was cut to fit."""
+    name = file.removesuffix(".npy")
+    return name[len(call) + 1 :] if name.startswith(f"{call}.") else "" if name == call else name
+
+
+Array = np.ndarray[Any, Any]
+
+LIMIT = 128 << 20
+"""So many bytes of tensors may wait to be written, if nothing else was said."""
+
+_ALIGNED = 64  # bytes: where a copy begins in the ring
+_OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
+
+
+class Behind:
+    """Writes npy files in the order in which they are given. `limit` is in bytes; None: half of the free memory.
+
+    `failed` says of each file that could not be written why; a later success under the same path takes it out again.
+    Any thread may give tensors, also a signal handler that comes in between. A forked child must not.
+    """
+
+    def __init__(self, limit: int | None = LIMIT) -> None:
+        self.failed: dict[str, str] = {}
+        self._limit = available() // 2 if limit is None else limit
+        self._pid = os.getpid()
+        # For those who give only. The thread takes no lock: it could wait for one that a signal handler interrupted.
+        self._lock = threading.RLock()
+        self._tasks: SimpleQueue[tuple[str, Array, int] | LockType | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._has_ended = False
+        self._ring: Array | None = None
+        # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
+        self._given = self._done = 0
+
+    def write(self, path: str, array: Array) -> None:
+        """Copy an array and have it written; its memory may be used again at once.
+
+        What the ring can never hold is written before this returns: OSError when the disk refuses. DumpError for
+        arrays that hold no numbers.
+        """
+        size = -(-(array.nbytes + _OVERHEAD) // _ALIGNED) * _ALIGNED
+        with self._lock:
+            if size > self._limit or not is_storable(array) or not self._runs():
+                self.drain()  # one of the same name may be on its way, and the later one counts
+                write_npy(path, array)
+                self.failed.pop(path, None)
+                return
+            at = self._room(size)
+            copy: Array = np.ndarray(array.shape, array.dtype, self._ring, at)
+            copy[...] = array
+            self._tasks.put((path, copy, self._given))
+
+    def drain(self) -> None:
+        """Wait until everything that was given is written or failed."""
+        if self._thread is None or os.getpid() != self._pid or sys.is_finalizing():
+            return
+        # A bare lock, which the thread opens without waiting. To set an event takes the event's own lock, which whoever
+        # waits for it may hold: interrupted there by a signal handler that drains too, both would wait for ever.
+        written = threading.Lock()
+        written.acquire()
+        self._tasks.put(written)
+        while not written.acquire(timeout=1) and self._thread.is_alive():
+            pass
+
+    def end(self) -> None:
+        """Let the thread go when it has written what was given."""
+        self._tasks.put(None)
+        self._has_ended = True
+        if all(behind._has_ended for behind in list(_all)):
+            _termination.forget()
+
+    def _runs(self) -> bool:
+        """Whether there is a thread; it starts with the first tensor."""
+        if sys.is_finalizing():
+            return False
+        if self._thread is None:
+            try:
+                self._ring = np.empty(self._limit, np.uint8)
+                thread = threading.Thread(target=self._work, name="msprobe tensors", daemon=True)
+                thread.start()
+            except (RuntimeError, MemoryError) as cause:
+                once("no thread", f"tensors are written by the training's own thread, which takes longer ({cause})")
+                self._limit = -1
+                return False
+            self._thread = thread
+            _all.add(self)
+            _termination.heed()
+        return True
+
+    def _room(self, size: int) -> int:
+        """Where in the ring the next `size` bytes go, as soon as they are free."""
+        whole = self._limit
+        if self._given == self._done:
+            self._given = self._done = 0  # what was used last is still in the cache
+        start = self._given
+        if start % whole + size > whole:  # no tensor is cut in two
+            start += whole - start % whole
+        if start + size - self._done > whole:
+            # To wait for all costs no more than to wait for some: the thread is what everything waits for.
+            self.drain()
+            self._done = start = 0
+        self._given = start + size
+        return start % whole
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            if isinstance(task, LockType):
+                task.release()
+                continue
+            path, copy, end = task
+            try:
+                write_npy(path, copy)
+                if self.failed:
+                    self.failed.pop(path, None)
+            except Exception as cause:  # a debugger never stops the training because of itself
+                self._fail(path, cause)
+            self._done = end
+        self._ring = None
+
+    def _fail(self, path: str, cause: Exception) -> None:
+        why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+        self.failed[path] = why
+        once(
+            f"tensor: {why}",
+            f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing",
+        )
+
+
+_all: "weakref.WeakSet[Behind]" = weakref.WeakSet()
+
+
+def _drain_all() -> None:
+    for behind in list(_all):
+        behind.drain()
+
+
+class _Termination:
+    """SIGTERM where nobody else heeds it: what waits is written, and then the process dies of the signal as it would.
+
+    A handler of Python runs when the main thread comes back to Python, and a rank that waits for others in a collective
+    never does; so a thread of ours is woken too, by the interpreter's own handler. Whoever sets a handler of his own,
+    before or after, has it alone.
+    """
+
+    def __init__(self) -> None:
+        self._pipe: tuple[int, int] | None = None
+        self._is_set = self._wakes = False
+
+    def heed(self) -> None:
+        """From here on; only where the default action would be taken, and from the main thread."""
+        if self._is_set or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+            return
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
+            threading.Thread(target=self._wait, name="msprobe SIGTERM", daemon=True, args=self._pipe[:1]).start()
+        signal.signal(signal.SIGTERM, self._come)
+        self._is_set = True
+        before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        self._wakes = before == -1
+        if not self._wakes:  # an event loop's
+            signal.set_wakeup_fd(before)
+
+    def forget(self) -> None:
+        """Nothing waits any more: the signal is as it was."""
+        if not self._is_set or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGTERM) == self._come:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._wakes and self._pipe is not None:
+            now = signal.set_wakeup_fd(-1)
+            if now not in (-1, self._pipe[1]):
+                signal.set_wakeup_fd(now)
+        self._is_set = self._wakes = False
+
+    def _come(self, number: int, frame: object) -> None:
+        _drain_all()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _wait(self, end: int) -> None:
+        while signals := os.read(end, 64):
+            # to ask for the handler is allowed in any thread, to set it is not, so the C library is asked
+            if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._come:
+                _drain_all()
+                ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    def after_fork(self) -> None:
+        """A child that is ended by this signal, as workers are, must not wake its parent's thread."""
+        self.forget()
+        if self._pipe is not None:
+            for end in self._pipe:
+                with suppress(OSError):
+                    os.close(end)
+        self._pipe = None
+
+
+_termination = _Termination()
+os.register_at_fork(after_in_child=_termination.after_fork)
+
+
+# Daemon threads end in the middle of their work when the interpreter does; until then they can finish it.
+atexit.register(_drain_all)

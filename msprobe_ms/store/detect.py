@@ -1,0 +1,228 @@
+"""What a path holds: a dump, a run of many, or files that something else left; found by looking at names alone."""
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from msprobe.base.errors import DumpError
+from msprobe.base.log import once
+
+from . import layout
+from .folders import (
+    DUMP_FILES,
+    Folder,
+    further_runs,
+    is_file,
+    look,
+    of_rank,
+    of_run,
+    of_step,
+    ranks_in,
+    steps_in,
+    trees_in,
+    walk,
+)
+from .kernel_dump.files import MAPPING, WITHOUT_KERNELS, kernel_dumps, place_of
+from .kernel_dump.values import STATISTIC, from_file, is_kernel_file
+from .rl_roots import flow_in
+from .run_folder import newest
+from .saves.single_saves import single_dumps
+
+Word = Literal["dump", "step", "run", "trees", "kernels", "saves", "single saves", "flow", "npy"]
+
+_GIVE = (
+    "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
+    "root of an RL flow, or a folder of npy files"
+)
+_NAMED = 8  # so many names stand in a message
+_RUN_ABOVE = 5  # folders: {stage}/graph/step0/rank/dump.json in that of a run
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a path is, and what to hand to its reader: `path`. `says` is a phrase for the log.
+
+    | word | `path` | reader |
+    |---|---|---|
+    | `dump` | a dump.json, debug.json, or the folder that holds one | `read` |
+    | `step` | a folder of ranks | `read` of each |
+    | `run` | a folder of steps | `read` of each rank of each |
+    | `trees` | a folder with the runs `graph` and `pynative`, or one of the two | as `run` |
+    | `kernels` | the framework's own kernel dump | `kernel_dumps`, `read_kernels` |
+    | `saves` | a tree of graph saves | `saved_dumps`, `read_saves` |
+    | `single saves` | a folder that holds `data` | `single_dumps`, `read_single` |
+    | `flow` | the root of an RL flow: key data, configurations, a run of dumps per stage | `flow_root` |
+    | `npy` | any other tree of npy files | `npy_dumps`, `read_npys` |
+    """
+
+    word: Word
+    path: Path
+    says: str
+
+
+def kind_of(path: str | Path) -> Kind:
+    """What `path` holds; DumpError, with what is there and what to give instead, where it is nothing that is read.
+
+    Links to folders below `path` are not followed, which is said. No file of it is opened; where it is of a run that
+    others followed in the same folder, that is said.
+    """
+    root = Path(path)
+    try:
+        is_folder, is_there = root.is_dir(), root.exists()
+    except (OSError, ValueError) as err:  # ValueError: a path that no file can have
+        raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
+    if not is_there:
+        raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
+    _say_further_runs(root)
+    if not is_folder:
+        return _of_file(root)
+    top = look(root)
+    if not DUMP_FILES.isdisjoint(top.files):
+        return Kind("dump", root, "a dump of one step and rank")
+    return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
+
+
+_CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.index.json", ".bin.index.json")
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a path, which is nothing that is read here, is a file of parameters or a folder of such files."""
+    try:
+        if path.is_file():
+            return path.name.endswith(_CHECKPOINTS) and not is_kernel_file(path.name)
+        kind_of(path)
+    except DumpError:
+        names = (name for folder in walk(path, {layout.TENSORS}) for name in folder.files) if path.is_dir() else ()
+        return any(name.endswith(_CHECKPOINTS) and not is_kernel_file(name) for name in names)
+    except (OSError, ValueError):  # a path that no file can have
+        pass
+    return False
+
+
+def _say_further_runs(given: Path) -> None:
+    """A later run, which was sent into a folder of its own, may be the one that is meant."""
+    below = given.absolute()
+    root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
+    if root is None:
+        return
+    with suppress(DumpError, OSError):
+        further = [name for name in further_runs(look(root).folders) if is_file(root / name / layout.RUN)]
+        last, later = newest(root, further)
+        if not later:
+            return
+        same = last / below.relative_to(root)
+        runs = ", ".join(later) if len(later) <= _NAMED else f"{later[0]} to {later[-1]}"
+        there = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
+        told = f"{given}: is of an earlier run; later ones are in {runs} inside {root}; {there}"
+        once(f"runs in {root}", told, logging.WARNING)
+
+
+def _of_file(file: Path) -> Kind:
+    if file.suffix == ".json" or file.name == layout.JOURNAL:
+        return Kind("dump", file, "a dump of one step and rank")
+    if file.suffix == ".npy" or file.name in (STATISTIC, layout.SAVES):
+        raise DumpError(f"{file}: is one file of many; give the folder that holds them")
+    raise DumpError(f"{file}: is no dump.json; {_GIVE}")
+
+
+def _in_layout(top: Folder) -> Kind | None:
+    """A folder of ranks or of steps, or of the two trees; None for everything else."""
+    name = top.path.absolute().name
+    if layout.rank_number(name) is not None and of_rank(top, top.path.absolute().parent.name) == "saves":
+        return Kind("saves", top.path, "graph saves of 1 step, 1 rank")
+    ranks = ranks_in(top)
+    if ranks and (found := of_step(top)):
+        if found == "saves":
+            return Kind("saves", top.path, f"graph saves of 1 step, {_count(len(ranks), 'rank')}")
+        return Kind("step", top.path, f"a step with {_count(len(ranks), 'rank')}")
+    steps = steps_in(top)
+    if steps and (found := of_run(top)):
+        word: Word = "saves" if found == "saves" else "run"
+        what = "graph saves of" if word == "saves" else "a run with"
+        return Kind(word, top.path, f"{what} {_size(top, steps)}")
+    trees = trees_in(top)
+    if trees:
+        sizes = []
+        for tree in trees:
+            inner = look(top.path / tree)
+            sizes.append(f"{tree} ({_size(inner, steps_in(inner))})")
+        return Kind("trees", top.path, f"the runs {' and '.join(sizes)}" if trees[1:] else f"the run {sizes[0]}")
+    return None
+
+
+def _flow(top: Folder) -> Kind | None:
+    """A root with more than single saves in it; who gives the folder `data` means these alone."""
+    found = None if top.path.absolute().name == layout.DATA else flow_in(top)
+    return Kind("flow", top.path, found.says) if found else None
+
+
+def _single_saves(top: Folder) -> Kind | None:
+    if top.path.absolute().name == layout.DATA:
+        root = top.path.absolute().parent
+    elif layout.DATA in top.folders:
+        root = top.path
+    else:
+        return None
+    found = single_dumps(root)
+    if not found:
+        return None
+    steps, ranks = {step for step, _ in found}, {rank for _, rank in found}
+    keys = {folder.parents[1] for folders in found.values() for folder in folders}
+    size = f"{_count(len(keys), 'key')}, {_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
+    return Kind("single saves", root, f"single saves of {size}")
+
+
+def _somewhere_below(top: Folder) -> Kind:
+    """A kernel dump, or npy files of somebody else: the first folder that holds either decides."""
+    stray: Path | None = None
+    for folder in walk(top.path, WITHOUT_KERNELS - {layout.TENSORS}):
+        if not DUMP_FILES.isdisjoint(folder.files):
+            raise DumpError(
+                f"{top.path}: its dumps lie deeper than those of a run (step0/rank0), the first in {folder.path}; give "
+                "the folder of a rank, of a step, or that of the steps"
+            )
+        if _holds_kernels(folder.files):
+            if place_of(folder.path.absolute()) is not None:
+                return _kernels(top.path)
+            stray = stray or folder.path
+        elif any(name.endswith(".npy") for name in folder.files):
+            where = "" if folder.path == top.path else f", the first in {folder.path.relative_to(top.path)}"
+            return Kind("npy", top.path, f"a tree of npy files{where}")
+    if stray:
+        raise DumpError(
+            f"{stray}: holds files of a kernel dump, and its path does not say of which rank and iteration; call it "
+            "rank_0/Net/0/0 (rank, network, graph, iteration), or give the whole dump_path"
+        )
+    raise DumpError(f"{top.path}: holds nothing that can be compared{_beside(top)}; {_GIVE}")
+
+
+def _kernels(root: Path) -> Kind:
+    found = kernel_dumps(root)
+    ranks, iterations = {rank for rank, _ in found}, {iteration for _, iteration in found}
+    size = f"{_count(len(ranks), 'rank')}, {_count(len(iterations), 'iteration')}"
+    return Kind("kernels", root, f"a kernel dump as the framework wrote it, of {size}")
+
+
+def _holds_kernels(files: tuple[str, ...]) -> bool:
+    if STATISTIC in files or MAPPING in files:
+        return True
+    return any(is_kernel_file(name) and from_file(Path(name), name, 0) is not None for name in files)
+
+
+def _size(run: Folder, steps: list[str]) -> str:
+    ranks = {layout.rank_number(rank) for step in steps for rank in ranks_in(look(run.path / step))}
+    return f"{_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _beside(top: Folder) -> str:
+    if not top.folders and not top.files:
+        return "; it is empty"
+    names = [*(f"{name}/" for name in top.folders), *top.files]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"; there are {', '.join(names[:_NAMED])}{more}"

@@ -1,0 +1,1 @@
+"""The framework's own kernel dump, read as it lies."""

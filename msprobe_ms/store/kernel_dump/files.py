@@ -1,0 +1,252 @@
+"""The folders and files of the framework's own kernel dump."""
+
+import csv
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_text
+from msprobe.base.log import logger
+from msprobe.store.folders import is_file, look, printable, walk
+from msprobe.store.record import Call, Dump, Record, Statistics
+
+from .executions import Execution, executions
+from .values import (
+    PARAMETER,
+    STATISTIC,
+    Value,
+    extreme,
+    from_file,
+    is_kernel_file,
+    key,
+    read_table,
+    spelled,
+    stem_and_number,
+)
+
+MAPPING = "mapping.csv"
+"""Short file name -> original name, where names were longer than a file system takes."""
+
+ORDERS, GRAPHS, METADATA = "execution_order", "graphs", ".dump_metadata"
+"""What lies in a rank's folder beside its kernels."""
+
+WITHOUT_KERNELS = frozenset((ORDERS, GRAPHS, METADATA, "dump_tensor_data", "debug_files"))
+
+_RANK = re.compile(r"rank_(\d{1,9})")
+_STEP = re.compile(r"step_(\d{1,9})")
+_INT = re.compile(r"(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One folder of kernel files; `root` is the rank's."""
+
+    path: Path
+    root: Path
+    rank: int
+    graph: int
+    iteration: int
+
+
+def rank_of(folder: str) -> int | None:
+    """The rank that a folder's name says, None where it says none."""
+    found = _RANK.fullmatch(folder)
+    return int(found[1]) if found else None
+
+
+def place_of(folder: Path) -> Place | None:
+    """What a folder's absolute path says of it; None where that is none of the layouts."""
+    parts = folder.parts
+    if len(parts) < 5:
+        return None
+    if step := _STEP.fullmatch(parts[-1]):
+        rank = _RANK.fullmatch(parts[-3])
+        return Place(folder, folder.parents[1], int(rank[1]), 0, int(step[1])) if rank else None
+    if not _INT.fullmatch(parts[-1]):
+        return None
+    iteration = int(parts[-1])
+    graph = int(parts[-2]) if _INT.fullmatch(parts[-2]) else 0
+    if rank := _RANK.fullmatch(parts[-4]) or _INT.fullmatch(parts[-4]):
+        return Place(folder, folder.parents[2], int(rank[1]), graph, iteration)
+    if rank := _INT.fullmatch(parts[-3]):
+        return Place(folder, folder.parents[1], int(rank[1]), 0, iteration)
+    return None
+
+
+def holds_kernels(files: Iterable[str]) -> bool:
+    """Whether one of a folder's files is a kernel's, or a table of them."""
+    return any(name in (STATISTIC, MAPPING) or is_kernel_file(name) for name in files)
+
+
+def kernel_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
+    """(rank, iteration) -> its folders (one for each graph), in numeric order, of every kernel dump below `root`.
+
+    `root` may also be a rank's folder or one below. A folder whose path says no rank and iteration is left out.
+    """
+    found: dict[tuple[int, int], list[Place]] = {}
+    for folder in walk(root.absolute(), WITHOUT_KERNELS):
+        place = place_of(folder.path)
+        if place is not None and holds_kernels(folder.files):
+            found.setdefault((place.rank, place.iteration), []).append(place)
+    return {
+        at: tuple(place.path for place in sorted(found[at], key=lambda place: (place.graph, place.path)))
+        for at in sorted(found)
+    }
+
+
+_LONGEST_NAME = 4096  # characters; no kernel's scope is longer
+
+
+@dataclass(frozen=True)
+class Content:
+    """What one folder holds: its values, and the names of files that are no kernel's."""
+
+    values: tuple[Value, ...]
+    foreign: tuple[str, ...]
+
+
+def content(folder: Path, graph: int) -> Content:
+    """Read the names of a folder's files, its mapping.csv and its statistic.csv; no tensor is opened."""
+    long_names = _long_names(folder / MAPPING)
+    found: list[Value] = []
+    foreign: list[str] = []
+    for name in look(folder).files:
+        if name in (STATISTIC, MAPPING):
+            continue
+        whole = long_names.get(name) or long_names.get(name.removesuffix(".npy")) or name
+        value = from_file(folder / name, whole, graph)
+        if value is None:
+            foreign.append(name)
+        else:
+            found.append(value)
+    told = {value.identity: value for value in read_table(folder / STATISTIC, graph)}
+    for at, value in enumerate(found if told else ()):
+        if line := told.pop(value.identity, None):
+            found[at] = replace(value, row=line.row)  # of use where the file is no npy, or broken
+    return Content((*found, *told.values()), tuple(foreign))
+
+
+def _long_names(path: Path) -> dict[str, str]:
+    """Short file name -> original name, where names were longer than a file system takes."""
+    try:
+        with open_text(path, newline="") as lines:
+            rows = list(csv.reader(lines))
+    except FileNotFoundError:
+        return {}
+    except (OSError, csv.Error) as err:
+        logger.warning("%s: cannot be read (%s); files with hashed names cannot be told apart", path, err)
+        return {}
+    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
+
+
+def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) -> Dump:
+    """The dump of one rank and iteration, whose folders `kernel_dumps` found; DumpError where they hold no kernel.
+
+    Calls are named `Kernel.Default_fc-Dense.MatMul.0.forward` after the name in the files, with `.round1` and so on
+    behind the type from the second execution in the iteration on, by time. Where one name has several task ids, each
+    is a kernel of its own, and `.task{id}` stands behind the type. The dump's task is `tensor` where there are
+    files, else `statistics`.
+    """
+    common = Path(os.path.commonpath(folders))
+    values: list[Value] = []
+    foreign: list[Path] = []
+    for number, folder in enumerate(folders):
+        place = place_of(folder.absolute())
+        found = content(folder, place.graph if place else number)
+        values += found.values
+        foreign += [folder / name for name in found.foreign]
+    if not values:
+        raise DumpError(
+            f"{common}: holds no kernel's value; give the dump_path of a kernel dump, whose files are called "
+            "`type.name.task.stream.time.input.0.format.npy`, or whose statistic.csv has a line for each value"
+        )
+    if foreign:
+        logger.warning(
+            "%s: %d files are none of a kernel dump and are left out (%s)", common, len(foreign), foreign[0].name
+        )
+    values, names = _with_display_names(values)
+    runs = executions(values, names, {})
+    return Dump(
+        where=str(common),
+        folder=str(common),
+        task="tensor" if any(value.path is not None for value in values) else "statistics",
+        level="L2",
+        framework="mindspore",
+        calls=tuple(_call(run, common) for run in runs),
+        step=step,
+        rank=rank,
+        tensors="",
+    )
+
+
+def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tuple[int, str], str]]:
+    """The values, with the task in the name where one name has several, and what each name becomes in its call's.
+
+    The name that a call gets hangs on the file's name alone: on no list of kernels that lies in one dump and not in
+    the other. Its last part is the type, where `msprobe gather` has it too.
+    """
+    tasks: dict[str, set[int]] = {}
+    spelled_alike = [replace(value, name=key(value.name)) for value in values]
+    for value in spelled_alike:
+        tasks.setdefault(value.name, set()).add(value.task)
+    made: list[Value] = []
+    names: dict[tuple[int, str], str] = {}
+    for value in spelled_alike:
+        stem, number = stem_and_number(value.name)
+        behind = f"-op{number}" if number >= 0 else ""
+        shown = "/".join(stem.rsplit("_", 1)) if value.op_type != PARAMETER and not stem.endswith("_") else stem
+        if len(tasks[value.name]) > 1:
+            value = replace(value, name=f"{stem}/task{value.task}{behind}")
+            shown += f"/task{value.task}"
+        made.append(value)
+        names[value.graph, value.name] = printable(f"{shown}{behind}")
+    return made, names
+
+
+def _call(run: Execution, common: Path) -> Call:
+    return Call(run.call, tuple(_records(run, common)))
+
+
+def _records(run: Execution, common: Path) -> Iterator[Record]:
+    """One record for each value, inputs before outputs, by slot; what a parameter held is an input."""
+    values = sorted(run.values, key=lambda value: (value.io, value.slot))
+    for at, value in enumerate(values):
+        part = "input" if run.is_parameter or value.io == "input" else "output"
+        path = (str(at),) if run.is_parameter else tuple(map(str, value.slot))
+        dtype, shape = _look(value)
+        yield Record(
+            ".".join((run.call, part, *path)),
+            "input" if part == "input" else "output",
+            path,
+            "tensor",
+            "mindspore.Tensor",
+            dtype,
+            shape,
+            _statistics(value),
+            file=str(value.path.relative_to(common)) if value.path is not None else "",
+        )
+
+
+def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
+    """Dtype and shape: of the file's header, or what its name or its line in statistic.csv says."""
+    if value.path is not None and not value.is_raw and is_file(value.path):
+        from .values import look as look_at_header  # here: statistics are read without numpy
+
+        try:
+            return look_at_header(value.path)
+        except DumpError:
+            pass  # who compares the tensor opens it again, and says what is wrong with it
+    return spelled(value.dtype), value.row.shape if value.row else None
+
+
+def _statistics(value: Value) -> Statistics | None:
+    """What statistic.csv says; None where it has no line, or no column of statistics."""
+    row = value.row
+    if row is None or (row.max, row.min, row.mean, row.norm) == (None,) * 4:
+        return None
+    dtype = spelled(value.dtype)
+    mean, norm = (row.mean, row.norm) if dtype != "Bool" else (None, None)
+    return Statistics(extreme(row.max, dtype), extreme(row.min, dtype), mean, norm)

@@ -1,0 +1,308 @@
+"""The values of a kernel dump: npy files, and the lines of statistic.csv."""
+
+import ast
+import csv
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input, open_text
+from msprobe.base.log import logger
+from msprobe.base.statistic import of_bfloat16_bits
+from msprobe.store.npy import examine, load_npy
+
+IO = Literal["input", "output"]
+
+PARAMETER = "Parameter"
+"""The op type under which the framework writes parameters and the arguments of a graph, after the graph has run."""
+
+MOST_SLOTS = 9999
+"""A larger number is no slot; a list of so many would be made for it."""
+
+# The format page of the reference says that names hold no dots; the second pattern is for those that do.
+_TAIL = r"\.(?P<io>input|output)\.(?P<slot>\d{1,4}(?:\.\d{1,4})*)\.(?P<format>[^.\d][^.]*)(?:\.(?P<dtype>[^.]+))?"
+_IDS = r"\.(?P<task>\d{1,18})\.(?P<stream>\d{1,18})\.(?P<stamp>\d{1,18})"
+_FILES = (
+    re.compile(r"(?P<type>[^.]+)\.(?P<name>[^.]+)" + _IDS + r"(?:\.\d+)*" + _TAIL),
+    re.compile(r"(?P<type>[^.]+)\.(?P<name>.+)" + _IDS + _TAIL),
+)
+_NUMBER = re.compile(r"-op(\d{1,9})$")
+
+_CAPITALS = {"int": "Int", "uint": "UInt", "float": "Float", "complex": "Complex", "bfloat": "BFloat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What statistic.csv says of one value; None or an empty text where the column is not there."""
+
+    shape: tuple[int, ...] | None
+    max: float | None
+    min: float | None
+    mean: float | None
+    norm: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One input or output of one execution of a kernel.
+
+    `name` is as the file writes it, `/` mostly as `_`. `stamp` is the framework's clock, in microseconds or whatever it
+    counts. `path` is None where there is no file, `row` where no statistic.csv has a line.
+    """
+
+    op_type: str
+    name: str
+    task: int
+    stream: int
+    stamp: int
+    io: IO
+    slot: tuple[int, ...]
+    dtype: str = ""
+    path: Path | None = None
+    row: Row | None = None
+    graph: int = 0
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What a file and its line in statistic.csv have in common."""
+        return (self.op_type, key(self.name), self.task, self.stream, self.stamp, self.io, self.slot)
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether the file is no npy: the framework leaves types without a numpy form as bytes."""
+        return self.path is not None and self.path.suffix != ".npy"
+
+
+def is_kernel_file(name: str) -> bool:
+    """Whether a file may be one of a kernel's, by a look that is quick."""
+    return ".input." in name or ".output." in name
+
+
+def from_file(path: Path, name: str, graph: int) -> Value | None:
+    """The value that a file holds, by its (original) name; None where that is no name of a kernel dump."""
+    stem = name.removesuffix(".npy")
+    found = next((m for pattern in _FILES if (m := pattern.fullmatch(stem))), None)
+    if found is None:
+        return None
+    return Value(
+        op_type=found["type"],
+        name=found["name"],
+        task=int(found["task"]),
+        stream=int(found["stream"]),
+        stamp=int(found["stamp"]),
+        io="input" if found["io"] == "input" else "output",
+        slot=tuple(map(int, found["slot"].split("."))),
+        dtype=found["dtype"] or "",
+        path=path,
+        graph=graph,
+    )
+
+
+def key(name: str) -> str:
+    """A name as files spell it, so that a full name and a file's name can be held against each other."""
+    return re.sub(r"[/.]", "_", name)
+
+
+def spelled(dtype: str) -> str:
+    """A dtype's name as the framework writes it: `float32` becomes `Float32`, `uint8` `UInt8`, `bool` `Bool`."""
+    if m := re.fullmatch(r"([a-z]+)(\d+)", dtype):
+        return _CAPITALS.get(m[1], m[1].capitalize()) + m[2]
+    return dtype.capitalize() if dtype.islower() else dtype
+
+
+def stem_and_number(name: str) -> tuple[str, int]:
+    """`.../MatMul-op2` as `.../MatMul` and 2; -1 where a name has no number."""
+    found = _NUMBER.search(name)
+    return (name[: found.start()], int(found[1])) if found else (name, -1)
+
+
+Array = np.ndarray[Any, Any]
+
+# What MindSpore writes in the header of a bfloat16 array. It is no dtype of numpy's.
+_BFLOAT16 = "<E2"
+_MAGIC = b"\x93NUMPY\x01\x00"
+_HEAD = re.compile(rb"'descr': *'<(?:E2|f2)'")
+_BEGINNING = 4096  # bytes: a header is far shorter
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array and its dtype as the framework spells it; `is_plain` says that the file is an npy like any other."""
+
+    array: Array
+    dtype: str
+    is_plain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """A file whose header is not to be believed: what it really holds, and where."""
+
+    dtype: str
+    stored: type[np.generic]
+    shape: tuple[int, ...]
+    offset: int
+
+
+def load(path: Path) -> Tensor:
+    """Read a file of the framework's; DumpError where it is missing, cut short or no npy.
+
+    Two kinds are read that numpy refuses or misreads, both seen with MindSpore 2.10 on CPU: bfloat16, which becomes
+    float32, and a kernel that computes in float32 where the graph says float16: its header says float16, its body has
+    four bytes for each element.
+    """
+    odd = _odd(path)
+    if odd is None:
+        array = load_npy(path)
+        return Tensor(array, spelled(array.dtype.name))
+    try:
+        with open_input(path) as file:
+            flat: Array = np.fromfile(file, odd.stored, math.prod(odd.shape), offset=odd.offset)
+    except (OSError, MemoryError) as err:
+        raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
+    wide = of_bfloat16_bits(flat) if odd.stored is np.uint16 else flat
+    return Tensor(wide.reshape(odd.shape), odd.dtype, is_plain=False)
+
+
+def look(path: Path) -> tuple[str, tuple[int, ...]]:
+    """Dtype, as the framework spells it, and shape of a file, of which only the header is read; DumpError as above."""
+    odd = _odd(path)
+    if odd is not None:
+        return odd.dtype, odd.shape
+    header = examine(path)
+    return spelled(header.dtype.name), header.shape
+
+
+def _odd(path: Path) -> _Odd | None:
+    """What a file of the two kinds holds; None for every other, about which the strict reader has the word."""
+    try:
+        with open_input(path) as file:
+            head = file.read(_BEGINNING)
+            size = os.fstat(file.fileno()).st_size
+        if not (head.startswith(_MAGIC) and _HEAD.search(head)):
+            return None
+        begin = 10 + int.from_bytes(head[8:10], "little")
+        fields = ast.literal_eval(head[10:begin].decode("latin-1").strip())
+        shape = tuple(int(n) for n in fields["shape"])
+        count = math.prod(shape)
+        if min(shape, default=0) < 0:
+            return None
+        if fields["descr"] == "<f2" and count and size - begin == 4 * count:
+            return _Odd("Float32", np.float32, shape, begin)
+        if fields["descr"] != _BFLOAT16:
+            return None
+    except (OSError, ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
+        return None
+    if size - begin != 2 * count:
+        raise DumpError(
+            f"{path}: holds {size - begin} bytes of bfloat16 where its header promises {2 * count}; run again"
+        )
+    return _Odd("BFloat16", np.uint16, shape, begin)
+
+
+STATISTIC = "statistic.csv"
+
+_NEEDED = ("Op Type", "Op Name", "Task ID", "Stream ID", "Timestamp", "IO", "Slot")
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
+_SHAPE = re.compile(r"\(\s*(?:\d+\s*,\s*)*(?:\d+\s*)?\)")
+_LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
+
+
+def read_table(path: Path, graph: int) -> list[Value]:
+    """Every line that says something; none where there is no such file, or none that can be read, which is said."""
+    csv.field_size_limit(_LONGEST)
+    try:
+        with open_text(path, newline="") as lines:
+            rows = list(csv.reader(lines))
+    except FileNotFoundError:
+        return []
+    except (OSError, csv.Error) as err:
+        logger.warning("%s: cannot be read (%s); its statistics are left out", path, err)
+        return []
+    if not rows:
+        return []
+    head = {name.strip(): at for at, name in enumerate(rows[0])}
+    if lacking := [name for name in _NEEDED if name not in head]:
+        logger.warning("%s: has no column %s; its statistics are left out", path, ", ".join(lacking))
+        return []
+    found = []
+    broken = 0
+    for row in rows[1:]:
+        try:
+            found.append(_value({name: row[at].strip() for name, at in head.items() if at < len(row)}, graph))
+        except (KeyError, ValueError):
+            broken += 1
+    if broken:
+        logger.warning("%s: %d lines say nothing and are left out; it may have been cut short", path, broken)
+    return found
+
+
+def _value(cell: dict[str, str], graph: int) -> Value:
+    io = cell["IO"].lower()
+    if io not in ("input", "output"):
+        raise ValueError(io)
+    slot = tuple(map(int, cell["Slot"].split(".")))
+    if not all(0 <= n <= MOST_SLOTS for n in slot):
+        raise ValueError(slot)
+    return Value(
+        op_type=cell["Op Type"],
+        name=cell["Op Name"],
+        task=int(cell["Task ID"]),
+        stream=int(cell["Stream ID"]),
+        stamp=int(cell["Timestamp"]),
+        io="input" if io == "input" else "output",
+        slot=slot,
+        dtype=cell.get("Data Type", ""),
+        row=Row(
+            _shape(cell.get("Shape", "")),
+            _exact(cell.get("Max Value")),
+            _exact(cell.get("Min Value")),
+            _number(cell.get("Avg Value")),
+            _number(cell.get("L2Norm Value")),
+        ),
+        graph=graph,
+    )
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    """`(1,4096)`, `(2,)` or `()`; None for anything else."""
+    if not _SHAPE.fullmatch(text):
+        return None
+    lengths = re.findall(r"\d+", text)
+    # 2**63 elements and more are in no array; and Python reads no numbers of thousands of digits.
+    if any(len(length) > 18 for length in lengths):
+        return None
+    shape = tuple(map(int, lengths))
+    return shape if math.prod(shape) < 1 << 63 else None
+
+
+def _number(text: str | None) -> float | None:
+    """A number; of bool tensors `True` is 1 and `False` 0; None for `null` and for what is none."""
+    if text is None or text in ("", "null"):
+        return None
+    if text in ("True", "False"):
+        return float(text == "True")
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan if text.lower().strip("-+") == "nan" else None
+
+
+def _exact(text: str | None) -> float | int | None:
+    """`_number`; a whole number of 64 bits with all of its digits."""
+    return int(text) if text and _WHOLE.fullmatch(text) else _number(text)
+
+
+def extreme(number: float | None, dtype: str) -> float | int | bool | None:
+    """The extreme of integers as an integer, of bools as a bool, as our own statistics give it."""
+    if number is None or not math.isfinite(number):
+        return number
+    if dtype == "Bool":
+        return bool(number)
+    return int(number) if dtype.startswith(("Int", "UInt")) and number == int(number) else float(number)

@@ -1,0 +1,558 @@
+"""The reader: a dump on disk, ours or the reference tool's, as values."""
+
+import codecs
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
+from msprobe.base.log import logger
+from msprobe.base.memory import must_fit, without_collector
+
+from . import layout
+from .columns import Calls
+from .flatten import Leaves
+from .folders import is_file
+from .record import Dump, Record
+from .stacks_and_construct import enclosing, stacks
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# So many names stand in a message; the folder holds the others.
+_NAMED = 8
+
+
+def find(path: Path) -> Path:
+    """The `dump.json` or `debug.json` that `path` means; DumpError, with what is there instead, where it means none."""
+    try:
+        if path.is_file():
+            file = path
+        elif path.is_dir():
+            file = _in_folder(path)
+        else:
+            raise DumpError(f"{path}: there is no such file or folder; give a dump.json or the folder that holds it")
+    except (OSError, ValueError) as err:  # ValueError: a path that no file can have
+        raise DumpError(f"{path}: cannot be opened ({err}); check the path and its permissions") from err
+    if file.name == layout.JOURNAL:
+        raise DumpError(_unfinished(file.parent))
+    return file
+
+
+def _in_folder(folder: Path) -> Path:
+    for name in (layout.DUMP, layout.DEBUG):
+        if (folder / name).is_file():
+            return folder / name
+    if (folder / layout.JOURNAL).is_file():
+        raise DumpError(_unfinished(folder))
+    inner = [entry.name for entry in folder.iterdir() if entry.is_dir()]
+    ranks = sorted((name for name in inner if layout.rank_number(name) is not None), key=_by_number)
+    if len(ranks) == 1:
+        return _in_folder(folder / ranks[0])
+    if ranks:
+        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {_few(ranks)}")
+    steps = sorted((name for name in inner if layout.step_number(name) is not None), key=_by_number)
+    if steps:
+        raise DumpError(f"{folder}: holds steps; give one of {_few(steps)}")
+    beside = f"; there are the folders {_few(sorted(inner))}" if inner else ""
+    raise DumpError(f"{folder}: holds no {layout.DUMP}{beside}; give the folder of a step or of a rank")
+
+
+def _unfinished(folder: Path) -> str:
+    return f"{folder}: holds only the journal of an unfinished dump; run `msprobe doctor {folder}` to make it readable"
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    return (layout.rank_number(name) or layout.step_number(name) or 0, name)
+
+
+def _few(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
+    """Whether half of a surrogate pair may stand alone in a JSON text."""
+    return text.find("\\ud", start, end) >= 0 or text.find("\\uD", start, end) >= 0
+
+
+def with_whole_characters(made: Any) -> Any:
+    """Half a surrogate pair is a text that cannot be written anywhere; here each becomes a question mark."""
+    return json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace").decode())
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; DumpError with the place where it is broken."""
+    try:
+        text = _bytes(file).decode("utf-8-sig")
+        made = json.loads(text)
+        if may_have_halves(text):
+            made = with_whole_characters(made)
+    except OSError as err:
+        raise DumpError(f"{file}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
+    except json.JSONDecodeError as err:
+        if not text.strip():
+            raise DumpError(f"{file}: is empty; its process died, look for a {layout.JOURNAL} beside it") from None
+        raise DumpError(
+            f"{file}: is broken at line {err.lineno}, column {err.colno} ({err.msg}); copy it again, or collect again"
+        ) from None
+    except RecursionError:
+        raise DumpError(f"{file}: is nested without end; no collector writes that") from None
+    except MemoryError:
+        raise DumpError(f"{file}: is larger than this machine's memory; read it on a larger one") from None
+    except ValueError as err:  # no UTF-8, or a number of thousands of digits
+        raise DumpError(f"{file}: is no JSON ({err}); give the dump.json of a collected step") from err
+    if not isinstance(made, dict):
+        raise DumpError(f"{file}: holds no JSON object; give the dump.json of a collected step")
+    return made
+
+
+def _bytes(file: Path) -> bytes:
+    with open_input(file) as opened:
+        must_fit(opened, file)
+        return opened.read()
+
+
+def json_object_or_empty(file: Path) -> dict[str, Any]:
+    """The object in a file that helps and may be absent; a broken one is said and left out."""
+    if not file.exists():
+        return {}
+    try:
+        return json_object(file)
+    except DumpError as err:
+        logger.warning("%s; read without it", err)
+        return {}
+
+
+_PIECE = 1 << 20  # bytes
+_LONGEST = 1 << 30  # characters of one entry; whatever has a longer one is no dump
+_SPACE = re.compile(r"[ \t\n\r]*")
+# What may stand behind a value or a key. Anything else means that the value goes on, in text that was not read yet.
+_ENDS = frozenset(",:}")
+
+
+class NotPlainError(Exception):
+    """The file is broken, odd, or no dump; read it whole."""
+
+
+def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
+    """Hand each member of the file's `data` to `take` in turn, and give the file's other members.
+
+    NotPlainError where anything is odd, whatever was taken until then; a name may be handed over twice.
+    """
+    try:
+        with open_input(file) as opened:
+            return _stream_members(_Text(opened), take)
+    # RecursionError: nested without end. MemoryError: one entry is too large. ValueError: no UTF-8.
+    except (OSError, ValueError, RecursionError, MemoryError) as err:
+        raise NotPlainError from err
+
+
+def _stream_members(text: "_Text", take: Callable[[str, Any], None]) -> dict[str, Any]:
+    others: dict[str, Any] = {}
+    has_data = False
+    text.pass_sign("{")
+    for key in text.each_key():
+        if key != "data":
+            others[key] = text.value()
+            continue
+        if has_data:
+            raise NotPlainError
+        has_data = True
+        text.pass_sign("{")
+        for name in text.each_key():
+            take(name, text.value())
+    if not has_data or not text.is_at_end():
+        raise NotPlainError
+    return others
+
+
+class _Text:
+    """A JSON text of which only a window is in memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._scan = json.JSONDecoder().raw_decode
+        self._window, self._at = "", 0
+        self._has_ended = self._has_halves = False
+
+    def each_key(self) -> Iterator[str]:
+        """The keys of an object whose bracket was passed; the value is to be read before the next key."""
+        if self._sign() == "}":
+            self._at += 1
+            return
+        while True:
+            if self._sign() != '"':
+                raise NotPlainError
+            key = self.value()
+            self.pass_sign(":")
+            yield key
+            if self._sign() == "}":
+                self._at += 1
+                return
+            self.pass_sign(",")
+
+    def value(self) -> Any:
+        """The value that follows, whole."""
+        self._sign()
+        while True:
+            try:
+                made, end = self._scan(self._window, self._at)
+            except ValueError:  # a mistake, or only cut off where the window ends
+                self._read_on()
+                continue
+            behind = _behind_space(self._window, end)
+            if behind < len(self._window) and self._window[behind] in _ENDS:
+                break
+            self._read_on()
+        if self._has_halves and may_have_halves(self._window, self._at, end):
+            made = with_whole_characters(made)
+        self._at = behind
+        return made
+
+    def pass_sign(self, sign: str) -> None:
+        """Go behind a sign that must come now."""
+        if self._sign() != sign:
+            raise NotPlainError
+        self._at += 1
+
+    def is_at_end(self) -> bool:
+        """Whether nothing but white space follows."""
+        try:
+            self._sign()
+        except NotPlainError:
+            return True
+        return False
+
+    def _sign(self) -> str:
+        """The next character that is no white space; it is not passed."""
+        self._at = _behind_space(self._window, self._at)
+        while self._at == len(self._window):
+            self._read_on()
+            self._at = _behind_space(self._window, self._at)
+        return self._window[self._at]
+
+    def _read_on(self) -> None:
+        """Leave out of the window what was passed, and put the next piece of the file in.
+
+        As much again as is waiting there, at least: so an entry of any size is looked at a few times only.
+        """
+        if self._has_ended or len(self._window) > _LONGEST:
+            raise NotPlainError
+        piece = self._file.read(max(_PIECE, len(self._window) - self._at))
+        self._has_ended = not piece
+        self._window = self._window[self._at :] + self._decode(piece, self._has_ended)
+        self._at = 0
+        self._has_halves = may_have_halves(self._window)
+
+
+def _behind_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None  # it may be of no length
+    return found.end()
+
+
+_MOST = 1 << 18
+"""Bytes that are read; what stands above the data is small."""
+
+_WORDS = ("task", "level", "framework")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The header of a dump; empty where it does not say. `run` has tool, framework, python, numpy, step and rank;
+    `settings` are those of the collection, in the words of the configuration file."""
+
+    task: str = ""
+    level: str = ""
+    framework: str = ""
+    run: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def read_head(file: Path) -> Head:
+    """The header of a dump.json; an empty one of a file that cannot be read, which its reader will say."""
+    try:
+        with open_input(file) as opened:
+            members = _members(opened.read(_MOST).decode("utf-8-sig", "replace"))
+    except (OSError, ValueError, RecursionError):
+        return Head()
+    run = members.get("run")
+    run = run if isinstance(run, dict) else {}
+    settings = run.get("settings")
+    task, level, framework = (text if isinstance(text := members.get(key), str) else "" for key in _WORDS)
+    return Head(task, level, framework, run, settings if isinstance(settings, dict) else {})
+
+
+def _members(text: str) -> dict[str, Any]:
+    """The members of an object before its `data`."""
+    found: dict[str, Any] = {}
+    decoder, at = json.JSONDecoder(), _behind(text, 0, "{")
+    while at < len(text) and text[at] == '"':
+        key, at = decoder.raw_decode(text, at)
+        at = _behind(text, at, ":")
+        if key == "data":
+            break
+        found[key], at = decoder.raw_decode(text, at)
+        at = _behind(text, at, ",")
+    return found
+
+
+def _behind(text: str, at: int, sign: str) -> int:
+    """The place behind a sign and the space around it; behind the space alone where the sign is not there."""
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    if text[at : at + 1] != sign:
+        return at
+    at += 1
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+_MADE_WITH = ("tool", "framework", "device", "python", "numpy")
+
+
+def read(path: str | Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
+    """Read one step of one rank from its dump.json (or debug.json), its rank's folder, or a step with one rank.
+
+    `structure` also accepts a dump of task `structure`, which has no records, only stacks and enclosing cells. `stack`
+    is a stack.json that lies elsewhere. DumpError where nothing can be read, with what, where, and what to do.
+    """
+    file = find(Path(path))
+    dump = read_file(file, structure=structure, stack=stack)
+    if (file.parent / layout.JOURNAL).exists():
+        dump = replace(dump, unfinished="its process still writes, or died")
+    if dump.unfinished:
+        logger.warning("%s: is unfinished (%s); calls may be missing at its end", file, dump.unfinished)
+    if not dump.calls and not structure:
+        logger.warning("%s: holds no calls; check `scope`, `list` and `step` of the run's configuration", file)
+    return dump
+
+
+def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
+    """Read a dump.json (or debug.json) and what lies beside it, without a word about its journal."""
+    with without_collector():
+        return _read_file(file, structure, stack)
+
+
+def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
+    text, leaves = _contents(file, structure)
+    folder = file.parent
+    construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
+    frames = stacks(json_object(Path(stack)) if stack else json_object_or_empty(folder / layout.STACK))
+    construct, frames = _with_texts_of(leaves.names, construct, frames)
+    missing, gaps = _missing(text)
+    calls = _calls(leaves, construct, frames, gaps)
+    run = text.get("run")
+    run = run if isinstance(run, dict) else {}
+    settings = run.get("settings")
+    return Dump(
+        where=str(file),
+        folder=str(folder),
+        task=_text(text, "task"),
+        level=_text(text, "level"),
+        framework=_text(text, "framework") or _framework(calls),
+        calls=calls,
+        construct=construct,
+        step=_index(run.get("step"), layout.step_number(folder.absolute().parent.name)),
+        rank=_index(run.get("rank"), layout.rank_number(folder.absolute().name)),
+        format_version=_version(text, file),
+        missing=missing,
+        run=_text(run, "id"),
+        unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
+        made_with={key: said for key in _MADE_WITH if (said := _text(run, key))},
+        extra_info=not (isinstance(settings, dict) and settings.get("extra_info") is False),
+    )
+
+
+def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
+    """What stands beside `data`, and the rows of `data`; entry by entry where that is possible."""
+    leaves = Leaves()
+    try:
+        text = stream(file, leaves.add)
+    except (NotPlainError, DumpError):
+        return _whole(file, structure)
+    if len(set(leaves.names)) < len(leaves.names):  # of two with one name only the last counts
+        return _whole(file, structure)
+    _check(file, text, structure)
+    return text, leaves
+
+
+def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
+    """The same from the parsed whole: DumpError with what is wrong with it."""
+    text = json_object(file)
+    data = text.pop("data", None)
+    _check(file, text, structure, has_data=type(data) is dict)
+    leaves = Leaves()
+    try:
+        for name, entry in data.items():
+            leaves.add(name, entry)
+    except DumpError as err:
+        raise DumpError(f"{file}: {err}") from None
+    return text, leaves
+
+
+def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = True) -> None:
+    _version(text, file)
+    if not has_data:
+        raise DumpError(f"{file}: has no object `data`; this is no dump, give the dump.json of a collected step")
+    if _text(text, "task") == "structure" and not structure:
+        raise DumpError(
+            f"{file}: was collected with task `structure` and holds no records; collect again with task `statistics` "
+            "or `tensor`"
+        )
+
+
+def load_tensor(dump: Dump, record: Record) -> "np.ndarray[Any, Any]":
+    """The tensor of a record, in the dtype that was stored; DumpError when it is missing, broken or elsewhere."""
+    return load_file(tensor_path(dump, record), as_dumped=not dump.tensors)
+
+
+def load_file(path: Path, *, as_dumped: bool = False) -> "np.ndarray[Any, Any]":
+    """The tensor in an npy, or in a `.pt`, which needs torch; DumpError when it is missing or broken.
+
+    `as_dumped`: the framework wrote the npy, and its header is not always numpy's.
+    """
+    # Here: statistics are read without numpy, whose import takes 0.2 s.
+    if path.suffix == ".pt":
+        from .torch_files import load_pt
+
+        return load_pt(path)
+    if as_dumped:
+        from .kernel_dump.values import load
+
+        return load(path).array
+    from .npy import load_npy
+
+    return load_npy(path)
+
+
+def tensor_path(dump: Dump, record: Record) -> Path:
+    """Where a record's tensor is; DumpError when it has none, or one that is not opened.
+
+    Only files in the dump's own folder are opened, whatever the dump names.
+    """
+    name = record.file
+    if not name:
+        raise DumpError(f"{dump.where}: {record.name} has no tensor; collect with task `tensor` to compare elements")
+    try:
+        return tensor_file(dump.folder, name, dump.tensors)
+    except DumpError as err:
+        raise DumpError(f"{dump.where}: {record.name}: {err}") from None
+
+
+def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> Path:
+    """Where the file `name` of a dump's folder is; DumpError where it is not opened. `tensors` as in `Dump`."""
+    folder = os.path.join(dump, tensors)
+    path = os.path.join(folder, name)
+    if not tensors:
+        if not _lies_below(folder, name):
+            raise DumpError(f"its file {name!r} is outside {folder}, or no plain file there; not opened")
+    elif name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
+        raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; not opened")
+    return Path(path)
+
+
+def _stays_in(path: str, folder: str) -> bool:
+    """Whether what `path` is, or links to, lies in `folder`; the folder itself may be a link to a larger disk."""
+    return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == os.path.realpath(folder)
+
+
+def _lies_below(folder: str, name: str) -> bool:
+    """Whether a relative path stays below `folder`, through no link, and leads to no pipe or device."""
+    parts = name.split("/")
+    if "\0" in name or not {"", ".", ".."}.isdisjoint(parts):
+        return False
+    path = folder
+    for part in parts:
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            return False
+    return is_file(Path(path)) or not os.path.lexists(path)
+
+
+def _version(text: dict[str, Any], file: Path) -> int:
+    version = text.get("format_version", 0)
+    if type(version) is not int or version < 0:
+        raise DumpError(f"{file}: its format_version is {str(version)[:40]!r}, not a number; the file is damaged")
+    if version > layout.FORMAT_VERSION:
+        raise DumpError(
+            f"{file}: has format {version}, and this msprobe reads up to {layout.FORMAT_VERSION}; install a newer one"
+        )
+    return version
+
+
+def _calls(
+    leaves: Leaves,
+    construct: dict[str, str | None],
+    frames: dict[str, tuple[str, ...]],
+    gaps: dict[str, list[str]],
+) -> Calls:
+    columns, missing = leaves.columns(), leaves.missing
+    lost: dict[int, tuple[str, ...]] = {}
+    for place, name in enumerate(columns.names) if gaps else ():
+        if name in gaps:
+            own = missing.get(place, [])
+            missing[place] = own + [part for part in gaps[name] if part not in own]
+            lost[place] = tuple(gaps[name])
+    told = {place: tuple(parts) for place, parts in missing.items() if parts}
+    return Calls(columns, construct, frames, told, frozenset(leaves.recomputed), lost)
+
+
+def _with_texts_of(
+    names: list[str], construct: dict[str, str | None], frames: dict[str, tuple[str, ...]]
+) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]]]:
+    """The same maps with each name kept once in memory: names are a quarter of a dump."""
+    once: dict[str | None, str] = {name: name for name in names}
+    for name in construct:
+        once.setdefault(name, name)
+    return (
+        {once[name]: once.get(parent, parent) for name, parent in construct.items()},
+        {once.get(name, name): stack for name, stack in frames.items()},
+    )
+
+
+def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]]]:
+    """What could not be collected, as sentences and as call -> parts."""
+    said: list[str] = []
+    gaps: dict[str, list[str]] = {}
+    items = text.get("missing")
+    for item in items if type(items) is list else []:
+        if type(item) is not dict:
+            continue
+        name, part, cause = (_text(item, key) for key in ("name", "part", "cause"))
+        gaps.setdefault(name, []).append(part)
+        said.append(f"{name} {part}: {cause}" if part else f"{name}: {cause}")
+    rebuilt = text.get("rebuilt")
+    if type(rebuilt) is dict:
+        lost = rebuilt.get("lost_lines")
+        if type(lost) is int and lost > 0:
+            said.append(f"{lost} lines of its journal could not be read")
+    return tuple(said), gaps
+
+
+def _framework(calls: Calls) -> str:
+    """The framework that the first tensor names, for dumps that do not say theirs."""
+    columns = calls.columns
+    known = {}
+    for number, (kind, _, _) in enumerate(columns.looks):
+        for word, framework in (("mindspore", "mindspore"), ("torch", "pytorch")):
+            if kind.startswith(word):
+                known[number] = framework
+    return next((known[look] for look in columns.look if look in known), "")
+
+
+def _text(text: dict[str, Any], key: str) -> str:
+    value = text.get(key)
+    return value if type(value) is str else ""
+
+
+def _index(told: Any, named: int | None) -> int | None:
+    return told if type(told) is int and told >= 0 else named

@@ -1,0 +1,137 @@
+"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data, a run of dumps per stage."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import make_folder, replacing
+from msprobe.base.log import logger
+
+from .folders import Folder, look, of_run, trees_in
+from .layout import DATA, run_number
+from .saves.single_saves import single_dumps
+
+NAME = "configurations.json"
+
+_DEPTH = 50
+
+
+def write_configurations(root: Path, data: object) -> None:
+    """Write `root/configurations.json`, in place of the one that is there. OSError when the disk refuses.
+
+    Every rank of a run may write the same root at the same time: the file is always that of one of them.
+    """
+    text = json.dumps(plain(data), indent=4)
+    make_folder(root)
+    with replacing(root / NAME) as file:
+        file.write(text.encode())
+
+
+def plain(value: object, depth: int = 0) -> object:
+    """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth < _DEPTH:
+        if isinstance(value, Mapping):
+            return {_key(key): plain(inner, depth + 1) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(inner, depth + 1) for inner in value]
+    return _text(value)
+
+
+def _key(key: object) -> str | int | float | None:
+    return key if key is None or isinstance(key, bool | int | float | str) else _text(key)
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # foreign code: whatever it raises, the rest of the configuration is to be had
+        return f"<{type(value).__name__}>"
+
+
+STAGES = (
+    "actor_generate_sequences",
+    "reference_compute_log_prob",
+    "critic_compute_values",
+    "actor_compute_log_prob",
+    "actor_update",
+    "critic_update",
+)
+"""The stages as RL code calls them. Others are stages too, where they stand beside something that tells a flow."""
+
+
+@dataclass(frozen=True)
+class FlowRoot:
+    """What a root holds; each part is None, or empty, where it does not stand there.
+
+    `stages` are the folders of stages that hold dumps, by name; `hollow` are those with a stage's name and no dump.
+    """
+
+    path: Path
+    configurations: Path | None
+    data: Path | None
+    stages: dict[str, Path]
+    hollow: tuple[str, ...]
+
+    @property
+    def says(self) -> str:
+        """A phrase for the log."""
+        parts = ["configurations"] * (self.configurations is not None) + ["key data"] * (self.data is not None)
+        if self.stages:
+            parts.append(f"dumps of {', '.join(self.stages)}")
+        return f"an RL flow with {' and '.join(parts)}" if parts else "the folder of an RL flow, without data in it"
+
+
+def flow_root(root: Path) -> FlowRoot:
+    """What lies in a root; DumpError where it cannot be read. Links are not followed, which is said."""
+    return _found(look(root))
+
+
+def flow_in(top: Folder) -> FlowRoot | None:
+    """A folder as the root of a flow, if what lies in it tells one: two of the three parts, or a stage by its name.
+
+    Key data alone are single saves. Configurations alone tell a flow where no other folders stand beside them.
+    """
+    if NAME not in top.files and DATA not in top.folders and set(STAGES).isdisjoint(top.folders):
+        return None  # without a look into each of many folders
+    found = _found(top)
+    parts = (found.configurations is not None) + (found.data is not None) + bool(found.stages)
+    if parts > 1 or any(stage in STAGES for stage in found.stages):
+        return found
+    is_alone = found.configurations is not None and {DATA, *STAGES}.issuperset(
+        name for name in top.folders if run_number(name) is None
+    )
+    return found if is_alone else None
+
+
+def _found(top: Folder) -> FlowRoot:
+    stages: dict[str, Path] = {}
+    hollow: list[str] = []
+    for name in top.folders:
+        if name == DATA or run_number(name) is not None:
+            continue
+        if _holds_dumps(top.path / name):
+            stages[name] = top.path / name
+        elif name in STAGES:
+            hollow.append(name)
+    known = sorted(stages, key=lambda name: (STAGES.index(name) if name in STAGES else len(STAGES), name))
+    has_data = DATA in top.folders and bool(single_dumps(top.path))
+    return FlowRoot(
+        top.path,
+        top.path / NAME if NAME in top.files else None,
+        top.path / DATA if has_data else None,
+        {name: stages[name] for name in known},
+        tuple(hollow),
+    )
+
+
+def _holds_dumps(folder: Path) -> bool:
+    try:
+        inner = look(folder)
+        return of_run(inner) == "dump" or bool(trees_in(inner))
+    except DumpError as err:
+        logger.warning("%s; it is left out", err)
+        return False

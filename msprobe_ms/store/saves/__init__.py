@@ -1,0 +1,1 @@
+"""Trees of files that were saved by name, read."""

@@ -1,0 +1,281 @@
+"""Trees of graph saves and of any npy files, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import TABLE, read_input
+from msprobe.base.log import logger
+from msprobe.store import layout
+from msprobe.store.flatten import Leaves
+from msprobe.store.folders import Folder, by_number, is_file, look, printable, walk
+from msprobe.store.kernel_dump.values import spelled
+from msprobe.store.reader import tensor_file
+from msprobe.store.record import Call, Dump, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """One tensor that was saved: of which name, in which save of it, and its record, which has no name yet.
+
+    dtype and shape of a record may be left for `calls_of` to read from the file.
+    """
+
+    name: str
+    number: int
+    record: Record
+
+
+def saved_file(name: str, number: int, file: str, place: tuple[str, ...] = (), kind: str = "mindspore.Tensor") -> Saved:
+    """What a file's name says, before it is opened; `file` is its path in the folder of the dump."""
+    return Saved(name, number, Record("", "debug", place, "tensor", kind, file=file))
+
+
+def calls_of(saves: Iterable[Saved], folder: Path) -> tuple[Call, ...]:
+    """The calls, in the order of their first record; `folder` is what the paths of the files begin at.
+
+    Two tensors at one place of one call do not replace each other: the later one counts as the next save of its name.
+    """
+    made: dict[str, dict[tuple[str, ...], Record]] = {}
+    last: dict[tuple[str, tuple[str, ...]], int] = {}
+    for saved in saves:
+        name = printable(saved.name) or "_"
+        path = tuple(map(printable, saved.record.path))
+        number = saved.number
+        if path in made.get(f"{name}.{number}.debug", ()):
+            number = last[name, path] + 1
+        last[name, path] = max(number, last.get((name, path), 0))
+        call = f"{name}.{number}.debug"
+        record = _described(saved.record, folder)
+        made.setdefault(call, {})[path] = replace(record, name=".".join((call, *path)), path=path)
+    return tuple(Call(call, tuple(records.values())) for call, records in made.items())
+
+
+def _described(record: Record, folder: Path) -> Record:
+    """The record with dtype and shape of its file's header, where nothing else says them.
+
+    One whose file cannot be read stays as it is: whoever compares it opens it again, and says what is wrong.
+    """
+    if record.dtype or record.shape is not None or not record.file:
+        return record
+    from msprobe.store.npy import examine  # here: who only asks what a folder is does without numpy
+
+    try:
+        header = examine(tensor_file(folder, record.file, ""))
+    except DumpError:
+        return record
+    dtype = header.dtype.name
+    return replace(record, dtype=spelled(dtype) if record.type == "mindspore.Tensor" else dtype, shape=header.shape)
+
+
+_DTYPE = r"(?:bool|(?:bfloat|bf|float|fp|hifloat|f|uint|u|int|i|complex|c)\d{1,3}(?:_e\dm\d[a-z\d]*)?)"
+_FILE = re.compile(rf"(?P<name>.+)_{_DTYPE}_(?P<id>\d{{1,18}})\.npy", re.DOTALL)
+_GRAD = "_grad"
+_MOST = 10**9  # saves of one name in a step; a larger number is damage
+
+
+def name_and_id(file: str) -> tuple[str, int]:
+    """`x` and 7 of `x_float32_7.npy`; the whole stem and -1 of any other file."""
+    found = _FILE.fullmatch(file)
+    return (found["name"], int(found["id"])) if found else (file.removesuffix(".npy"), -1)
+
+
+def saved_dumps(root: Path) -> dict[tuple[int, int], Path]:
+    """(step, rank) -> the folder of its files, in numeric order.
+
+    `root` is the `save_dir`, a step's folder in it, or a rank's; DumpError where it cannot be read.
+    """
+    rank = layout.rank_number(root.absolute().name)
+    step = layout.step_number(root.absolute().name)
+    if rank is not None:
+        return {(layout.step_number(root.absolute().parent.name) or 0, rank): root}
+    steps = {root: step} if step is not None else {root / name: layout.step_number(name) for name in look(root).folders}
+    found: dict[tuple[int, int], Path] = {}
+    for folder, number in steps.items():
+        for name in look(folder).folders if number is not None else ():
+            rank = layout.rank_number(name)
+            if number is None or rank is None:
+                continue
+            if (number, rank) in found:
+                logger.warning("%s: is of the same rank as %s, and is left out", folder / name, found[number, rank])
+            found.setdefault((number, rank), folder / name)
+    return dict(sorted(found.items()))
+
+
+def is_indexed(folder: Path | Folder) -> bool:
+    """Whether there is an index of the files of this folder, which counts the saves of each name itself."""
+    if isinstance(folder, Path):
+        return is_file(folder / layout.SAVES)
+    return layout.SAVES in folder.files and is_indexed(folder.path)
+
+
+def read_saves(folder: Path, step: int | None = None, rank: int | None = None, *, by_index: bool = True) -> Dump:
+    """The dump of one step and rank; DumpError where the folder cannot be read.
+
+    Names count by the index where there is one: a gradient then has the number of its `save_grad` call. Two folders of
+    which only one has an index are both to be read with `by_index=False`, which counts by the order of the files' ids.
+    """
+    calls = calls_of(saves_in(look(folder), by_index=by_index), folder)
+    return Dump(
+        where=str(folder),
+        folder=str(folder),
+        task="tensor" if any(record.file for call in calls for record in call.records) else "statistics",
+        level="debug",
+        framework="mindspore",
+        calls=calls,
+        step=step,
+        rank=rank,
+        tensors="",
+    )
+
+
+def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Saved]:
+    """Every save in a folder, in order, their files by their bare names.
+
+    `key` is the name that all of them were saved by, where that is known: dots in it say no positions.
+    """
+    found: list[Saved] = []
+    if by_index and is_indexed(folder):
+        found = _index(folder.path / layout.SAVES, key)
+    told = {saved.record.file for saved in found}
+    files = [file for file in folder.files if file.endswith(".npy") and file not in told]
+    counters: dict[str, _Counter] = {}
+    for file in sorted(files, key=lambda file: (name_and_id(file)[1] < 0, name_and_id(file)[1], file)):
+        name, place = _taken_apart(name_and_id(file)[0], key)
+        found.append(saved_file(name, counters.setdefault(name, _Counter()).number(place), file, place))
+    return found
+
+
+def _taken_apart(name: str, key: str) -> tuple[str, tuple[str, ...]]:
+    """The name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
+
+    Where the key is not known, a dot in it cannot be told from one that says a position; pairs are the same either way.
+    """
+    whole = name.removesuffix(_GRAD)
+    if key and not _is_of(key, whole) and _is_of(key, name):
+        whole = name
+    first = key if key and _is_of(key, whole) else whole.partition(".")[0]
+    place = whole[len(first) :].split(".")[1:]
+    return (first + name[len(whole) :], tuple(place)) if first and all(place) else (name, ())
+
+
+def _is_of(key: str, name: str) -> bool:
+    return f"{name}.".startswith(f"{key}.")
+
+
+class _Counter:
+    """Counts the saves of one name: the elements of one list or dict are one save, as long as their places rise."""
+
+    def __init__(self) -> None:
+        self._number = -1
+        self._last: tuple[str, ...] = ()
+        self._seen: set[tuple[str, ...]] = set()
+
+    def number(self, place: tuple[str, ...]) -> int:
+        """The number of the save that an element at this place belongs to."""
+        if self._number < 0 or place in self._seen or _is_before(place, self._last):
+            self._number += 1
+            self._seen.clear()
+        self._seen.add(place)
+        self._last = place
+        return self._number
+
+
+def _is_before(place: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether a list holds one place before the other; keys of dicts have no order."""
+    for a, b in zip(place, other, strict=False):
+        if a != b:
+            return a.isdecimal() and b.isdecimal() and int(a[:18]) < int(b[:18])
+    return False
+
+
+def _index(path: Path, key: str) -> list[Saved]:
+    """The saves that the index names, in the order of their ids; lines that say none are left out and counted."""
+    try:
+        lines = read_input(path, TABLE).decode("utf-8", "replace").splitlines()
+    except (OSError, MemoryError) as err:
+        logger.warning("%s: cannot be read (%s); the names of the files count instead", path, err)
+        return []
+    told = [node for line in lines if _says_a_save(node := _object(line))]
+    if len(told) < len(lines):
+        lost = len(lines) - len(told)
+        logger.warning("%s: %d lines say nothing and are left out; it may have been cut short", path, lost)
+    told.sort(key=lambda node: node["id"])
+    leaves = Leaves()  # a line is a record as in a dump.json, and read by the same rules
+    for node in told:
+        leaves.add("x.0.debug", node)
+    columns = leaves.columns()
+    found = []
+    for at, node in enumerate(told):
+        name, place = _taken_apart(node["name"], key)
+        found.append(Saved(name, node["count"], replace(columns.record(at, at), path=place)))
+    return found
+
+
+def _says_a_save(node: dict[str, Any]) -> bool:
+    wanted = {"name": str, "count": int, "id": int, "type": str}
+    return all(type(node.get(key)) is kind for key, kind in wanted.items()) and 0 <= node["count"] <= _MOST
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        made = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(made, dict):
+        return {}
+    if "\\ud" in line.lower():
+        # Half a surrogate pair is a text that cannot be written anywhere; it becomes a question mark here.
+        return cast(dict[str, Any], json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace")))
+    return made
+
+
+def npy_dumps(root: Path) -> dict[str, Path]:
+    """Relative path -> folder, of every folder from `root` down that holds npy files; `root` itself is `""`."""
+    found = {}
+    for folder in walk(root):
+        if any(name.endswith(".npy") for name in folder.files):
+            relative = str(folder.path.relative_to(root))
+            found["" if relative == "." else relative] = folder.path
+    return dict(sorted(found.items(), key=lambda item: by_number(item[0])))
+
+
+def names_of(dump: Dump) -> set[str]:
+    """The names whose values `read_npys` found, for its `kept`."""
+    return {call.name.rsplit(".", 2)[0] for call in dump.calls}
+
+
+def read_npys(folder: Path, rename: Mapping[str, str] | None = None, kept: Container[str] = ()) -> Dump:
+    """The dump of the npy files that lie in a folder itself; DumpError where it cannot be read.
+
+    `rename` says how names of this folder are called in the other one; a name that is in `kept`, because the other
+    folder has it too, or whose new name is taken here already, stays.
+    """
+    files = [file for file in look(folder).files if file.endswith(".npy")]
+    here = {name_and_id(file)[0] for file in files}
+    numbers: Counter[str] = Counter()
+    saves = []
+    for file in sorted(files, key=lambda file: (name_and_id(file)[1], by_number(file))):
+        name = name_and_id(file)[0]
+        new = (rename or {}).get(name, name)
+        if name not in kept and new not in here:
+            name = new
+        saves.append(saved_file(name, numbers[name], file, kind="numpy.ndarray"))
+        numbers[name] += 1
+    absolute = folder.absolute()
+    return Dump(
+        where=str(folder),
+        folder=str(folder),
+        task="tensor",
+        level="debug",
+        framework="",
+        calls=calls_of(saves, folder),
+        step=layout.step_number(absolute.parent.name),
+        rank=layout.rank_number(absolute.name),
+        tensors="",
+    )

@@ -1,0 +1,99 @@
+"""Call stacks (`stack.json`) and the enclosing cells of calls (`construct.json`)."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from msprobe.base.log import logger, visible
+
+_FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in ", re.DOTALL)
+
+# Installed packages, and the tree of a framework that was built from source.
+_NOT_THE_USERS = re.compile(
+    r"/(?:site|dist)-packages/(?:mindspore|mindtorch|torch|torch_npu|msprobe)/"
+    r"|/mindspore/python/mindspore/|/msprobe_ms/|^<"
+)
+
+
+class Line(NamedTuple):
+    """A line of source."""
+
+    file: str
+    number: int
+
+
+def frame(line: Line, function: str, source: str) -> str:
+    """The text of a frame: the line, the function that it stands in, and what it says."""
+    return f"File {line.file}, line {line.number}, in {function}, \n {source}"
+
+
+def user_line(stack: Iterable[str]) -> Line | None:
+    """The innermost line of the user's; None where the stack has none, or there is no stack."""
+    for text in stack:
+        found = _FRAME.match(text)
+        if found and not _NOT_THE_USERS.search(found["file"].replace("\\", "/")):
+            return Line(found["file"], int(found["line"]))
+    return None
+
+
+# Cells around cells. Whoever looks at a call looks at all that are around it.
+_DEEPEST = 200
+
+
+def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
+    """Call -> parent. A value may be `[parent, micro_step]`, and a count may stand between the names."""
+    found: dict[str, str | None] = {}
+    for name, parent in text.items():
+        if type(parent) is list and parent:
+            parent = parent[0]
+        if parent is None or type(parent) is str:
+            found[name] = parent
+    return _without_circles(found)
+
+
+def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
+    """The same map, cut where following parents would never end, or is deeper than any network."""
+    depths: dict[str, int] = {}
+    circles: list[str] = []
+    deep: list[str] = []
+    for start in list(parents):
+        way: dict[str, None] = {}
+        name: str | None = start
+        last = start
+        while name is not None and name not in depths and name in parents:
+            if name in way:
+                circles.append(name)
+                parents[last] = None
+                break
+            way[name] = None
+            last, name = name, parents[name]
+        depth = 0 if name is None else depths.get(name, 0)
+        for name in reversed(way):
+            if depth == _DEEPEST:
+                deep.append(name)
+                parents[name], depth = None, 0
+            depth += 1
+            depths[name] = depth
+    for names, fault in ((circles, "encloses itself"), (deep, f"is enclosed by more than {_DEEPEST} cells")):
+        if names:
+            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            logger.warning("construct.json: %s %s%s; taken as not enclosed", visible(names[0][:200]), fault, more)
+    return parents
+
+
+def stacks(text: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Call -> frames, from groups `{"0": [[calls], [frames]]}` or from the older `{"call": [frames]}`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, group in text.items():
+        if type(group) is not list:
+            continue
+        if len(group) == 2 and type(group[0]) is type(group[1]) is list:
+            frames = _texts(group[1])
+            found.update((name, frames) for name in group[0] if type(name) is str)
+        else:
+            found[key] = _texts(group)
+    return found
+
+
+def _texts(frames: list[Any]) -> tuple[str, ...]:
+    return tuple(frame for frame in frames if type(frame) is str)
