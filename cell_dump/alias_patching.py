@@ -1,4 +1,21 @@
-"""Replace collected functions, also where users imported them before: `from mindspore.ops import relu`."""
+"""Replace collected functions, also where users imported them before: `from mindspore.ops import relu`.
+
+References to the collected functions that users made before the tool: `from mindspore.ops import relu`.
+
+Replacing `ops.relu`, or `torch.nn.functional.relu`, does not reach them. So while a collection is open each of them is
+replaced too, and put back afterwards, by the discipline of `patches.py`. Looked at are the variables of users' modules
+and the attributes of the model's cells, there also the members of lists, dicts and tuples, and what a
+`functools.partial` calls. The framework's own layers and other names of its namespaces count as users; the modules that
+the functions are made of do not.
+
+Not seen are references inside closures, default arguments, class attributes, attributes of other objects than the
+model's cells, containers within containers, and those in a cell or container that was changed after its model's first
+`start`. A module is looked at again only when it has got more or fewer variables.
+
+Pickle takes a function only where its name leads to that very object. So what holds a reference that is not seen can be
+pickled while nothing is collected, if it is to a function of a framework that is defined where it is replaced
+(`torch.nn.functional.relu`, not `gelu`); and a copy made meanwhile, of a model that has ours, only meanwhile.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator

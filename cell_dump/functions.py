@@ -1,4 +1,15 @@
-"""The functions that are collected: the framework's, and those that the user registers."""
+"""The functions that are collected: the framework's, and those that the user registers.
+
+The function names of an older dump, so that a new one numbers and names its outermost calls as that one did.
+
+Tools differ in which functions they know. Where this one knows an outer function that the other did not, it records
+that one and nothing inside; with the names of the golden dump it sees what the other saw.
+
+Functions that the user registers, to be collected like those of the framework.
+
+The registry is of the whole process; what it holds at a `start` is collected from there on. References to a registered
+function that were made before are reached by `references.py`.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,10 @@
-"""One collected step: its counters, its open calls, and how a call becomes records."""
+"""One collected step: its counters, its open calls, and how a call becomes records.
+
+One collected step: its counters, its open calls, and how a call becomes records.
+
+A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient
+hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
+"""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -82,9 +82,9 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
 
 
 def _carry_out(request: Request) -> "list[Outcome]":
-    from .rl.roots import carry_out
+    from .dispatch import compare_paths
 
-    answer = carry_out(request)
+    answer = compare_paths(request)
     for line in answer.lines():
         logger.info("%s", line)
     return list(answer.outcomes)

@@ -13,7 +13,7 @@ from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.layout import STACK
 
-from .core.noise import BUILT_IN, EXACT, Limits
+from .core.limits import BUILT_IN, EXACT, Limits
 from .core.noise_file import read_noise
 
 Format = Literal["xlsx", "csv", "json"]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from msprobe.base.log import logger
 from msprobe.store.record import Dump, Statistics
 
+from .core.limits import BUILT_IN, Limits
 from .core.measures import Measures
-from .core.noise import BUILT_IN, Limits
 from .core.reason import Reasons
 from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits

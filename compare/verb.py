@@ -113,9 +113,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare, report, and say with the exit code how it went."""
     request = request_of(args)
-    from .rl.roots import carry_out  # here: the help of the command is there before numpy is
+    from .dispatch import compare_paths  # here: the help of the command is there before numpy is
 
-    answer = carry_out(request)
+    answer = compare_paths(request)
     for line in answer.lines():
         print(visible(line))
     return 0 if answer.is_clean or request.exit_zero else 1

@@ -1,4 +1,9 @@
-"""What `save` and `save_grad` refuse, at the call or while a graph is compiled."""
+"""What `save` and `save_grad` refuse, at the call or while a graph is compiled.
+
+`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does.
+
+Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
+"""
 
 from typing import Any, NoReturn, Protocol
 

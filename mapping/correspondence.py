@@ -1,4 +1,10 @@
-"""One function of MindSpore and one of PyTorch that compute the same: their arguments and results."""
+"""One function of MindSpore and one of PyTorch that compute the same: their arguments and results.
+
+One function of MindSpore and one of PyTorch that compute the same: which argument and which result is which.
+
+Both sides are brought to one canonical place, named after PyTorch's parameter. Two records belong together when their
+places are equal.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,44 @@
-"""The user's mapping files: APIs (`-am`), cells (`-cm`), records (`-dm`) and layers (`-lm`)."""
+"""The user's mapping files: APIs (`-am`), cells (`-cm`), records (`-dm`) and layers (`-lm`).
+
+The user's mapping of APIs (`-am`): which function stands for which, and which argument for which.
+
+```yaml
+- ms_api: Functional.flash_attention_score
+  pt_api: NPU.npu_fusion_attention
+  ms_args: [0, 1, 2, 3]           # places behind ".input."
+  pt_args: [0, 1, 2, head_num]
+  ms_output: [0]                  # also ms_outputs; behind ".output."
+  pt_output: [0]
+  transforms: {0: "transpose(0, 2, 1, 3)"}   # ours: brings an argument of ms_args into the other layout
+```
+
+`ms_parameters`/`pt_parameters` and `ms_parameters_grad`/`pt_parameters_grad` likewise. A list, or one bare map.
+
+The user's mapping of cells (`-cm`): path and class of one side, path and class of the other.
+
+```yaml
+fc1.Dense: fc1.Linear
+backbone.embed.VocabEmbedding: language_model.embedding.word_embeddings.VocabParallelEmbedding
+```
+
+The user's mapping of single records (`-dm`): the row's name on one side, the row's name on the other.
+
+```yaml
+Cell.fc1.Dense.forward.0.output.0: Module.fc1.Linear.forward.0.output.0
+Cell.fc1.Dense.parameters_grad.weight:              # ours: with the transform that brings it into the other's layout
+  to: Module.fc1.Linear.parameters_grad.weight
+  transform: "transpose(1, 0)"
+```
+
+The user's mapping of layers (`-lm`): by class of the parent, the child's path on both sides.
+
+```yaml
+TopLayer:                              # or Cell, its older name
+  network_with_loss: module
+GPT:                                   # class of the parent on the target's side
+  backbone: language_model.encoder     # either path may have several parts
+```
+"""
 
 import os
 import re

@@ -37,7 +37,7 @@ VERBS = {
     "diagnose": Verb("msprobe.diagnose.verb", "find out where two runs part, and what to collect next"),
     "doctor": Verb("msprobe.doctor", "say whether a dump is whole, and mend one whose process died"),
     "gather": Verb("msprobe.graph_save.gather.verb", "turn the files of MindSpore's kernel dump into a dump of ours"),
-    "mapping": Verb("msprobe.compare.counterparts.verb", "suggest which call of one framework is which of the other"),
+    "mapping": Verb("msprobe.compare.suggest.verb", "suggest which call of one framework is which of the other"),
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "verify-collection": Verb(

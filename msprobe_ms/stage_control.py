@@ -1,4 +1,9 @@
-"""Steps that a debugger shares with its stages, and the names by which RL frameworks switch stages."""
+"""Steps that a debugger shares with its stages, and the names by which RL frameworks switch stages.
+
+`debugger.service`: the names by which reinforcement learning drives msprobe's debugger from stage to stage.
+
+The official way is `debugger.stage(name)`; see `docs/rl-flows.md`.
+"""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,4 +1,11 @@
-"""Parameters in files of safetensors and torch.save; elements are read when they are asked for."""
+"""Parameters in files of safetensors and torch.save; elements are read when they are asked for.
+
+`.safetensors`, read by its header alone: eight bytes of length, that many of JSON, then the elements.
+
+```
+{"__metadata__": {"format": "pt"}, "fc.weight": {"dtype": "F32", "shape": [4, 3], "data_offsets": [0, 48]}}
+```
+"""
 
 import json
 import math

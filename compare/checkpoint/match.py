@@ -1,4 +1,8 @@
-"""Match the parameters of two checkpoints, tied weights included."""
+"""Match the parameters of two checkpoints, tied weights included.
+
+Weights that several layers share: a state dict of PyTorch holds them under each of its names, a checkpoint of
+MindSpore under one.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,20 @@
-"""Noise as data: limits, precision classes, and the state of every pair of records."""
+"""Noise as data: limits, precision classes, and the state of every pair of records.
+
+Up to where a difference is noise, and who says so: the limits that are built in, those of a calibration, or none.
+
+A calibration is a comparison of another trusted run with the golden (`calibration.py`, `noise_file.py`). It widens a
+limit where that run needs more than what is built in, and it withdraws the excuse of a precision class from kinds of
+outputs that it knows to be finer: `docs/noise.md`, "Calibration".
+
+Is a kernel's rounding error noise? Judged among the calls of one kind, on both sides.
+
+Two correct kernels differ by their rounding alone, and rounding depends on the operation and the device, not on the
+place of a call in the network. So a residual is held against its kin: the residuals of the same operation, direction
+and output. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product), a property of
+the device; what stands out of its kin is an error.
+
+The thresholds are starting points of a prototype on seeded faults, re-derived on `benchmarks/bugs`.
+"""
 
 import math
 from collections import defaultdict

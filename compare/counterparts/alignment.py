@@ -1,4 +1,28 @@
-"""Align sequences of calls by scores, and pair the calls between pairs."""
+"""Align sequences of calls by scores, and pair the calls between pairs.
+
+Align two sequences by scores, and say by how much each pair beats what else could be.
+
+Global alignment in the manner of Needleman and Wunsch (1970): the total of the scores of all pairs is made as large as
+possible, skipping costs nothing, both positions rise. Tables of the best totals before and behind every place give,
+for each pair of the best alignment, the best total without it; the difference is its margin. A pair without margin is
+one of several that explain the sequences equally well.
+
+Cost is O(n * w) with w the width of a band around the diagonal: the whole table for short sequences, `BAND` beyond the
+difference of the lengths for long ones.
+
+Calls of one side that look alike: order is no evidence among them, only what goes in and what becomes of it.
+
+Where query, key and value begin with the same weights, their layers give the same values, and so does every reshape
+and transpose behind them. A port may call them in another order, so they are told apart by where their tensors come
+from, by what takes their results (roles.py), or by the gradients that come back; otherwise they stay without partner.
+
+Pair what lies between pairs: runs of calls without partner, aligned with the runs beside their neighbours' partners.
+
+A run is aligned with what the other side has behind the partners of all pairs before it, and before the partners of
+all pairs behind it. Where there is no such place because a part was moved (k before q on one side), what follows a pair
+follows its partner, and what stands before a pair stands before its partner; the two runs of the golden side are then
+offered together, and order alone is no evidence.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

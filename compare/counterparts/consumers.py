@@ -1,4 +1,21 @@
-"""Pairs by what consumes a result, and by results that are equal."""
+"""Pairs by what consumes a result, and by results that are equal.
+
+What becomes of a module's result: which operations take it, however it is turned and reshaped on the way.
+
+Two layers of one shape whose weights were loaded crosswise would be paired crosswise by their parameters. What is made
+of their results tells it: the gate is what silu takes, whichever weight it holds.
+
+Calls by what takes their results, where no module says to which layer they belong.
+
+With a layer more on one side, the first steps of the layer behind it are given what the first steps of the new layer
+are given elsewhere, and give the same values. Which layer they belong to is told by the weights further on. The last
+steps of the layer before are no such calls: they bring together (add) what several layers gave, or feed what does.
+
+Functions that are no kin and still give the same result: what one side does in several steps ends in one value.
+
+A `repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
+gives what PyTorch's `linear` gives. Only a value that nobody paired yet gives is asked about.
+"""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,10 @@
-"""One dump as the search reads it: its calls, the modules around them, and where their tensors come from."""
+"""One dump as the search reads it: its calls, the modules around them, and where their tensors come from.
+
+Where the tensors of a call come from, within one dump.
+
+A dump of ours says it (`source`). Elsewhere it is told by the values: the last call before whose result has the very
+same statistics, or the same digest. Both work however far the two sides have drifted apart.
+"""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +12,7 @@ from functools import cached_property
 
 from msprobe.base.names import Name, counterpart, parse
 from msprobe.mapping.layers import layers_of
-from msprobe.store.columns import PARTS, TENSOR, VALUE, Calls
-from msprobe.store.record import Dump
+from msprobe.store.record import PARTS, TENSOR, VALUE, Calls, Dump
 
 NONE = -1
 _INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))

@@ -1,4 +1,10 @@
-"""Features of calls: kinds of operation, shapes, values, arguments and own parameters."""
+"""Features of calls: kinds of operation, shapes, values, arguments and own parameters.
+
+Which operation of one framework may be which operation of the other, and which class of layer which class.
+
+The tables of `mapping` say it best. What they do not know is compared by the bare word: `ops.matmul`, `torch.matmul`
+and `Tensor.__matmul__` are one operation.
+"""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass

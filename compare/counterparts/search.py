@@ -1,4 +1,22 @@
-"""Search the counterparts: leaf modules, then the modules around them, then the calls inside and between."""
+"""Search the counterparts: leaf modules, then the modules around them, then the calls inside and between.
+
+Modules whose parameters are one parameter on the other side: query, key and value against one projection.
+
+Fused weights are laid behind one another, so the greatest element of the whole is the greatest of the parts, its mean
+is theirs weighted by size, and its squared norm is the sum of theirs.
+
+Find counterparts: leaf modules, then what holds them, then the calls inside and between.
+
+1. Leaf modules that alone hold the same parameters are pairs wherever they stand (anchors.py), then those whose
+   results and inputs agree in value with those of one other alone.
+2. The runs between them are aligned in execution order (fill.py, sequence.py, score.py).
+3. Containers are paired by the paired leaves below them (containers.py).
+4. Functions, methods and primitives are paired inside the innermost pair of modules around them, between the pairs of
+   modules there, by the same two steps; then, by values that no other call of the dump gives, those that run inside a
+   module on one side and beside it on the other.
+5. What contradicts the flow of tensors is taken back. Backward calls follow their forward calls, gradients of
+   parameters their modules (follow.py).
+"""
 
 import math
 from collections import defaultdict

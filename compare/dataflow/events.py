@@ -1,4 +1,11 @@
-"""The calls of a comparison in execution order, each with its inputs, their origin, and its outputs."""
+"""The calls of a comparison in execution order, each with its inputs, their origin, and its outputs.
+
+Where a given came from: a recorded call, a parameter, nothing recorded, or not known.
+
+Our own dumps say it (`from`, docs/format.md page 2.3). For the other tool's dumps, and where nothing tracks it, a value
+tells: a given whose digest, or shape, dtype and statistics, equal those of an earlier result of the same dump came from
+there.
+"""
 
 import re
 from bisect import bisect, bisect_left, bisect_right
@@ -10,8 +17,7 @@ from typing import Literal, NamedTuple
 from msprobe.base import names
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
-from msprobe.store.columns import PARTS, TENSOR, Calls
-from msprobe.store.record import Dump, Part, Record
+from msprobe.store.record import PARTS, TENSOR, Calls, Dump, Part, Record
 
 Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
 

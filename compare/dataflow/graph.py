@@ -18,8 +18,7 @@ from typing import Literal
 
 from msprobe.base import names
 from msprobe.compare.core.standard import family
-from msprobe.store.columns import PARTS, TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import PARTS, TENSOR, Dump
 
 from .events import Sources, parent_of
 

@@ -1,4 +1,12 @@
-"""The jobs of a request: what each side is, and which dumps of the two sides belong together."""
+"""The jobs of a request: what each side is, and which dumps of the two sides belong together.
+
+Which dumps of two sides belong together: by tree, step and rank, never by order. Only folders are read here.
+
+Each side is a map from places to sources. A place has four coordinates: the tree (`graph`, `pynative`), the step, the
+rank, and what stands there (`dump`, `debug`, `kernels`, `saves`, or the relative folder of npy files). A coordinate is
+None where the side that was given lies below it: the folder of a rank has no step to choose. Where both sides have a
+coordinate it must be equal; where one has none, the other must leave no choice.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -14,8 +14,7 @@ from msprobe.compare.dataflow.events import Event, events, parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.store.columns import PARTS, TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import PARTS, TENSOR, Dump
 
 _PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
 _INPUT, _PARAMETERS, _GRADIENTS = (PARTS.index(part) for part in ("input", "parameters", "parameters_grad"))

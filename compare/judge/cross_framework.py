@@ -1,4 +1,17 @@
-"""Verdicts between two frameworks: errors as shares of a tensor's scale; fused parameters are judged as a whole."""
+"""Verdicts between two frameworks: errors as shares of a tensor's scale; fused parameters are judged as a whole.
+
+Verdicts across frameworks: errors as shares of a tensor's scale, because no two kernels round alike.
+
+Of a pair of tensors four errors are taken, each a difference and what it is held against:
+
+| error | difference | scale |
+|---|---|---|
+| spread | root mean square of t - g; by statistics, of the norms, norm / sqrt(n) | root mean square of g |
+| mean | of the means | root mean square of g |
+| greatest, least | by elements, the greatest difference; by statistics, those of max and min | greatest absolute g |
+
+Scales count up to `UNMASKED`, or as far as the statistic itself reaches.
+"""
 
 import math
 from collections.abc import Iterable

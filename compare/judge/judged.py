@@ -15,8 +15,7 @@ from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.store.columns import PARTS
-from msprobe.store.record import Dump, Statistics
+from msprobe.store.record import PARTS, Dump, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
 from .wording import say_statistic, sentences

@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import Standard, has_any, standard_of, unjudged_reason
+from msprobe.compare.core.standard import Standard, standard_of
 from msprobe.compare.match.cross_framework import round_differently
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View, call_of_row
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses
-from msprobe.store.columns import GRADIENTS, KINDS, PARTS, Columns
-from msprobe.store.record import Dump, Record, Statistics
+from msprobe.store.record import GRADIENTS, KINDS, PARTS, Columns, Dump, Record, Statistics
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
 from .elements import keeps_elements, looked_at
 from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, Mode
+from .op_family import has_any, unjudged_reason
 from .verdict import (
     CAUSES,
     GRADES,

@@ -10,8 +10,7 @@ from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
 from msprobe.compare.match.pairs import equal_values
-from msprobe.store.columns import NULL, PARTS, Calls, Columns
-from msprobe.store.record import Dump, NonFinite, Record
+from msprobe.store.record import NULL, PARTS, Calls, Columns, Dump, NonFinite, Record
 
 from . import wording
 

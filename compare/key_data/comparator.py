@@ -1,4 +1,9 @@
-"""`SingleComparator`: key data of two runs, one sheet per tag; see `docs/single-compare.md`."""
+"""`SingleComparator`: key data of two runs, one sheet per tag; see `docs/single-compare.md`.
+
+Key data of two runs compared, one sheet per tag: `SingleComparator`, see `docs/single-compare.md`.
+
+What needs numpy or writes sheets is imported when something is compared.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

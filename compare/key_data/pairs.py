@@ -1,4 +1,26 @@
-"""Pairs of key data files: joined by key, measured, judged."""
+"""Pairs of key data files: joined by key, measured, judged.
+
+What a tensor of key data goes by: tag, step, rank, micro step and id.
+
+The number in a file's name that a graph saved counts everything of its process, and says nothing across two runs. The
+order of a name's saves does: it begins the id of those.
+
+What a sheet of key data says of two arrays: how many elements are the same, and how far the others are apart.
+
+For elements a and b:
+
+| number | formula |
+|---|---|
+| same | a = b; NaN and NaN are the same, so are infinities of one sign, and -0.0 and 0.0 |
+| absolute | abs(a - b) |
+| relative | abs(a - b) / max(abs(a), abs(b)), between 0 and 2; 0 where both are 0 |
+| within t | abs(a - b) <= t max(abs(a), abs(b)) |
+
+Integers and booleans are subtracted exactly, whatever their widths and signs. Pairs of float32 are computed in float32
+(whose roundings the older tool prints), wherever the difference has room there; float16 as float32; everything else in
+float64 or the complex number of the two. Where NaN or an infinity stands on one side only, or two infinities differ,
+the element is in no share, and the greatest errors are NaN (with a NaN there) or infinite.
+"""
 
 import math
 from collections import defaultdict

@@ -1,4 +1,10 @@
-"""Why an input differs: where it comes from, and whether that differed already."""
+"""Why an input differs: where it comes from, and whether that differed already.
+
+When do two values agree? To the bit while everything before did; within the standard after that.
+
+So a clean upstream makes the rule exact: a first difference is found however small it is. Across frameworks nothing is
+ever equal to the bit, so there it is the verdict from the start.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -15,7 +21,7 @@ from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, c
 from msprobe.compare.judge.pairs import DigestKind, collected, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
-from msprobe.store.columns import PARTS
+from msprobe.store.record import PARTS
 
 from .finding import Dataflow
 

@@ -13,8 +13,7 @@ from msprobe.compare.dataflow.events import Event, Sources, events, parent_of, u
 from msprobe.compare.judge.judged import UNKNOWN, Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.match.pairs import call_of_row
-from msprobe.store.columns import NULL, PARTS, TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import NULL, PARTS, TENSOR, Dump
 
 
 def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:

@@ -1,4 +1,8 @@
-"""Find the first wrong call and the divergences after it. Definitions: docs/compare.md, "The first wrong call"."""
+"""Find the first wrong call and the divergences after it. Definitions: docs/compare.md, "The first wrong call".
+
+One walk along the execution order. Each call agrees, begins a difference, receives one, stands on one side only, or
+cannot be judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
+"""
 
 from bisect import bisect_left
 from collections import Counter

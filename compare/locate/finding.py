@@ -6,7 +6,16 @@ from typing import TypeAlias
 
 from msprobe.compare.core.reason import Reasons
 from msprobe.compare.judge.verdict import Grade
-from msprobe.compare.updates.fit import Rule
+
+
+class Rule(Enum):
+    """The update rule of an optimizer."""
+
+    SGD = "SGD"
+    MOMENTUM = "momentum"
+    NESTEROV = "Nesterov momentum"
+    ADAM = "Adam"
+    ADAMW = "AdamW"
 
 
 class Status(Enum):
@@ -288,10 +297,3 @@ class Finding:
         if isinstance(evidence, Argument):
             return evidence.kind is ArgumentKind.TENSOR
         return isinstance(evidence, RunInput)
-
-    @property
-    def reason(self) -> str:
-        """The evidence in a sentence, for whoever prints it."""
-        from .wording import reason  # here: the sentences are made of what stands above
-
-        return reason(self)

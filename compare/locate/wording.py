@@ -5,7 +5,6 @@ from functools import singledispatch
 
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import sentences
-from msprobe.compare.updates.fit import Rule
 
 from .finding import (
     Argument,
@@ -21,6 +20,7 @@ from .finding import (
     Missing,
     OtherCall,
     Parameters,
+    Rule,
     RunInput,
     Unclear,
     Updated,

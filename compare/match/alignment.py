@@ -1,4 +1,11 @@
-"""Align two sequences of keys: which item of one side corresponds to which item of the other."""
+"""Align two sequences of keys: which item of one side corresponds to which item of the other.
+
+A longest common subsequence by Myers' greedy O((n + m) d) algorithm (E. Myers, "An O(ND) Difference Algorithm and Its
+Variations", 1986): quick where the sequences are alike, which two runs of one network are. Where they have little in
+common it would be quadratic, so after `WINDOW` edits the path that came furthest is kept and the search starts anew
+from its end; the cost stays linear in the length, and what is found is still a common subsequence, at worst not the
+longest.
+"""
 
 from bisect import bisect_left
 from collections import Counter

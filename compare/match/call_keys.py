@@ -1,4 +1,15 @@
-"""The keys by which a call is matched: its position, its inputs and outputs, its name."""
+"""The keys by which a call is matched: its position, its inputs and outputs, its name.
+
+Two calls are *alike* to some degree when their keys of that degree are equal:
+
+- `look`: the same place, and records of the same paths, shapes and arguments;
+- `form`: the same place, and records of the same paths and ranks (another batch size keeps the form);
+- `place`: the same stem, direction and enclosing cell;
+- `bare`: the same stem and direction, and records as for `look`, whatever the enclosing cell.
+
+Dtypes are in none of them: a float16 run is compared with a float32 run call by call. Nor are values of tensors, which
+are what is going to be compared.
+"""
 
 import re
 from collections import Counter

@@ -1,4 +1,18 @@
-"""Match the calls of two dumps, in stages; the calls in between are aligned."""
+"""Match the calls of two dumps: find for each call of the target the golden call that is the same step of the program.
+
+A number says which call of its name a call is, and shifts with every call that is inserted, removed or recomputed
+before it. So numbers are believed only where the calls around them agree too; else the two sequences are aligned by
+what was called, inside which cell, with which shapes and arguments, and only the label says whether the numbers happen
+to be equal.
+
+1. Calls of equal name and look at both ends of the dumps are pairs.
+2. What lies between is paired by name where both sides have the same names and no alignment explains it better; else
+   it is aligned by `look`, then in the gaps by `form`, by `place` and by name.
+3. A backward call follows its forward call: their pairs agree wherever both names say so.
+4. What has another name is paired by its place in the structure, where only one candidate is there.
+5. What is left pairs by name also across others: what runs at another time is still the same call.
+6. With `fuzzy`, what is then still left, in order, whatever its shapes.
+"""
 
 from bisect import bisect
 from collections import Counter, defaultdict
@@ -6,11 +20,8 @@ from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Literal
 
-from msprobe.base import names
 from msprobe.base.names import Name
-from msprobe.compare.core.standard import family
-from msprobe.store.columns import PARTS, TENSOR
-from msprobe.store.record import Call, Dump
+from msprobe.store.record import Call
 
 from .alignment import Indices, align, longest_chain
 from .call_keys import Side, alike, identity, seem_recomputed, word
@@ -559,27 +570,3 @@ def _label(pairing: Pairing, i: int, j: int) -> MatchedBy:
         return "name"
     mine, theirs = pairing.target.name(i), pairing.golden.name(j)
     return "renumbered" if (mine.stem, mine.direction) == (theirs.stem, theirs.direction) else "structure"
-
-
-_KINDS = frozenset(["bool", "int", "float", "complex"])
-_OUTPUT = PARTS.index("output")
-
-
-def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
-    """Whether target call `i` and golden call `j` are forward calls of functions whose first results, both tensors, are
-    of two families of dtypes."""
-    for dump, call in ((target, i), (golden, j)):
-        name = names.parse(dump.columns.names[call])
-        if name.kind != "api" or name.direction != "forward":
-            return False
-    kinds = _first(target, i), _first(golden, j)
-    return kinds[0] != kinds[1] and all(kind in _KINDS for kind in kinds)
-
-
-def _first(dump: Dump, call: int) -> str:
-    """The family of the dtype of a call's first result; empty where that is no tensor."""
-    columns = dump.columns
-    for row in range(columns.starts[call], columns.starts[call + 1]):
-        if columns.part[row] == _OUTPUT:
-            return family(columns.looks[columns.look[row]][1]) if columns.kind[row] == TENSOR else ""
-    return ""

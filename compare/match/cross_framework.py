@@ -1,4 +1,15 @@
-"""Match a dump of MindSpore with one of PyTorch: other names, other arguments, other ways to write the same."""
+"""Match a dump of MindSpore with one of PyTorch: other names, other arguments, other ways to write the same.
+
+The gradients of a layer's parameters where one side keeps those of the last micro-batch only.
+
+msprobe writes them under one name for a whole step, msprobe-ms once per micro-batch: `parameters_grad`,
+`parameters_grad.1`. So the last of these are the counterpart, and those before them have none.
+
+Match a dump of MindSpore with one of PyTorch: other names, other arguments, other ways to write the same.
+
+Pairs of the user come first, then those of `msprobe.compare.counterparts`, which reads structure, shapes, order and
+values. Then the records of each pair of calls (`records.py`).
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,9 +20,10 @@ import numpy as np
 
 from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.store.record import Dump
+from msprobe.compare.core.standard import family
+from msprobe.store.record import PARTS, TENSOR, Dump
 
-from .calls import MatchedBy, give_other_numbers
+from .calls import MatchedBy
 from .fused import fused_targets, fused_views
 from .pairs import Alone, Guess, Ints, Notes, Pairs, View
 from .user_mapping import Given
@@ -296,3 +308,31 @@ def _compact(
         np.array([g for _, g in rows], np.int64),
         replace(notes, views=at(notes.views), alone=at(notes.alone), meant=at(notes.meant)),
     )
+
+
+_KINDS = frozenset(["bool", "int", "float", "complex"])
+_OUTPUT = PARTS.index("output")
+
+
+def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
+    """Whether target call `i` and golden call `j` are forward calls of functions whose first results, both tensors, are
+    of two families of dtypes.
+
+    One side may make its mask of booleans from the start, the other of floats that it casts later: `ones(n, n,
+    dtype=bool)` and `ones((n, n)).astype(bool)`. Nothing of the two can be compared but what comes of them.
+    """
+    for dump, call in ((target, i), (golden, j)):
+        name = names.parse(dump.columns.names[call])
+        if name.kind != "api" or name.direction != "forward":
+            return False
+    kinds = _first(target, i), _first(golden, j)
+    return kinds[0] != kinds[1] and all(kind in _KINDS for kind in kinds)
+
+
+def _first(dump: Dump, call: int) -> str:
+    """The family of the dtype of a call's first result; empty where that is no tensor."""
+    columns = dump.columns
+    for row in range(columns.starts[call], columns.starts[call + 1]):
+        if columns.part[row] == _OUTPUT:
+            return family(columns.looks[columns.look[row]][1]) if columns.kind[row] == TENSOR else ""
+    return ""

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.store.columns import Columns
-from msprobe.store.record import Dump
+from msprobe.store.record import Columns, Dump
 
 from .call_keys import identity
 from .calls import Match, MatchedBy, match_calls

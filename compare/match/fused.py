@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from msprobe.base import names
-from msprobe.store.columns import PARTS, TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import PARTS, TENSOR, Dump
 
 from .pairs import Ints, View, call_of_row
 

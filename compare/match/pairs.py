@@ -1,4 +1,10 @@
-"""Pairs of calls and of records: as columns, and on demand as values."""
+"""Pairs of calls and of records: as columns, and on demand as values.
+
+Which call and which record of the target stands where which of the golden: as columns, and on demand as values.
+
+A comparison of a million records would drown in objects, so a pair is two row numbers; `Pair` and `CallPair` are made
+where somebody looks at them.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.store.columns import TENSOR
-from msprobe.store.record import Call, Dump, Record
+from msprobe.store.record import TENSOR, Call, Dump, Record
 
 from .calls import MatchedBy
 

@@ -1,4 +1,16 @@
-"""Match the records of a pair of calls in two frameworks: other argument names, order, layout and nesting."""
+"""Match the records of a pair of calls in two frameworks: other argument names, order, layout and nesting.
+
+The two operands of a call whose result is the same in either order: `y * weight` here is `weight * y` there.
+
+The first of these that tells the two orders apart decides: what the operands look like, where they come from, what
+values they hold. Where nothing does, each operand is the one at its place.
+
+Which record of a call is which of its counterpart in the other framework, and how it is to be looked at.
+
+The table of functions brings the places of both sides to one (PyTorch's words); of cells the table of layers does so
+for parameters. What is left over then is paired in order where only one order can be meant: a keyword on one side that
+is a position on the other.
+"""
 
 import math
 from bisect import bisect_left
@@ -16,8 +28,7 @@ from msprobe.mapping.api import ApiTable
 from msprobe.mapping.correspondence import Correspondence
 from msprobe.mapping.transform import Transform, parse
 from msprobe.mapping.user_files import ApiRule
-from msprobe.store.columns import NULL, PARTS, TENSOR, VALUE
-from msprobe.store.record import Dump, Part
+from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Dump, Part
 
 from .call_keys import word
 from .pairs import Alone, View, equal_values, listed_alone

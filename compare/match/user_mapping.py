@@ -7,8 +7,7 @@ from functools import cached_property
 from msprobe.base import names
 from msprobe.mapping.layer_tree import Told, pair_layers
 from msprobe.mapping.user_files import NOWHERE, ApiRule, DataRule, UserMapping, bare_cell
-from msprobe.store.columns import Calls
-from msprobe.store.record import Dump
+from msprobe.store.record import Calls, Dump
 
 from .pairs import call_of_row
 

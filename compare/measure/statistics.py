@@ -1,4 +1,21 @@
-"""Measures between the statistics of two tensors, for one pair or for whole columns of pairs."""
+"""Measures between the statistics of two tensors, for one pair or for whole columns of pairs.
+
+Measures between the statistics of two tensors, where the tensors themselves were not saved.
+
+What the standard allows an element bounds what it allows a statistic, so a pair that passes on its elements passes on
+its statistics too. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max),
+abs(min)):
+
+| statistic | allowance | because |
+|---|---|---|
+| max, min | a + r A | the extreme moves no further than the element that moves furthest |
+| mean | a + r norm / sqrt(n) | the mean difference is at most the mean allowance, and mean(abs) <= norm / sqrt(n) |
+| norm | a sqrt(n) + r norm | the triangle inequality |
+
+Of integers nothing is allowed; but mean and norm are floats there too, which two tools or frameworks round in their own
+way, some of them to float32. Where the sides do not round alike, a millionth of norm / sqrt(n) and of norm is allowed,
+and an extreme that one side casts to float32 is the other's integer if that gives the same number.
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,13 @@
-"""Measures between two tensors. Measuring never judges: whether a number is good is decided in `judge`."""
+"""Measures between two tensors. Measuring never judges: whether a number is good is decided in `judge`.
+
+Measures between two tensors. Measuring never judges: whether a number is good is `msprobe.compare.judge`'s business.
+
+Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
+msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`block.py` says
+what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
+are cut the same way wherever they are measured and their sums put together with one rounding, so a measure does not
+depend on who else is working.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

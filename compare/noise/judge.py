@@ -1,4 +1,12 @@
-"""Judge every pair of records along the dataflow: equal, noise, propagated, or a divergence of its own."""
+"""Judge every pair of records along the dataflow: equal, noise, propagated, or a divergence of its own.
+
+Every pair of records judged along the dataflow: equal, noise, propagated, or a divergence of its own.
+
+An input that recorded calls made is not judged by its value where the calls that made it are a pair: it was judged
+there. An output is held against its own call's inputs: by the residual of the replayed call where there is one, else by
+how much greater its relative error is than that of the inputs. What cannot be noise (arguments, the first inputs of the
+run, parameters before the first update, the wiring itself) must be equal.
+"""
 
 import math
 from collections import Counter
@@ -18,7 +26,7 @@ from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.match.cross_framework import round_differently
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
-from msprobe.store.columns import NULL
+from msprobe.store.record import NULL
 
 from .kernels import Kernels
 from .pairs import Paired

@@ -1,4 +1,8 @@
-"""Residuals of the calls of two runs: each executed again in float64, in worker processes."""
+"""Residuals of the calls of two runs: each executed again in float64, in worker processes.
+
+Calls of a dump executed again in float64, on their own inputs or on those of their counterparts: in processes, with
+progress.
+"""
 
 import math
 from collections import Counter, defaultdict
@@ -31,9 +35,8 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.workers.run import Lost, run
 from msprobe.replay.recorded import NotReplayed, Replayed, Residual
 from msprobe.replay.replay import Partner, Place, crossed, replay
-from msprobe.store.columns import PARTS
 from msprobe.store.reader import read_file
-from msprobe.store.record import Dump
+from msprobe.store.record import PARTS, Dump
 
 from .pairs import Paired
 

@@ -1,4 +1,26 @@
-"""Identities of one call between statistics: is the target's deviation from them noise among calls of its kind?"""
+"""Identities of one call between statistics: is the target's deviation from them noise among calls of its kind?
+
+Identities between the statistics of one call: what holds in exact arithmetic, whatever rounds inside.
+
+A law tells statistics of an output by those of the inputs. It needs no tensor and holds up to the rounding of the
+output's elements, which averages out: a mean is right to `unit / sqrt(n)` of the root mean square. With sums, squares
+and extremes of all elements written as S, Q, max and min:
+
+| operation | law | forward | backward |
+|---|---|---|---|
+| reshape, transpose, cast, ... | `SAME` | all four are those of the input | those of the incoming gradient |
+| neg, times or plus a number | `LINEAR` | all four follow | times the same number |
+| add, sub, bias_add, sum, mean | `SUM` | S is the sum of the inputs' | S of the incoming gradient is kept |
+| concat, stack, split, unbind | `PARTS` | S, Q, max and min of all parts are those of the whole | the same |
+| expand, tile | `COPIES` | S and Q are multiplied, max and min kept | S is kept |
+| index, gather, embedding | `PICKED` | max and min are within the input's | S is kept |
+| exp, tanh, relu, sqrt, ... | `MONOTONE` | max and min are those of the input, mapped | |
+| square, sqrt | `SQUARES` | S of the squares is Q | |
+| softmax | `SHARES` | S is the number of rows | S is 0 |
+| normalisations | `CENTRED` | with a constant gamma, S is that of beta | S of the input's gradient is 0 |
+
+Sources: the definitions of the operations; the gradients are their vector-Jacobian products, summed over all elements.
+"""
 
 import math
 from collections import defaultdict
@@ -11,7 +33,7 @@ from typing import NamedTuple
 
 from msprobe.compare.core.noise import LOWEST
 from msprobe.compare.core.standard import canonical
-from msprobe.store.columns import TENSOR, Columns
+from msprobe.store.record import TENSOR, Columns
 
 _UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23, "complex128": 2.0**-23}
 """The spacing of a dtype at 1. Statistics are often kept with float32's digits, so nothing is finer than that."""

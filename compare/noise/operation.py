@@ -1,4 +1,16 @@
-"""The operation of a pair of calls, and the amplification that is usual for its kind."""
+"""The operation of a pair of calls, and the amplification that is usual for its kind.
+
+Does noise explain by how much the statistics of an output differ? Judged by those of the inputs, among its kin.
+
+Errors of n elements that are independent move the norm and the mean of a tensor by their relative size over sqrt(n),
+and its extremes by the error of one element. So an output's norm and mean may differ by about
+
+    inputs' own differences + (inputs' element error + u) / sqrt(n)
+
+and its extremes by the inputs' element error + u. u is what the kernel adds: the low quantile of what its kin differ
+by, since none of them adds more than it shows. What a call amplifies beyond (a softmax of large scores, a difference of
+near numbers) all its kin do as well: the same operation, direction and output.
+"""
 
 import math
 import re
@@ -12,7 +24,7 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.replay.operations import REFLECTED, Kind, Operation, operation, plain_name
 from msprobe.replay.own import APIS, CELLS
-from msprobe.store.columns import PARTS, TENSOR, VALUE
+from msprobe.store.record import PARTS, TENSOR, VALUE
 
 from .laws import Apart, Seen, Summaries, Summary
 from .pairs import Paired

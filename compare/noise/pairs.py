@@ -23,8 +23,8 @@ from msprobe.compare.match.pairs import Ints
 from msprobe.compare.match.records import tells_inner_nodes
 from msprobe.mapping.transform import parse
 from msprobe.replay.replay import Partner, Place
-from msprobe.store.columns import PARTS, TENSOR, Columns
 from msprobe.store.reader import load_tensor
+from msprobe.store.record import PARTS, TENSOR, Columns
 
 _MASKED = 1e3
 """Elements beyond this do not count for what stands beside them, as between two frameworks: a mask of -1e9."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.record import PARTS, TENSOR
 
 from .pairs import Paired
 

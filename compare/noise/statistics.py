@@ -1,4 +1,8 @@
-"""Judge under noise where only statistics were collected: by identities of each call, and by amplification."""
+"""Judge under noise where only statistics were collected: by identities of each call, and by amplification.
+
+`SummarisedPairs` is `Paired`, and `Summarised` is `Kernels`, by statistics alone: no tensor is read and no call is
+executed again.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +18,7 @@ from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
-from msprobe.store.columns import PARTS
+from msprobe.store.record import PARTS
 
 from .identities import gathered, has_law, identities
 from .kernels import Answer, Kernels, has_other_values

@@ -1,4 +1,11 @@
-"""The nearest pairs upstream of a tensor, through calls that only one side makes."""
+"""The nearest pairs upstream of a tensor, through calls that only one side makes.
+
+What stands behind a tensor: the nearest pairs of records, through calls that only one side makes, and whether a
+difference comes from there. Such a call is transparent; it has no verdict of its own.
+
+Of two frameworks: what only one side has. Two programs are written differently; a call without a counterpart is
+transparent, since what is computed from it is compared, and so is an argument that only one side's call takes.
+"""
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
@@ -15,7 +22,7 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.replay.operations import Kind
-from msprobe.store.columns import PARTS, TENSOR
+from msprobe.store.record import PARTS, TENSOR
 
 from .operation import operation_of
 from .pairs import Paired

@@ -1,4 +1,24 @@
-"""Collective calls: their groups and roots, and which calls of different ranks are one exchange."""
+"""Collective calls: their groups and roots, and which calls of different ranks are one exchange.
+
+What the search over ranks must know of one rank: its exchanges in execution order, and where it differs.
+
+A story is made where the rank is compared, and travels; so it is small, and holds plain values only.
+
+Which calls communicate, and what their arguments say of it: the group, the root, the other rank.
+
+| functions of | named |
+|---|---|
+| torch.distributed, MindSpore's communication.comm_func, ops.communication | `Distributed.all_reduce.0.forward` |
+| mindspore.mint.distributed | `MintDistributed.all_reduce.0.forward` |
+| mindspore.ops, held by a cell | `Primitive.reduce.AllReduce.0.forward`, and its backward |
+
+The backward of the others is recorded as passing a gradient on, so it exchanges nothing (docs/ranks.md).
+
+Which exchanges of different ranks are one, and in which layer each stands.
+
+The layer of an exchange is one more than the highest of those before it on the ranks that take part: so what can have
+had an influence on another call never stands in a later layer than that.
+"""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

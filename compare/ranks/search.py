@@ -1,4 +1,11 @@
-"""Search the first differing call among all ranks, and write it as `-da` does."""
+"""Search the first differing call among all ranks, and write it as `-da` does.
+
+The first differing call among all ranks.
+
+Every call has a place (layer, number): calls before the first exchange are in layer 0, an exchange opens its layer with
+number 0, the differing calls behind it go on with 1. So what differs before any communication comes first, then what
+differs between exchanges, and last what differs behind the last exchange of the longest chain.
+"""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,9 +18,9 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.base.files import replacing
-from msprobe.compare.core.standard import UNINITIALISED
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, calls_with
+from msprobe.compare.judge.op_family import UNINITIALISED
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.tables.cells import number

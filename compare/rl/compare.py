@@ -1,4 +1,8 @@
-"""Compare two roots of an RL flow as a request asks: configurations, key data, stages, walk, answer."""
+"""Compare two roots of an RL flow as a request asks: configurations, key data, stages, walk, answer.
+
+Roots of a flow in folders of steps, `root/step_3/{stage}/step0/rank`: how frameworks of reinforcement learning leave
+them that give the debugger another dump_path in every stage of every step.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,10 @@
-"""Compare the configurations of two runs, key by key."""
+"""Compare the configurations of two runs, key by key.
+
+What the names of settings say: which change numbers and which are of a place or a time.
+
+A name is taken apart at what is neither letter nor digit, and at capitals; an entry matches where its words stand in it
+side by side. What matches nothing stands between the two.
+"""
 
 import json
 import re

@@ -1,4 +1,17 @@
-"""The order of an RL step: its stages, the keys that each part reads and makes, and the items of the walk."""
+"""The order of an RL step: its stages, the keys that each part reads and makes, and the items of the walk.
+
+The order in which the stages of a step were collected, as far as their dumps tell.
+
+A dump says as which of its step's stages it was begun (`run.stage`). One that does not, of an older version or of
+debuggers that know nothing of each other, has no clock in it, and times of files do not outlive a copy. What tells
+then are call stacks: those of two stages part in the code that runs the step, and the line that stands first there
+runs first.
+
+The order of an RL step, as data: which part of it reads and makes which keys, and which switch collects it.
+
+The parts and their keys are those of PPO (arXiv:1707.06347) and GRPO (arXiv:2402.03300) in the order in which the
+frameworks on top of MindSpore and PyTorch run them; the names of stages and switches are those of `MsProbe`.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,10 @@
-"""Align the samples and tokens of the two sides."""
+"""Align the samples and tokens of the two sides.
+
+Samples are paired by their place. Where both sides tell their token ids and those disagree, they are paired by the ids:
+equal responses first (of several equal ones those of the nearest mean log-prob), then a response with the beginning of
+another (an end token that one side dropped, a response that was cut), at last what is left over at one place. Inside a
+pair the tokens stand in their order, and what is longer on one side is cut and counted.
+"""
 
 from bisect import bisect_right
 from collections import defaultdict

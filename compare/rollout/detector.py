@@ -1,4 +1,14 @@
-"""What every detector receives and returns, and the distances of the two log-probs of each token."""
+"""What every detector receives and returns, and the distances of the two log-probs of each token.
+
+How far the two log-probs of each token are apart: over all, by position in the response, by sample. Never judges.
+
+The gap of a token is `generated - recomputed`, in float64. With x = recomputed - generated of tokens that generation
+sampled, the estimators of KL(generation || training) are those of J. Schulman, "Approximating KL divergence" (2020):
+
+| k1 | mean of -x | without bias, of great variance |
+| k2 | mean of x^2 / 2 | of small variance, biased where the two are far apart |
+| k3 | mean of exp(x) - 1 - x | without bias and never negative |
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args

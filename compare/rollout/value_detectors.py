@@ -1,4 +1,27 @@
-"""Detectors of causes in the values: rounding, other weights, other sampling settings."""
+"""Detectors of causes in the values: rounding, other weights, other sampling settings.
+
+Do the gaps of one token, or of one sample, go one way? Training moves whole tokens; rounding and eps do not.
+
+An update of the weights makes a token likelier or less likely nearly wherever it stands, and the samples it was made
+from by their advantage. What rounds, or scales by another eps, has another sign at every place. The measure is the
+intraclass correlation: the mean product of the gaps of two places of one kind, over their variance; 0 where unrelated.
+
+Sampling settings: one side's log-probs are of what was sampled from, the other's of the raw logits.
+
+Temperature. With b = 1/T, log q = b log p - log sum p^b. All other tokens together hold 1 - p; their p^b add up to no
+more (b > 1) or no less (b < 1) than (1 - p)^b, so that
+
+    log(q / (1 - q)) >= b log(p / (1 - p))    for b > 1, and <= for b < 1:
+
+every token of p > 1/2 becomes surer for b > 1 and less sure for b < 1, without exception. Weights that differ move some
+up and some down. Where no token is sure (a model that has learned little), entropies are alike and the gap is nearly
+linear in log p.
+
+Top-k, top-p, min-p. q = p / kept for what is kept: every gap is -log(kept) >= 0, and with top-p at most -log(top_p). Of
+two distributions over all tokens the mean of p / q over samples of q is 1, so that gaps of both signs must be there.
+
+Repetition penalty. Tokens that were there before lose, all others gain.
+"""
 
 from dataclasses import dataclass
 

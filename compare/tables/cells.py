@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.judge.verdict import unravel
 from msprobe.compare.match.pairs import Ints, Pair
-from msprobe.store.columns import NULL, TENSOR, VALUE, Columns, row_name
-from msprobe.store.record import Number
+from msprobe.store.record import NULL, TENSOR, VALUE, Columns, Number, row_name
 
 Cell = str | int | float | bool
 

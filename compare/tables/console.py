@@ -1,4 +1,10 @@
-"""The answer on the console, and the file of msprobe 8.1's advisor."""
+"""The answer on the console, and the file of msprobe 8.1's advisor.
+
+Where a table's first bad row points: three lines for the file that msprobe 8.1 calls the advisor's.
+
+The class of the advice follows from the row's name alone, so it is a hint where to look, not a finding; which call is
+wrong first, and whether its difference began there, is what `msprobe.compare.locate` says.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,14 @@
-"""The rows that msprobe 8.1 would colour, and why."""
+"""The rows that msprobe 8.1 would colour, and why.
+
+Which rows of one call msprobe 8.1 would colour, and why: by the row itself, and by its outputs against its inputs.
+
+Nothing is measured here: what is read are the cells of the table. Three slips of 8.1 are not repeated
+(docs/differences.md):
+- It divides by the golden maximum as it is, or by 2.2e-16 where that is smaller, so that the least difference from a
+  golden maximum of 0 or below is red. Here the floor is what its manual says, 0.01, against the absolute value.
+- It knows NaN by `nan` alone and not by the `Nan` that its own table holds.
+- Without inputs it takes a call's first output for one, and leaves it white however far it is off.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +17,7 @@ from itertools import groupby
 from typing import Literal, TypeAlias
 
 from msprobe.compare.judge.judged import Comparison
-from msprobe.store.columns import PARTS
+from msprobe.store.record import PARTS
 
 from .cells import Cell
 from .columns import Column

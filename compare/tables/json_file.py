@@ -14,7 +14,7 @@ from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
-from msprobe.compare.locate.wording import kind
+from msprobe.compare.locate.wording import kind, reason
 
 from .cells import number
 from .columns import Column
@@ -72,7 +72,7 @@ def as_object(finding: Finding, step: int | None, rank: int | None) -> dict[str,
         "name": finding.name,
         "cell": finding.cell,
         "kind": kind(finding),
-        "reason": finding.reason,
+        "reason": reason(finding),
         "file": finding.file or None,
         "line": finding.line,
         "step": step,

@@ -14,8 +14,7 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.judge.wording import sentence
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.columns import TENSOR
-from msprobe.store.record import Dump
+from msprobe.store.record import TENSOR, Dump
 
 from .cells import (
     NO_PARTNER,

@@ -1,4 +1,11 @@
-"""Write rows as an xlsx workbook, behind a sheet that sums them up."""
+"""Write rows as an xlsx workbook, behind a sheet that sums them up.
+
+Rows become an xlsx sheet, behind a sheet that sums them up. What is more than one sheet can hold goes on in further
+sheets.
+
+openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
+library call for each of millions of cells is most of what a large comparison would take (docs/performance.md).
+"""
 
 import re
 import zipfile

@@ -1,8 +1,36 @@
-"""Fit an optimizer's settings to one side's weights and gradients of consecutive steps."""
+"""Fit an optimizer's settings to one side's weights and gradients of consecutive steps.
+
+The update rules of the usual optimizers in float64, with what the learning rate and weight decay multiply left open.
+
+Every rule here is `w_N - w_(N-1) = -lr * a - lr * wd * b`, with columns `a` and `b` that follow from the gradients and
+weights of all steps so far (from a state of zero) and from a `Form`: everything else that an optimizer is told.
+
+| rule | a | b |
+|---|---|---|
+| SGD | g | w |
+| momentum | m(g) | m(w), m(x)_k = momentum * m(x)_(k-1) + x_k |
+| Nesterov | g + momentum * m(g) | w + momentum * m(w) |
+| Adam | m / (sqrt(v) + eps) of g + wd * w | none: weight decay is part of the form, as it is not linear |
+| AdamW | m / (sqrt(v) + eps) of g | w |
+
+m and v of Adam are the moving averages of x and x^2 with beta1 and beta2, divided by 1 - beta^k. An optimizer without
+this bias correction takes, in its k-th step, `uncorrected(form, k)` times the learning rate; one that adds eps before
+the correction has another eps in each step. One step cannot tell these, so a `Form` always corrects.
+
+Sources: Sutskever et al. 2013 as in `torch.optim.SGD` and `mindspore.nn.Momentum`; Kingma and Ba, arXiv:1412.6980,
+algorithm 1 (`torch.optim.Adam`) and the order of computation in section 2, where eps is added before the correction
+(`mindspore.nn.Adam`); Loshchilov and Hutter, arXiv:1711.05101 (`torch.optim.AdamW`, and without bias correction
+`mindspore.nn.AdamWeightDecay`). Clipping by the global norm multiplies all gradients of a step with
+min(1, max_norm / norm).
+
+The settings of an optimizer, fitted to what it did: one side's weights and gradients of consecutive steps.
+
+Noise between two runs plays no part: each side's updates follow from its own gradients up to the rounding of its
+weights. So what a fit leaves is measured in units of that rounding, and a side is explained where it is a few of them.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
 from itertools import product
 from math import inf, sqrt
@@ -11,17 +39,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.locate.finding import Rule
+
 Floats = NDArray[np.float64]
-
-
-class Rule(Enum):
-    """Which update rule."""
-
-    SGD = "SGD"
-    MOMENTUM = "momentum"
-    NESTEROV = "Nesterov momentum"
-    ADAM = "Adam"
-    ADAMW = "AdamW"
 
 
 @dataclass(frozen=True, slots=True)

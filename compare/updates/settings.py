@@ -13,9 +13,9 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.locate.finding import Cause, UpdateDifference
+from msprobe.compare.locate.finding import Cause, Rule, UpdateDifference
 
-from .fit import MOST, Fit, Floats, Form, History, Rule, fit, fit_form, fit_tied, is_written, refine, uncorrected
+from .fit import MOST, Fit, Floats, Form, History, fit, fit_form, fit_tied, is_written, refine, uncorrected
 
 RATE = 2e-4
 """Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5

@@ -1,4 +1,19 @@
-"""Updates judged by noise, and updates of which only statistics are known."""
+"""Updates judged by noise, and updates of which only statistics are known.
+
+Whether noise explains how far two updates of one parameter are apart, where settings could not be fitted.
+
+All functions take flat float64 arrays of one parameter, element beside element, and return an excess: a difference in
+units of what is allowed, more than 1 differs; NaN where nothing can be said. Medians over elements, because Adam turns
+tiny gradients into whole steps of either sign, and noise decides the sign of what is smaller than itself.
+
+Updates of which only statistics are known: whether a parameter moved at all, and how far its statistics did.
+
+What maximum, minimum, mean and norm do not show: which elements moved where. So of the settings only a learning rate
+and a parameter that is not updated can be named. That another setting differs (weight decay, moments, eps) is seen
+where the updates of most parameters are further apart than the noise of their gradients: with e the element error of
+the gradients (`noise/summary.py`) and U the size of an update, mean and mean square of n elements differ by about
+e U / sqrt(n), and the extremes by e U.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -23,10 +23,9 @@ from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
 from msprobe.compare.noise.laws import apart, summary_of
 from msprobe.mapping.transform import parse
-from msprobe.store.columns import PARTS, TENSOR
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import Dump, Record
+from msprobe.store.record import PARTS, TENSOR, Dump, Record
 
 from .fit import Floats
 from .judgement import Parameter, Run, Track, judge

@@ -1,4 +1,19 @@
-"""What stands in for the result of a task whose worker died with it, again and again."""
+"""What stands in for the result of a task whose worker died with it, again and again.
+
+A pool of worker processes that survives the death of any of them, and that any script may use.
+
+Why our own, when Python has two pools and joblib's loky a third:
+- `ProcessPoolExecutor` and loky break as a whole when one worker dies: all running tasks are lost with it, and which of
+  them was to blame is unknown, so none can be given up after three deaths of *its* workers.
+- Python's pools start workers in one of three ways, and none is safe here. `fork` copies a process that may be
+  training, with MindSpore's threads and their locks held for ever. `spawn` and `forkserver` run the caller's
+  `__main__` again, which trains again where it has no `if __name__ == "__main__"`: users call `compare` from such
+  scripts.
+
+So a worker is a fresh `python -c` that imports what the function needs and is spoken to through a pipe; `Popen` starts
+it without running Python code between fork and exec, which is safe beside threads. That costs 0.15 to 0.2 s of one core
+for each worker, nearly all of it numpy's import, and all workers start at once.
+"""
 
 import contextlib
 import os

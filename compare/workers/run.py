@@ -1,4 +1,10 @@
-"""Run tasks here, in worker processes, or on a cluster: results arrive as they are ready."""
+"""Run tasks here, in worker processes, or on a cluster: results arrive as they are ready.
+
+The door to the workers: tasks in, results as they come, wherever they are computed.
+
+The tasks are the same everywhere, and a result depends on its task alone; so what is computed does not depend on the
+number of workers, nor on where they are. Only the order in which results come does.
+"""
 
 import math
 import os

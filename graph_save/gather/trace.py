@@ -1,4 +1,16 @@
-"""The lines of source that a graph's text names, as the frames of a call stack."""
+"""The lines of source that a graph's text names, as the frames of a call stack.
+
+The graph that the dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds whom,
+and the lines of source that each came from.
+
+```
+%para1_fc1.weight: <Ref[Tensor[Float32]], (8, 4), ref_key=fc1.weight, is_parameter, is_inplace>  :  ...  IsWeight: true
+  %1(x) = PrimFunc_MatMul(%para2_inputs1, %0, Bool(0), Bool(1)) ... cnode_attrs: {recompute_id: I64(1), ...}
+      # Fullname with scope: (Default/net-Net/fc1-Dense/MatMul-op0)
+      # Corresponding forward node candidate:                   (of gradient kernels: what follows is their forward's)
+      # In file /p/net.py:22, 12~20/        h = self.fc1(x)/    (outermost first)
+```
+"""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,16 @@
-"""The collector of kernels: switches the framework's own dump, and checks what has arrived."""
+"""The collector of kernels: switches the framework's own dump, and checks what has arrived.
+
+Whether what was asked for has come: read from the folders that the framework wrote.
+
+The framework says of a name that matches nothing, or of settings that came too late, little or nothing. So, at the end
+of the process, what was asked for is held against the kernels that its graphs have.
+
+Kernel dump as the debugger drives it: the doors of `cell_dump.collector.Collector`, behind them the framework.
+
+Everything is settled when it is constructed, for then the framework must read its settings. `open` and `shut` only move
+the framework's iteration. The framework writes the files (`rank_{r}/Net/{graph}/{step}/...` below `dump_path`), and
+`msprobe gather` makes a dump of ours of them.
+"""
 
 import atexit
 import json

@@ -1,4 +1,15 @@
-"""The settings of the framework's own dump: chosen by machine and wish, written for `MINDSPORE_DUMP_CONFIG`."""
+"""The settings of the framework's own dump: chosen by machine and wish, written for `MINDSPORE_DUMP_CONFIG`.
+
+The kernels of one API in PyNative mode, which the Ascend runtime itself can dump around a call.
+
+What the runtime is told is made here, once a step. To tell it, a native module is needed that this version does not
+have, so the capture ends at that door: the file is written, and a warning says so.
+
+What the framework's dump is told: our settings as the JSON that `MINDSPORE_DUMP_CONFIG` names.
+
+Pure: the same settings on the same machine give the same text. Only the CPU route was ever run by us; the others write
+what the framework documents for Ascend.
+"""
 
 import json
 from dataclasses import dataclass

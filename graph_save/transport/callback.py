@@ -1,4 +1,8 @@
-"""Events of running graphs by Python callbacks: the operators that send them, and who receives them."""
+"""Events of running graphs by Python callbacks: the operators that send them, and who receives them.
+
+Operators of the forward run in the order of the program, those of the backward whenever their gradient is there: each
+of them says which call it belongs to, by the token that the call's beginning gave.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

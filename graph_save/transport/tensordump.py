@@ -1,4 +1,24 @@
-"""Events of running graphs by files: the framework's own operator writes them, and they are replayed afterwards."""
+"""Events of running graphs by files: the framework's own operator writes them, and they are replayed afterwards.
+
+The framework's own operator that writes a tensor to a file, for devices whose graphs cannot call Python.
+
+Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
+
+The files that `dumped_calls.py` had written, in the order of their numbers, told as the calls that they are of.
+
+The forward's files are in the order of the program. A file of a gradient does not say which call of its cell it belongs
+to: the backward runs the calls of a cell from the last to the first.
+
+The calls of cells in graphs of a device whose graphs cannot call Python: the framework's own operator writes files.
+
+One file for a call's begin, one for each value and gradient, one for its end, below `{folder}/{step}/{rank}/`; the
+framework puts step and rank in their place, and a number behind each name. `replay.py` reads them. Written against the
+documented interface of `ops.TensorDump`; not run on such a device.
+
+A step of a Cell dump where the framework's operator writes the files: its end, its replay.
+
+Not run on such a device.
+"""
 
 import re
 import shutil

@@ -1,4 +1,9 @@
-"""Frameworks and models as seen from code that imports no framework."""
+"""Frameworks and models as seen from code that imports no framework.
+
+The frameworks as seen from code that imports none of them.
+
+Whoever made a tensor has imported its framework, so `sys.modules` has it; a framework that is not there made nothing.
+"""
 
 import os
 import sys

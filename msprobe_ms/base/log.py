@@ -1,4 +1,9 @@
-"""Messages: one logger on standard error, and text from a dump made safe for a terminal."""
+"""Messages: one logger on standard error, and text from a dump made safe for a terminal.
+
+The talk of the tool: one logger, on standard error, loud as `MSPROBE_LOG_LEVEL` says.
+
+`MSPROBE_LOG_LEVEL`: 0 debug, 1 information (default), 2 warning, 3 error, 4 nothing.
+"""
 
 import logging
 import os

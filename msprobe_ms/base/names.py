@@ -1,4 +1,29 @@
-"""The grammar of names: `Cell.a.fc.Dense.forward.0`, and the kernel names of level L2."""
+"""The grammar of names: `Cell.a.fc.Dense.forward.0`, and the kernel names of level L2.
+
+The grammar of names: what `Cell.a.fc.Dense.forward.0` says, read and made in one place.
+
+```
+api         Prefix "." name "." N "." direction            Functional.relu.0.forward
+primitive   "Primitive." attribute "." Class "." N "." d   Primitive.matmul.MatMul.0.forward
+jit         "Jit." name "." N "." direction                Jit.train_step.0.forward
+cell        ("Cell"|"Module") "." path "." Class "." direction "." N
+paramgrad   ("Cell"|"Module") "." path "." Class ".parameters_grad" ["." K]
+debug       name "." N ".debug"
+```
+
+For a cell the direction comes before the number, for everything else after it.
+
+How kernels are named in `list` at level L2: the grammar of the framework's own dump settings.
+
+| written | means |
+|---|---|
+| `Default/network-Net/fc-Dense/MatMul-op0` | this kernel, by its full scope name |
+| `MatMul` | every kernel whose type contains this, also `BatchMatMul`, forward and gradient, in any letter case |
+| `name-regex(.+/fc-Dense/.+)` | every kernel whose *whole* full scope name the expression matches |
+
+The number behind `-op` is counted per graph in what the framework writes about its graphs, and through all graphs of
+the process when a kernel runs, which is when names are held against it. So only in the first graph the two agree.
+"""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,20 @@
-"""What is collected: steps and ranks, forward or backward, and calls by window (`scope`) and pattern (`list`)."""
+"""What is collected: steps and ranks, forward or backward, and calls by window (`scope`) and pattern (`list`).
+
+Lists of ranks and steps: `[0, "3-5", 4]` means 0, 3, 4 and 5.
+
+An element is a whole number from 0 to 1,000,000, a text `"a-b"` (both ends included), or a text holding one number.
+
+Which calls of a step are kept: a window in the order of execution (`scope`) and patterns in names (`list`).
+
+| level | window | patterns |
+|---|---|---|
+| L1 | from the call named `scope[0]` to the call named `scope[1]`, both kept | a name that contains one |
+| L0 | from the begin of cell call `scope[0]` to the end of cell call `scope[1]` | a name that contains one |
+| mix | as L0 where a bound names a cell, as L1 where it names an API | as L1, and everything inside such a cell |
+
+Where both are given, a call must pass both. Forward and backward are one sequence. A call is inside the window where it
+begins there.
+"""
 
 import re
 from bisect import bisect_left

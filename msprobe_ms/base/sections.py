@@ -1,4 +1,14 @@
-"""The sections of the configuration file: frozen dataclasses and their fields."""
+"""The sections of the configuration file: frozen dataclasses and their fields.
+
+How a field of a frozen dataclass becomes a setting of the configuration file.
+
+A field carries what the file calls it, the check that its value must pass, and, where this collector has no use for it,
+the reason.
+
+The settings of each task, one frozen dataclass per section of the configuration file.
+
+Defaults stand here and nowhere else.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,17 @@
-"""The settings of a collection: the configuration file and the debugger's arguments, read once at its start."""
+"""The settings of a collection: the configuration file and the debugger's arguments, read once at its start.
+
+Reads a JSON configuration file into a dictionary, and says what is wrong with one that cannot be read.
+
+Every path that the operating system opens is good: spaces, any script, symbolic links.
+
+The settings of a collection: the configuration file and the arguments of the debugger, read once, at the door.
+
+Users' words (`task`, `level`, `list`, `summary_mode`) stop here.
+
+The settings of a stage of a training: those of its debugger, and what a file and arguments put in their place.
+
+And where a debugger writes beside others of its process.
+"""
 
 import errno
 import json

@@ -1,4 +1,20 @@
-"""The statistics of one tensor: extremes, mean, norm, non-finite elements, digest."""
+"""The statistics of one tensor: extremes, mean, norm, non-finite elements, digest.
+
+The statistics of one tensor: extremes, mean, norm, and what is not finite.
+
+One fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both give the same
+extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
+
+The digest of one tensor: what tells in eight digits whether two runs had the same bytes.
+
+CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD EPYC (Zen 4):
+
+| bytes | zlib | isal (`pip install "msprobe-ms[fast]"`) |
+|---|---|---|
+| 64 | 0.15 us | 0.04 us |
+| 64 Ki, in cache | 15 us, 4.3 GB/s | 1.2 us, 55 GB/s |
+| 256 Mi, from memory | 63 ms, 4.3 GB/s | 14 ms, 19 GB/s |
+"""
 
 import math
 from collections.abc import Iterator

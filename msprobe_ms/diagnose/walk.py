@@ -1,4 +1,11 @@
-"""The walk of a diagnosis: configurations, checkpoints, then collections, coarsest first; and what is ruled out."""
+"""The walk of a diagnosis: configurations, checkpoints, then collections, coarsest first; and what is ruled out.
+
+The walk that a person would make: configurations, checkpoints, then the collections, the coarsest first.
+
+Every comparison is that of `msprobe compare`, so its answer is the same. The first collection that differs says in
+which step and rank; finer ones are looked at where they hold that step, and sharpen the answer; once a collection can
+add nothing to it, the rest is left.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,6 +15,7 @@ from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import logger
 from msprobe.compare.checkpoint.compare import Answer as CheckpointAnswer
 from msprobe.compare.checkpoint.compare import compare_checkpoints
+from msprobe.compare.dispatch import compare_paths
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.run import run_request as compare_dumps
 from msprobe.compare.jobs.summary import Answer
@@ -17,7 +25,6 @@ from msprobe.compare.request import Request
 from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import compare_configurations
 from msprobe.compare.rl.result import FlowResult
-from msprobe.compare.rl.roots import carry_out as compare_any
 
 from .collected import Held, Meeting, held, meetings
 from .diagnosis import (
@@ -309,7 +316,7 @@ def _compare(pair: Meeting, request: Request, *, is_only: bool) -> Result:
         survey=True,
     )
     if pair.target.is_flow or pair.golden.is_flow:
-        return compare_any(asked)
+        return compare_paths(asked)
     logger.info("comparing %s with %s", pair.target.path, pair.golden.path)
     return compare_dumps(asked, logging.DEBUG)
 

@@ -1,4 +1,10 @@
-"""One recorded call taken apart: its arguments, parameters, outputs, gradients; or why it cannot be replayed."""
+"""One recorded call taken apart: its arguments, parameters, outputs, gradients; or why it cannot be replayed.
+
+One call of a dump taken apart: its arguments as Python passed them, its parameters, outputs and gradients.
+
+Tensors are `Leaf`s, which are read when they are needed. A backward call brings its forward's arguments along, and of
+each gradient it says which argument it belongs to.
+"""
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping

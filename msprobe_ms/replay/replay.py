@@ -1,4 +1,17 @@
-"""One recorded call executed again in float64, on its own inputs or on those of its counterpart."""
+"""One recorded call executed again in float64, on its own inputs or on those of its counterpart.
+
+One recorded call executed again in float64, and the residual of what was recorded.
+
+`replay(dump, number)` needs a dump of task `tensor`; torch is imported when the first call is replayed. It is
+deterministic, and raises nothing: whatever stands in the way is a `NotReplayed`.
+
+A recorded call executed on the tensors of another dump's call: do the two compute the same function?
+
+Two programs are written in two frameworks, so equal names say little: GELU is approximated on one side, an epsilon is
+another. The golden's call, with its options, is executed in float64 on the inputs that the target's call was given, and
+what the target's call returned is held against that. The inputs are the same on both sides of the residual, so however
+far the two runs have drifted apart, nothing but the function and the rounding of one kernel is left in it.
+"""
 
 import warnings
 from bisect import bisect_right

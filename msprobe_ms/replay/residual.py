@@ -1,4 +1,14 @@
-"""The residual of an output against its reference, in units of the call's sensitivity; large calls are sampled."""
+"""The residual of an output against its reference, in units of the call's sensitivity; large calls are sampled.
+
+The residual of an output against its reference, in units of the call's sensitivity; numpy only.
+
+With r = output - reference and the sensitivity S, the size of the output change that relative rounding of the inputs
+makes (`reference/sensitivity.py`), z = r / max(S, 0.05 rms S), where outliers count for no rms. The root mean square of
+z is near the unit roundoff of the arithmetic inside the kernel, whatever the operation and the scale of its inputs.
+
+A part of a very large call that computes each slice along some axis by itself: an elementwise function, a norm, a
+convolution over its batch. The part is a smaller call of the same kind.
+"""
 
 import math
 from collections.abc import Mapping

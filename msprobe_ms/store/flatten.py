@@ -13,8 +13,7 @@ from typing import Any
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
 
-from .columns import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, Rows, row_name
-from .record import NonFinite, Number, Statistics
+from .record import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, NonFinite, Number, Rows, Statistics, row_name
 
 # Collectors cut at 50. Whatever nests much deeper is no dump, and would exhaust the stack of whoever walks it.
 _DEEPEST = 100

@@ -1,4 +1,15 @@
-"""The reader: a dump on disk, ours or the reference tool's, as values."""
+"""The reader: a dump on disk, ours or the reference tool's, as values.
+
+The entries of a dump.json one after the other, so that the parsed whole never stands in memory.
+
+Only a plain file is read this way. Of anything else, a mistake above all, `document.py` reads the whole and says what
+it is; so there is one place that judges files.
+
+The reader: a dump on disk, ours or the other tool's, becomes values.
+
+Formats 0 (no `format_version`) and 1 differ in what MAY be present, so one reader serves both. The statistics are
+read without touching a tensor, and one tensor without the others.
+"""
 
 import codecs
 import json
@@ -15,10 +26,9 @@ from msprobe.base.log import logger
 from msprobe.base.memory import must_fit, without_collector
 
 from . import layout
-from .columns import Calls
 from .flatten import Leaves
 from .folders import is_file
-from .record import Dump, Record
+from .record import Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
 if TYPE_CHECKING:

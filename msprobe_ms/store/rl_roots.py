@@ -1,4 +1,13 @@
-"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data, a run of dumps per stage."""
+"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data, a run of dumps per stage.
+
+The root that an RL flow leaves (`docs/compare-flow.md`): configurations, key data by name, a run of dumps per stage.
+
+```
+root/configurations.json
+root/data/{key}/step{n}/rank{r}/...         `single_trees.py`
+root/{stage}/step{n}/rank{r}/dump.json      `read`
+```
+"""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,9 @@
-"""Call stacks (`stack.json`) and the enclosing cells of calls (`construct.json`)."""
+r"""Call stacks (`stack.json`) and the enclosing cells of calls (`construct.json`).
+
+The frames of a call stack, as stack.json has them: `File net.py, line 22, in construct, \n h = self.fc(x)`.
+
+Innermost first. The line that made a call is the innermost one of the user's: outside the framework and this tool.
+"""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,10 @@
-"""The writer: one dump of one rank and step, while it is being collected."""
+"""The writer: one dump of one rank and step, while it is being collected.
+
+The writer: one dump of one rank and step, while it is being collected.
+
+It stands in the hot path of a training. Every call is one line handed to the operating system in one write, so that
+a process may die at any moment and leave all that it had finished (`docs/format.md`, page 6).
+"""
 
 import errno
 import os

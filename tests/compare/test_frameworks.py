@@ -17,6 +17,7 @@ from two_frameworks import (  # beside this file, which is no package
     verdict,
 )
 
+from msprobe.compare.locate import wording
 from msprobe.compare.tables.console import lines
 
 
@@ -73,7 +74,7 @@ class TestFirstWrongCall:
         other = {"axis": 0, "softmax": R[::-1].copy(), "last": Y * 2}
         _, located = found(twins(ms=other, pt={"axis": 1}, mode=mode))
         assert (located.first.name, located.first.kind) == ("Functional.softmax.0.forward", "argument differs")
-        assert "is 0, golden 1" in located.first.reason
+        assert "is 0, golden 1" in wording.reason(located.first)
 
     def test_a_keyword_on_one_side_is_a_position_on_the_other(self, twins, mode):
         comparison, located = found(twins(ms={"keyword": True, "axis": 0}, pt={"axis": 1}, mode=mode))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.finding import Parameters
 from msprobe.compare.locate.wording import kind, said
@@ -102,7 +103,7 @@ class TestEachKind:
     def test_another_scalar_is_an_argument_that_differs(self, net, mode, told):
         found = findings(net("t", mode=mode, told=told, k=1e-3, m=5.5, y=7.5), net("g", mode=mode, told=told, k=1e-5))
         assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "argument differs")]
-        assert "input.1 is 0.001, golden 1e-05" in found[0].reason
+        assert "input.1 is 0.001, golden 1e-05" in wording.reason(found[0])
 
     def test_another_batch_is_run_inputs(self, net, mode, told):
         changed = {"x": 1.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
@@ -113,13 +114,13 @@ class TestEachKind:
         changed = {"w1": 2.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
         found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
         assert [(f.name, f.kind) for f in found] == [("Mint.matmul.0.forward", "parameters differ")]
-        assert found[0].reason.startswith("1 parameter differs: fc1.weight")
+        assert wording.reason(found[0]).startswith("1 parameter differs: fc1.weight")
 
     def test_all_parameters_of_the_step_are_counted(self, net, mode, told):
         changed = {"w1": 2.5, "w2": 6.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
         found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
         assert [f.kind for f in found] == ["parameters differ"]
-        assert "(2 in the whole step)" in found[0].reason
+        assert "(2 in the whole step)" in wording.reason(found[0])
 
     def test_a_first_difference_within_tolerance_is_named_with_the_place_where_it_grows(self, net, mode, told):
         within = np.float32(4.0) + np.arange(4, dtype=np.float32).reshape(2, 2) / 4
@@ -127,7 +128,7 @@ class TestEachKind:
         found = findings(net("t", mode=mode, told=told, r=within, m=5.5, y=7.5), net("g", mode=mode, told=told))
         assert (found[0].name, found[0].kind) == ("Functional.relu.0.forward", "computes differently")
         if mode != "digest":  # a digest has no tolerance
-            assert found[0].reason.endswith("within tolerance here, error at Mint.mul.0.forward")
+            assert wording.reason(found[0]).endswith("within tolerance here, error at Mint.mul.0.forward")
             assert found[1].name == "Mint.mul.0.forward"
 
 
@@ -140,8 +141,8 @@ def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):
 
     found = findings(run("t", 9.0), run("g", 8.0))
     assert [(f.name, f.kind) for f in found] == [("Tensor.__sub__.0.forward", "argument differs")]
-    assert "input.1" in found[0].reason
-    assert "no recorded call produced it" in found[0].reason
+    assert "input.1" in wording.reason(found[0])
+    assert "no recorded call produced it" in wording.reason(found[0])
 
 
 def test_code_between_two_calls_is_said_with_both_names(net, tensor):
@@ -167,14 +168,14 @@ def test_swapped_arguments_are_recognised(net, tensor):
     y = tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0")
     found = findings(run("t", y, h), run("g", h, y))
     assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.sub.0.forward in the root"
-    assert "the arguments input.0 and input.1 are swapped" in found[0].reason
+    assert "the arguments input.0 and input.1 are swapped" in wording.reason(found[0])
 
 
 def test_an_incoming_gradient_that_differs_first_is_code_between(net):
     found = findings(net("t", gy=22.0, gm=24.0, gr=28.0, gh=30.0), net("g"))
     assert found[0].name == "Mint.matmul.1.backward"
     assert kind(found[0]) == "code between Cell.fc2.Dense.forward.0 and Mint.matmul.1.backward in fc2"
-    assert "the incoming gradient input.0 differs" in found[0].reason
+    assert "the incoming gradient input.0 differs" in wording.reason(found[0])
     assert len(found) == 1
 
 
@@ -192,13 +193,13 @@ def with_extra(net, side, extra, **more):
 def test_a_call_on_the_target_side_only_is_a_different_call(net):
     found = findings(with_extra(net, "t", "Functional.dropout.0.forward"), net("g", backward=False))
     assert [(f.name, f.kind) for f in found] == [("Functional.dropout.0.forward", "different call")]
-    assert found[0].reason == "only the target makes this call, the golden goes on with Mint.mul.0.forward"
+    assert wording.reason(found[0]) == "only the target makes this call, the golden goes on with Mint.mul.0.forward"
 
 
 def test_a_call_on_the_golden_side_only_is_a_different_call(net):
     found = findings(net("t", backward=False), with_extra(net, "g", "Functional.dropout.0.forward"))
     assert [(f.name, f.kind) for f in found] == [("Functional.dropout.0.forward", "different call")]
-    assert found[0].reason == "only the golden makes this call, the target goes on with Mint.mul.0.forward"
+    assert wording.reason(found[0]) == "only the golden makes this call, the target goes on with Mint.mul.0.forward"
 
 
 def test_another_call_in_its_place_is_said(net):
@@ -208,7 +209,8 @@ def test_another_call_in_its_place_is_said(net):
     )
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Functional.silu.0.forward", "different call")]
-    assert found[0].reason == "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
+    said = "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
+    assert wording.reason(found[0]) == said
 
 
 def test_another_parameter_in_its_place_is_no_parameter_that_differs(builder, tensor):
@@ -221,7 +223,7 @@ def test_another_parameter_in_its_place_is_no_parameter_that_differs(builder, te
         return build.dump()
 
     found = locate(compare(made("t", "fc.b", "fc.a"), made("g", "fc.a", "fc.b"))).findings
-    assert [(f.kind, f.reason) for f in found] == [
+    assert [(f.kind, wording.reason(f)) for f in found] == [
         ("argument differs", "input.1 is the parameter fc.b, golden fc.a"),
         ("argument differs", "input.1 is the parameter fc.a, golden fc.b"),
     ]
@@ -233,7 +235,7 @@ def test_a_renamed_parameter_that_differs_is_a_parameter_that_differs(builder, t
         for side, name, value in (("t", "fc.weight", 2.0), ("g", "dense.weight", 3.0))
     ]
     (found,) = locate(compare(*sides)).findings
-    assert (found.kind, found.reason) == ("parameters differ", "1 parameter differs: fc.weight")
+    assert (found.kind, wording.reason(found)) == ("parameters differ", "1 parameter differs: fc.weight")
 
 
 def test_a_cell_and_the_gradients_of_its_parameters_are_named_once(builder):
@@ -244,7 +246,7 @@ def test_a_cell_and_the_gradients_of_its_parameters_are_named_once(builder):
         made.gradients(f"{cell}.parameters_grad.0", weight=[5.0])
         made.call(f"{cell}.backward.0", [3.0], [4.0])
         sides.append(made.dump())
-    reason = locate(compare(*sides)).first.reason
+    reason = wording.reason(locate(compare(*sides)).first)
     assert reason == (
         "only the target makes this call, the golden calls Cell.fc.Deep.backward.0 in its place; "
         "1 call before it could not be judged in full: Cell.fc.Wide.backward.0"
@@ -287,7 +289,7 @@ def test_parameter_gradients_are_results_of_their_cells_backward(builder):
     for n, (t, g) in enumerate([("placeholder", "placeholder"), ("numbered", "numbered"), ("placeholder", "numbered")]):
         found = findings(run(f"t{n}", 9.0, t), run(f"g{n}", 8.0, g))
         assert [(f.name, f.kind) for f in found] == [("Cell.fc.Dense.backward.0", "computes differently")]
-        assert "gradients of its parameters" in found[0].reason
+        assert "gradients of its parameters" in wording.reason(found[0])
 
 
 def test_an_accumulated_gradient_is_no_evidence_that_its_call_begins(builder, tensor):
@@ -307,7 +309,7 @@ def test_without_inputs_it_cannot_be_told_where_a_difference_begins(builder):
 
     found = findings(run("t", 2.0), run("g", 3.0))
     assert [(f.name, f.kind) for f in found] == [("Mint.sin.0.forward", "cannot tell")]
-    assert "the inputs of calls were not collected" in found[0].reason
+    assert "the inputs of calls were not collected" in wording.reason(found[0])
 
 
 def test_without_its_forward_a_backward_call_cannot_be_told_to_begin(builder):
@@ -316,7 +318,7 @@ def test_without_its_forward_a_backward_call_cannot_be_told_to_begin(builder):
 
     found = findings(run("t", 2.0), run("g", 3.0))
     assert [(f.name, f.kind) for f in found] == [("Mint.exp.0.backward", "cannot tell")]
-    assert "its forward call was not collected" in found[0].reason
+    assert "its forward call was not collected" in wording.reason(found[0])
 
 
 def test_a_missing_file_before_the_difference_is_named(net):
@@ -325,7 +327,7 @@ def test_a_missing_file_before_the_difference_is_named(net):
     (target.build.folder / "dump_tensor_data" / "Mint.mul.0.forward.input.0.npy").unlink()
     found = locate(compare(dump, golden.dump())).findings
     assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "cannot tell")]
-    assert "Mint.mul.0.forward.input.0" in found[0].reason
+    assert "Mint.mul.0.forward.input.0" in wording.reason(found[0])
 
 
 def test_an_unreadable_result_whose_user_differs_is_named(net):
@@ -334,7 +336,7 @@ def test_an_unreadable_result_whose_user_differs_is_named(net):
     (target.build.folder / "dump_tensor_data" / "Functional.relu.0.forward.output.0.npy").write_bytes(b"broken")
     found = locate(compare(dump, net("g", mode="tensor", backward=False).dump())).findings
     assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "cannot tell")]
-    assert "Functional.relu.0.forward.output.0 could not be judged" in found[0].reason
+    assert "Functional.relu.0.forward.output.0 could not be judged" in wording.reason(found[0])
 
 
 def test_a_call_that_could_not_be_judged_before_is_mentioned(net):
@@ -343,7 +345,7 @@ def test_a_call_that_could_not_be_judged_before_is_mentioned(net):
     (target.build.folder / "dump_tensor_data" / "Functional.relu.0.forward.output.0.npy").unlink()
     found = locate(compare(dump, golden.dump())).findings
     assert [(f.name, f.kind) for f in found] == [("Mint.matmul.1.forward", "computes differently")]
-    assert "could not be judged in full: Functional.relu.0.forward" in found[0].reason
+    assert "could not be judged in full: Functional.relu.0.forward" in wording.reason(found[0])
 
 
 def test_an_argument_on_one_side_only_differs(builder, value):
@@ -351,7 +353,7 @@ def test_an_argument_on_one_side_only_differs(builder, value):
     golden = builder("g").call("Mint.sum.0.forward", [1.0], [2.0])
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Mint.sum.0.forward", "argument differs")]
-    assert found[0].reason == "input.keepdim is given on the target side only"
+    assert wording.reason(found[0]) == "input.keepdim is given on the target side only"
 
 
 def test_later_beginnings_are_listed_in_execution_order_with_their_receivers(net):
@@ -383,7 +385,7 @@ def test_rows_say_which_difference_begins_and_which_was_received(net):
 def test_parameters_at_a_later_step_point_to_the_update_before(net):
     target = net("t", backward=False, w1=2.5, h=3.5, r=4.5, m=5.5, y=7.5)
     target.build.extra["run"] = {"step": 3}
-    reason = findings(target, net("g", backward=False))[0].reason
+    reason = wording.reason(findings(target, net("g", backward=False))[0])
     assert "an earlier update already differed (look at the optimizer" in reason
     assert "or weights were not handed over" in reason
 
@@ -426,7 +428,7 @@ def test_a_given_from_a_call_that_was_not_collected_on_the_other_side_cannot_be_
     golden.construct["Mint.exp.0.forward"] = None
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Mint.sin.0.forward", "cannot tell")]
-    assert "Mint.exp.0.forward.output.0 could not be judged" in found[0].reason
+    assert "Mint.exp.0.forward.output.0 could not be judged" in wording.reason(found[0])
 
 
 @pytest.mark.parametrize("names", [("bn.moving_mean", "bn.moving_variance"), ("norm.running_var",)])

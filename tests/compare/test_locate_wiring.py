@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.locate.wording import kind
 from msprobe.compare.run import compare
@@ -26,8 +27,8 @@ def test_two_calls_that_changed_places_are_said_with_what_each_was_given(builder
     for told in (True, False):
         found = first(run(f"t{told}", (RELU, MUL), told), run(f"g{told}", (MUL, RELU), told))
         assert (found.name, kind(found)) == (RELU, f"code between {ADD} and {RELU} in the root")
-        assert f"; it comes from {ADD}, golden from {MUL}, while" in found.reason
-        assert "not recorded" not in found.reason
+        assert f"; it comes from {ADD}, golden from {MUL}, while" in wording.reason(found)
+        assert "not recorded" not in wording.reason(found)
 
 
 def test_two_calls_that_changed_places_at_the_start(builder):
@@ -35,7 +36,7 @@ def test_two_calls_that_changed_places_at_the_start(builder):
     golden = builder("g").call(MUL, [1.0], [4.0]).call(RELU, [4.0], [20.0])
     found = first(target, golden)
     assert (found.name, kind(found)) == (RELU, f"code between the start and {RELU} in the root")
-    assert f"; it comes from no recorded call, golden from {MUL}, while" in found.reason
+    assert f"; it comes from no recorded call, golden from {MUL}, while" in wording.reason(found)
 
 
 def test_a_call_whose_results_were_not_collected_is_not_said_to_agree(builder, tensor):
@@ -45,7 +46,7 @@ def test_a_call_whose_results_were_not_collected_is_not_said_to_agree(builder, t
 
     found = first(run("t", 3.0), run("g", 2.0))
     assert (found.name, found.kind) == (MUL, "cannot tell")
-    assert found.reason.endswith(f"cannot be said, because {ADD}.output.0 could not be judged")
+    assert wording.reason(found).endswith(f"cannot be said, because {ADD}.output.0 could not be judged")
 
 
 def test_the_first_given_of_a_cell_that_was_given_the_same_is_no_input_of_the_run(builder, tensor):
@@ -66,4 +67,4 @@ def test_a_save_that_differs_is_said_to_be_one(builder):
 
     found = first(run("t", 3.0), run("g", 2.0))
     assert (found.name, found.kind) == ("loss.0.debug", "cannot tell")
-    assert found.reason.endswith("because it was saved by name, and what it was made of was not")
+    assert wording.reason(found).endswith("because it was saved by name, and what it was made of was not")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
+from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, FindingKind, OtherCall
 from msprobe.compare.run import compare
@@ -132,7 +133,7 @@ def test_json_holds_counts_rows_and_the_first_wrong_call(compared, tmp_path):
             "name": "Mint.sin.0.forward",
             "cell": "the root",
             "kind": "computes differently",
-            "reason": located.first.reason,
+            "reason": wording.reason(located.first),
             "file": None,
             "line": None,
             "step": 0,

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from openpyxl import load_workbook
 
+from msprobe.compare.locate import wording
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 from msprobe.compare.tables.columns import columns_of
@@ -183,7 +184,7 @@ def test_the_perturbed_weight_is_the_first_wrong_call(samples):
                 "fc1",
                 "parameters differ",
             )
-            assert first.reason == "1 parameter differs: fc1.weight"
+            assert wording.reason(first) == "1 parameter differs: fc1.weight"
             assert (first.file, first.line) == ("/home/user/train/models_ms.py", 40)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from optimizers import NAMES, Optimizer, train
 
-from msprobe.compare.locate.finding import Basis, Cause, Status
+from msprobe.compare.locate.finding import Basis, Cause, Rule, Status
 from msprobe.compare.locate.wording import sentence
-from msprobe.compare.updates.fit import Rule
 from msprobe.compare.updates.judgement import Parameter, Run, Track, judge
 
 NOISE = 5e-3

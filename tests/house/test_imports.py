@@ -1,6 +1,7 @@
 """The laws of imports: arrows point down, doors are crossed by full name, foreign libraries stay behind their doors."""
 
 import sys
+from graphlib import TopologicalSorter
 from importlib.metadata import requires
 
 import pytest
@@ -165,3 +166,29 @@ def test_each_side_of_the_collector_knows_its_framework_only(modules):
         forbidden = next((others for side, others in sides.items() if below(module.name, [side])), list(sides))
         wrong += [told(module, i, "the other side") for i in module.imports if below(i.module, forbidden)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_import_goes_in_a_circle(modules):
+    """Modules form layers, and so do the packages inside a room; imports inside functions count too."""
+    edges = {}
+    names = {m.name for m in modules}
+    for module in modules:
+        for imported in module.imports:
+            target = imported.module
+            while target not in names and "." in target:
+                target = target.rpartition(".")[0]
+            if target == module.name or target not in names or room_of(target) != room_of(module.name):
+                continue
+            edges.setdefault(module.name, set()).add(target)
+            room = room_of(module.name)
+            here, there = (inner_package(name, room) for name in (module.name, target))
+            if here != there:
+                edges.setdefault(f"package {here}", set()).add(f"package {there}")
+    assert len(edges) > 100, "there are imports"
+    sorter = TopologicalSorter(edges)
+    sorter.prepare()  # CycleError names the circle
+
+
+def inner_package(name, room):
+    """`msprobe.compare.match` for every module in it; a module that lies in the room itself is its own."""
+    return ".".join(name.split(".")[: room.count(".") + 2])

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msprobe.store.columns import GRADIENTS, KINDS, PARTS, Calls, columns_of
 from msprobe.store.flatten import Leaves
 from msprobe.store.reader import read
-from msprobe.store.record import Call, Dump, Record, Statistics
+from msprobe.store.record import GRADIENTS, KINDS, PARTS, Call, Calls, Dump, Record, Statistics, columns_of
 
 steady = settings(
     derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]

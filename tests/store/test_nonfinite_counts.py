@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from msprobe.store.columns import columns_of
 from msprobe.store.describe import statistics
 from msprobe.store.reader import read
-from msprobe.store.record import Call, NonFinite, Record, Statistics
+from msprobe.store.record import Call, NonFinite, Record, Statistics, columns_of
 
 CALL = "Functional.relu.0.forward"
 NAN, INF = math.nan, math.inf

@@ -1,4 +1,16 @@
-"""MindSpore's functions and primitives: which are collected, and how their calls are seen."""
+"""MindSpore's functions and primitives: which are collected, and how their calls are seen.
+
+Functional APIs: which functions of the installed framework are collected, and how their calls are seen.
+
+The list is made from the framework itself: every public function of the namespaces below and the methods and
+operators of Tensor that take or give tensors. Only the outermost call is recorded. References to these functions that
+a user made before are reached by `references.py`.
+
+Primitive objects that cells hold, `self.matmul = ops.MatMul()`: their calls, as `Primitive.matmul.MatMul.0.forward`.
+
+Many layers compute with such objects and never touch a function of `mindspore.ops`. All objects with the same
+attribute name and class share one number. `__call__` of their classes is replaced while a collection is open.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps

@@ -1,4 +1,10 @@
-"""MindSpore's autograd graph, and hooks on tensors where it cannot be read (MindSpore 2.7.0)."""
+"""MindSpore's autograd graph, and hooks on tensors where it cannot be read (MindSpore 2.7.0).
+
+Gradients where the framework has no autograd nodes (MindSpore 2.7.0): hooks on the tensors themselves.
+
+The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be
+had; it is marked `accumulated`.
+"""
 
 from collections.abc import Callable
 from operator import attrgetter, methodcaller

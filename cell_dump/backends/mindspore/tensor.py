@@ -1,4 +1,17 @@
-"""Tensors of MindSpore: read without copying where possible, and recorded; statistics are computed on the device."""
+"""Tensors of MindSpore: read without copying where possible, and recorded; statistics are computed on the device.
+
+A tensor's elements as a numpy array, without copying where that can be.
+
+`asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which
+costs fifty times what reading it costs. DLPack gives such a view with its strides.
+
+Statistics on a device: computed there, one small tensor for each record, and fetched together.
+
+On a device a look at a tensor waits for everything before it. So the numbers stay there, and the lines that need them
+are held back, until 256 calls wait, or until `stop` or `step`; then all numbers come over in one piece, with one wait.
+The order on the device keeps what was read before a later change in place apart from it, so nothing is copied. Tensors
+that are saved or digested are fetched one by one, as they are needed whole.
+"""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,18 @@
-"""Functions of PyTorch's API on MindSpore: which are collected, under which names, and where they are replaced."""
+"""Functions of PyTorch's API on MindSpore: which are collected, under which names, and where they are replaced.
+
+The namespaces of `torch` where it is a layer on MindSpore, and where in them a function has to be replaced.
+
+Such a layer is a package of another name, which an import hook shows as `torch`. A function then stands in two modules:
+that of the layer, which the layer's own code reads, and the one that users import, which makes its attributes when they
+are asked for, and may keep what it made. So both are replaced, and each attribute is asked for once before, that no
+replacement of ours is what is kept.
+
+Functions: which ones of the installed layer are collected, and under which names, those of PyTorch.
+
+The list is made from the layer itself: every public function of the namespaces below, and the methods and operators of
+Tensor that take or give tensors, less what manages and what the layer only uses itself. Only the outermost call is
+recorded. References to these functions that a user made before are reached by `references.py`.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,13 @@
-"""PyTorch's API on MindSpore behind the collector's framework interface."""
+"""PyTorch's API on MindSpore behind the collector's framework interface.
+
+The layer's recomputation (`torch.utils.checkpoint`, reentrant) beside that of MindSpore.
+
+The kind by hooks on saved tensors runs nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
+
+PyTorch's API on MindSpore as the collector of Python's calls sees it.
+
+To be imported where `torch_on_mindspore()` holds, for it imports `torch`.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator

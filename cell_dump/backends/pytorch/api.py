@@ -1,4 +1,15 @@
-"""PyTorch's functions: which are collected, and under which names."""
+"""PyTorch's functions: which are collected, and under which names.
+
+Functions: which ones of the installed PyTorch are collected, and under which names.
+
+The list is made from the framework itself: every public function of the namespaces below, and the methods and operators
+of Tensor that take or give tensors. Only the outermost call is recorded. References to these functions that a user made
+before are reached by `references.py`.
+
+The functions are replaced in their namespaces while a collection is open, and not seen by a `TorchFunctionMode`: that
+one is told `torch.Tensor.add` for `x + y`, one and the same object for `torch.conv2d` and `F.conv2d`, nothing of
+collectives, and it is asked at every look at an attribute (`x.shape`) as well.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,4 +1,9 @@
-"""PyTorch behind the collector's framework interface."""
+"""PyTorch behind the collector's framework interface.
+
+PyTorch's recomputation (`torch.utils.checkpoint`): where it begins, and how it ends early.
+
+The names are the framework's inner ones; where a version has them no more, second runs are recorded as further calls.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager

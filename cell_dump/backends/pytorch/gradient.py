@@ -1,4 +1,10 @@
-"""PyTorch's autograd graph, also nodes whose backward a user wrote (`torch.autograd.Function`)."""
+"""PyTorch's autograd graph, also nodes whose backward a user wrote (`torch.autograd.Function`).
+
+Nodes of the graph whose backward a user wrote: `torch.autograd.Function`.
+
+Such a function is no recorded call. What its backward calls stands inside the backward of the module's call that made
+the node, which the node's sequence number tells: nothing is put around `apply`, and the graph stays as it is.
+"""
 
 from collections.abc import Callable
 from functools import partial, wraps

@@ -1,5 +1,7 @@
 """Samples of very large products: rows of their outputs. (Other calls are sampled by `sample.py`.)
 
+Samples of very large products: rows of their outputs. (Other calls are sampled by `sample.py`.)
+
 A product of 4096^3 takes many seconds in float64 on one core; 64 rows of its output take a fraction of one and tell as
 much of the kernel. `Residual.count` then says how many elements were looked at. The rows are spread evenly, the same in
 every run.

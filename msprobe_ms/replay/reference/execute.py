@@ -1,4 +1,10 @@
-"""Execute a candidate in float64 by torch on the CPU, forward or backward."""
+"""Execute a candidate in float64 by torch on the CPU, forward or backward.
+
+A candidate becomes a function of its floating tensors in float64, executed by torch on the CPU, forward or backward.
+
+Nothing of torch's global state changes: the grad mode is set within a block, random numbers are not drawn, dtypes are
+written out.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

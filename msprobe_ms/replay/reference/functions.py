@@ -1,4 +1,10 @@
-"""References for losses by class, written out: in PyTorch the weights of the classes have no derivative."""
+"""References for losses by class, written out: in PyTorch the weights of the classes have no derivative.
+
+References that PyTorch has no function of its own for, or only one with other arguments; everything in torch.
+
+`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own.py`.
+`recorded` is what the record says of the first output: its shape and dtype.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,19 @@
-"""The folders and files of the framework's own kernel dump."""
+"""The folders and files of the framework's own kernel dump.
+
+Where the framework's own kernel dump puts its files: which folder is which rank, graph and iteration.
+
+```
+rank_{r}/{net}/{graph}/{iteration}        kernel by kernel (jit_level O0, O1)
+rank_{r}/{time}/step_{iteration}          whole graphs (jit_level O2)
+{r}/{net}/{graph}/{iteration}             older layouts
+{r}/{anything}/{iteration}
+```
+
+Kernel dumps as the framework leaves them, read as they lie: npy files, or a statistic.csv instead of them.
+
+`msprobe gather` makes a richer dump of the same files, with full names, lines of source and who gave what; this reader
+needs nothing but the files themselves, so that dumps that were only copied from somewhere can be compared too.
+"""
 
 import csv
 import os

@@ -1,4 +1,19 @@
-"""Trees of graph saves and of any npy files, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`."""
+"""Trees of graph saves and of any npy files, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
+
+Tensors that were saved by name become calls: one call for each time that a name was saved.
+
+The calls are named `{name}.{k}.debug`, like those of a debug.json, with k counting the saves of the name within a step
+and rank; what was saved as a list or dict is one call, with a record for each element.
+
+Trees of graph saves, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index where there is one.
+
+`docs/format.md`, page 8. The id counts all saves of a process, and another run, or the framework on a device, counts
+otherwise; so what belongs together is told by name and order.
+
+Any tree of npy files, read: each folder that holds some is a dump of its own, its files paired by name and count.
+
+`{name}_{dtype}_{count}.npy` is the count-th value of `name`; any other file is the only value of its whole stem.
+"""
 
 import json
 import re

@@ -1,4 +1,24 @@
-"""Trees of single saves: how values are written, and how they are read."""
+"""Trees of single saves: how values are written, and how they are read.
+
+Single saves on disk: where the values of one variable stand, and how one is written.
+
+```
+root/data/{key}/step{S}/rank{R}[/micro_step{m}]/{key}.npy         a tensor
+                                                {key}.{i}.npy     one of a list, by position, or of a dict, by key
+                                                {key}.json        {"data": ...}: statistics and shape of each
+```
+
+`docs/single-save.md` says the rest.
+
+Trees of single saves, read: what `SingleSave` and `save_data` of RL flows leave below `data`.
+
+```
+data/{tag}/step{S}/rank{R}[/micro_step{m}]/{key}.npy, {key}.{index or key}.npy     SingleSave, beside {key}.json
+data/{tag}/step{S}/rank{R}/{key}_{dtype}_{id}.npy                                  graph saves, `saved_trees.py`
+```
+
+The key is the last part of the tag, which is all of it unless a key has slashes.
+"""
 
 import json
 import math

@@ -18,7 +18,7 @@ from msprobe.base.files import creating, make_folder
 from msprobe.base.log import visible
 
 if TYPE_CHECKING:
-    from .counterpart import Counterparts
+    from msprobe.compare.counterparts.counterpart import Counterparts
 
 _SHOWN = 10
 _SURE = 0.8
@@ -41,10 +41,10 @@ def run(args: argparse.Namespace) -> int:
     for path in (_beside(output, kind) for kind in ("api", "cell", "layer", "data")):
         if os.path.lexists(path):  # somebody may have edited it
             raise UsageError(_TAKEN.format(path))
+    from msprobe.compare.counterparts.search import find_counterparts
     from msprobe.store.reader import read  # here: the help of the command is there before numpy is
 
-    from .search import find_counterparts
-    from .suggest import KINDS, OPTIONS, suggest
+    from .mapping_files import KINDS, OPTIONS, suggest
 
     target, golden = read(args.target), read(args.golden)
     found = find_counterparts(target, golden)

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msprobe.base.names import Name
+from msprobe.compare.counterparts.counterpart import Counterpart, Counterparts
+from msprobe.compare.counterparts.dump_view import NONE, Side
+from msprobe.compare.counterparts.features import STRANGERS, operations
 from msprobe.compare.match.records import Records
 from msprobe.mapping.api import load_table
 from msprobe.mapping.layer_tree import Told, pair_layers
 from msprobe.mapping.user_files import LayerRules
-from msprobe.store.columns import PARTS
-from msprobe.store.record import Dump
-
-from .counterpart import Counterpart, Counterparts
-from .dump_view import NONE, Side
-from .features import STRANGERS, operations
+from msprobe.store.record import PARTS, Dump
 
 
 def names(sides: tuple[Side, Side], pair: Counterpart) -> tuple[Name, Name]:

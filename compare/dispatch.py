@@ -1,0 +1,73 @@
+"""Dispatch a comparison by what its two paths hold: RL flows, where both are roots of one, else dumps and saves.
+
+Checkpoints are another command's.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+
+from msprobe.base.errors import DumpError, UsageError
+from msprobe.store.detect import is_checkpoint, kind_of
+
+from .jobs.run import run_request
+from .jobs.summary import Answer
+from .request import Request
+from .rl.compare import Stepwise, compare_flows, compare_steps, roots_by_step
+from .rl.result import FlowResult
+from .rl.roots import ITSELF, is_root, root_of
+
+
+def compare_paths(request: Request) -> Answer | FlowResult | Stepwise:
+    """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`.
+
+    UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
+    counts as one, and so does a run of steps, where the debugger of the root collected some outside its stages too.
+    """
+    paths = request.target, request.golden
+    roots = [path for path in paths if not request.read_as and is_root(path)]
+    if not roots and not request.read_as:
+        target, golden = map(roots_by_step, paths)
+        if target and golden:
+            _refuse_calibrating(request)
+            return compare_steps(request, target, golden)
+    if not roots:
+        try:
+            return run_request(request)
+        except DumpError:
+            _refuse_checkpoints(paths)
+            raise
+    _refuse_calibrating(request)
+    return compare_flows(_beside(roots[0], request) if len(roots) == 1 else request)
+
+
+def _refuse_calibrating(request: Request) -> None:
+    if request.calibrate is not None:
+        raise UsageError(
+            "--calibrate takes runs that are no RL flows: calibrate with the folder of one stage, as in "
+            "ROOT/actor_update, and give the noise.json that it writes with --noise"
+        )
+
+
+def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
+    found = [path for path in paths if is_checkpoint(path)]
+    if found:
+        named = paths if len(found) == 2 else (found[0], Path("OTHER"))
+        raise UsageError(
+            f"{found[0]}: is a checkpoint, not a dump; compare two of them with: "
+            f"msprobe config_check --compare {' '.join(quote(str(path)) for path in named)}"
+        )
+
+
+def _beside(root: Path, request: Request) -> Request:
+    """The request with the folder that the other side means, which is no root itself."""
+    side = "golden" if request.target == root else "target"
+    kind, known = kind_of(getattr(request, side)), root_of(root)
+    parts = {"single saves"} | ({"run", "trees"} if ITSELF in known.stages else set())
+    if kind.word not in parts:
+        stage = next((name for name in known.stages if name != ITSELF), "actor_update")
+        raise UsageError(
+            f"the sides are of two kinds: {root} is {known.says}, {kind.path} is {kind.says}; give two roots, or of "
+            f"both the folder of one stage, as in ROOT/{stage}"
+        )
+    return replace(request, **{side: kind.path})  # type: ignore[arg-type]  # the side is a path

@@ -1,0 +1,1 @@
+"""Suggest mapping files: which call of one framework is which of the other."""
