@@ -45,7 +45,7 @@ PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --ti
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
+.PHONY: help demo docs test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -82,10 +82,10 @@ test-matrix:
 	@for version in $(MATRIX); do \
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
 
-#   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/bit-identity.md
+#   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/en/explanation/bit-identity.md
 #                 (an hour on two cores; interrupted, it goes on where it was)
 verify: install
-	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/bit-identity.md
+	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/en/explanation/bit-identity.md
 
 #   make lint     format, lint and types
 lint: $(TOOLS) install
@@ -98,6 +98,17 @@ lint: $(TOOLS) install
 format: $(TOOLS)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+#   make docs     the documentation as a site, in .docs; a dead link is an error
+docs: .venv-docs/built
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+
+.venv-docs/built: pyproject.toml
+	@echo "== creating .venv-docs"
+	@$(PYTHON) -m venv --clear .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check install --quiet $$($(PYTHON) -c \
+	    'import re; print(*re.findall(r"\"([^\"]+)\"", re.search(r"^docs = (.*)", open("pyproject.toml").read(), re.M)[1]))')
+	@touch $@
 
 # The wheel of the tree as it stands; the folder `build` would hand it files that are gone.
 install: $(RUNTIME)
@@ -138,4 +149,4 @@ $(LAYER): $(RUNTIME) tests/mindtorch/requirements.txt
 
 #   make clean    remove every environment and everything that was built
 clean:
-	rm -rf .venv .venv-* .demo build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* .demo .docs build msprobe_ms.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

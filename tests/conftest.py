@@ -189,7 +189,7 @@ def without_kernel(monkeypatch):
 
 @pytest.fixture(scope="session")
 def blocks():
-    """`blocks("saving.md", "python")`: the blocks of one language in a page of the documentation, in their order."""
+    """`blocks(page, "python")`: the blocks of one language in a page below `docs`, in their order."""
     return blocks_of
 
 

@@ -307,8 +307,8 @@ def test_an_exception_of_the_training_leaves_the_framework_as_it_was():
 
 
 def test_the_pages_list_is_built_and_collects_the_steps_that_it_names(blocks):
-    (text,) = blocks("callbacks.md", "yaml")
-    assert blocks("zh/callbacks.md", "yaml") == [text]
+    (text,) = blocks("en/how-to/collecting/callbacks.md", "yaml")
+    assert blocks("zh/how-to/collecting/callbacks.md", "yaml") == [text]
     entries = [each for each in yaml.safe_load(text)["callbacks"] if each["type"] == "MsprobeStep"]
     assert entries[0].pop("auto_register") == "msprobe_callbacks.MsprobeStep"
     train(built(yaml.safe_dump({"callbacks": entries})), epochs=4)
@@ -339,9 +339,9 @@ else:
 @pytest.mark.skipif(find_spec("mindformers") is None, reason="MindFormers is not installed here")
 def test_mindformers_own_builder_takes_the_pages_list(monkeypatch, blocks):
     Path("code").mkdir()
-    (line,) = [block for block in blocks("callbacks.md", "python") if "auto_register" in block]
+    (line,) = [block for block in blocks("en/how-to/collecting/callbacks.md", "python") if "auto_register" in block]
     Path("code", "msprobe_callbacks.py").write_text(line)
-    Path("run.yaml").write_text(blocks("callbacks.md", "yaml")[0])
+    Path("run.yaml").write_text(blocks("en/how-to/collecting/callbacks.md", "yaml")[0])
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "training"))
     monkeypatch.setenv("OM_MODULES_CACHE", str(Path("modules").absolute()))
     subprocess.run([sys.executable, "-c", REAL], check=True)

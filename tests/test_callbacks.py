@@ -241,16 +241,18 @@ def test_the_framework_has_the_switch_that_kernel_dumps_need():
 
 
 def test_the_page_shows_what_its_examples_collect(tmp_path, blocks):
-    code = "\n".join(blocks("callbacks.md", "python"))
+    code = "\n".join(blocks("en/how-to/collecting/callbacks.md", "python"))
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     assert steps(tmp_path / "dump") == [0, 2]
     assert steps(tmp_path / "resumed") == [6, 7, 8]
     names = list(data_of(tmp_path / "dump", 0))
-    shown = blocks("callbacks.md", "text")[0].split()
+    shown = blocks("en/how-to/collecting/callbacks.md", "text")[0].split()
     assert [name for name in names if ".forward" in name] == shown
     assert len([name for name in names if ".backward" in name]) == len(shown)
 
 
 @pytest.mark.parametrize("language", ["python", "text"])
 def test_both_pages_show_the_same_examples(language, blocks):
-    assert blocks("callbacks.md", language) == blocks("zh/callbacks.md", language)
+    assert blocks("en/how-to/collecting/callbacks.md", language) == blocks(
+        "zh/how-to/collecting/callbacks.md", language
+    )

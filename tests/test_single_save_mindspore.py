@@ -201,7 +201,7 @@ def blocks(page):
 
 def test_the_page_shows_what_its_code_leaves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (_, code), (_, listed), (_, record) = blocks("single-save.md")
+    (_, code), (_, listed), (_, record) = blocks("en/how-to/collecting/single-save.md")
     exec(code, {})
     assert listed.split() == sorted(str(p.relative_to(tmp_path)) for p in files(tmp_path) if "step1" not in p.parts)
     folder = tmp_path / "saved/data/responses/step0/rank0/micro_step0"
@@ -212,4 +212,4 @@ def test_the_page_shows_what_its_code_leaves(tmp_path, monkeypatch):
 
 
 def test_both_languages_show_the_same():
-    assert blocks("zh/single-save.md") == blocks("single-save.md")
+    assert blocks("zh/how-to/collecting/single-save.md") == blocks("en/how-to/collecting/single-save.md")

@@ -310,7 +310,9 @@ def test_the_function_answers_as_the_command_does(tmp_path, monkeypatch):
 # ---- the documentation -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["docs/verify-collection.md", "docs/zh/verify-collection.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/en/how-to/collecting/verify-collection.md", "docs/zh/how-to/collecting/verify-collection.md"]
+)
 def test_the_command_of_the_page_says_what_the_page_shows(page, tmp_path):
     text = (ROOT / page).read_text()
     shutil.copytree(ROOT / "examples" / "minimal", tmp_path / "minimal", ignore=shutil.ignore_patterns("out"))

@@ -26,7 +26,7 @@ def sections(page):
     return found
 
 
-PROGRAMS = sections("which-save.md")
+PROGRAMS = sections("en/how-to/collecting/which-save.md")
 
 
 def run(command, folder):
@@ -97,4 +97,4 @@ def test_each_program_runs_and_leaves_what_the_page_says(heading, tmp_path):
 
 
 def test_both_languages_have_the_same_programs():
-    assert list(sections("zh/which-save.md").values()) == list(PROGRAMS.values())
+    assert list(sections("zh/how-to/collecting/which-save.md").values()) == list(PROGRAMS.values())

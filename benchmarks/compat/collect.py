@@ -1,7 +1,7 @@
 """Collect one step of a small training: `python collect.py NET LEVEL TASK FAULT DIR`.
 
 NET `transformer` is the one of the tests, FAULT one of its faults or `clean`. NET `values` computes nothing sensible:
-it gives the dump one of every kind of value that `docs/format.md` knows; any FAULT scales its numbers.
+it gives the dump one of every kind of value that `docs/en/reference/format.md` knows; any FAULT scales its numbers.
 """
 
 import importlib.util

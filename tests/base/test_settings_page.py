@@ -1,4 +1,4 @@
-"""docs/configuration.md: every setting with its default and its effect."""
+"""docs/en/reference/configuration.md: every setting with its default and its effect."""
 
 import json
 import re
@@ -29,7 +29,8 @@ def defaults():
 
 
 @pytest.mark.parametrize(
-    ("page", "word"), [("configuration.md", "Default: "), ("zh/configuration.md", "默认值\N{FULLWIDTH COLON}")]
+    ("page", "word"),
+    [("en/reference/configuration.md", "Default: "), ("zh/reference/configuration.md", "默认值\N{FULLWIDTH COLON}")],
 )
 def test_every_setting_has_a_heading_with_its_default_and_every_heading_a_setting(page, word):
     paragraphs = documented(page)
@@ -39,7 +40,8 @@ def test_every_setting_has_a_heading_with_its_default_and_every_heading_a_settin
 
 
 @pytest.mark.parametrize(
-    ("page", "words"), [("configuration.md", "No effect:"), ("zh/configuration.md", "无作用\N{FULLWIDTH COLON}")]
+    ("page", "words"),
+    [("en/reference/configuration.md", "No effect:"), ("zh/reference/configuration.md", "无作用\N{FULLWIDTH COLON}")],
 )
 def test_a_setting_that_is_never_used_is_documented_as_such(page, words):
     paragraphs = documented(page)
@@ -53,7 +55,7 @@ def test_a_setting_that_is_never_used_is_documented_as_such(page, words):
             assert (words in paragraphs[prefix + key]) == never, prefix + key
 
 
-@pytest.mark.parametrize("page", ["configuration.md", "zh/configuration.md"])
+@pytest.mark.parametrize("page", ["en/reference/configuration.md", "zh/reference/configuration.md"])
 def test_the_example_of_the_documentation_loads(page, tmp_path, blocks):
     path = tmp_path / "config.json"
     path.write_text(blocks(page, "json")[0])

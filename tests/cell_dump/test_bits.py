@@ -1,7 +1,7 @@
 """The debugger never changes the training: processes with and without it are compared bit by bit.
 
 Of the whole grid (network x level x task x mode of the pipeline, 24 runs for each network; `make verify` runs it and
-writes docs/bit-identity.md) four runs of each network are taken here by a fixed rule, `covering` in
+writes docs/en/explanation/bit-identity.md) four runs of each network are taken here by a fixed rule, `covering` in
 tests/training/bits.py: every network is run at every level, with every task and in both modes, and over all networks
 every level meets every task and every mode. Each run is a process of its own; it is compared with two bare ones, one
 in each mode, which must agree among themselves, and each step of its dump with a count by hand

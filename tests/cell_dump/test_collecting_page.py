@@ -1,4 +1,4 @@
-"""The code of docs/collecting.md does what the page says, and stands in both languages."""
+"""The code of docs/en/how-to/collecting/collecting.md does what the page says, and stands in both languages."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def blocks(page):
     return [re.sub(r"\s*#.*$", "", block, flags=re.MULTILINE) for block in found]
 
 
-TRAINING, OWN_FUNCTION, LISTED, NAMED = blocks("collecting.md")
+TRAINING, OWN_FUNCTION, LISTED, NAMED = blocks("en/how-to/collecting/collecting.md")
 
 
 class Head(nn.Cell):
@@ -57,7 +57,7 @@ def here(tmp_path, monkeypatch, collecting):
 
 
 def test_both_languages_have_the_same_code():
-    assert blocks("zh/collecting.md") == blocks("collecting.md")
+    assert blocks("zh/how-to/collecting/collecting.md") == blocks("en/how-to/collecting/collecting.md")
 
 
 def test_the_training_is_recorded_step_by_step(here, tmp_path):

@@ -168,7 +168,7 @@ def test_gradients_are_each_ranks_own_before_and_the_sum_of_all_afterwards(two):
 
 
 def test_the_example_of_the_documentation_runs(two, options):
-    page = (SCRIPT.parents[2] / "docs" / "ranks.md").read_text()
+    page = (SCRIPT.parents[2] / "docs" / "en/how-to/comparing/ranks.md").read_text()
     command = re.search(r"^msrun .*$", page, re.MULTILINE)[0].split()
     assert command == ["msrun", *options(2), "train.py"]
     for step in (0, 1):

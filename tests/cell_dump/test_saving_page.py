@@ -1,4 +1,4 @@
-"""docs/saving.md: its example saves what it shows."""
+"""docs/en/how-to/collecting/saving.md: its example saves what it shows."""
 
 import json
 import subprocess
@@ -8,7 +8,10 @@ import pytest
 
 
 def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
-    code, (shown,) = blocks("saving.md", "python")[0], blocks("saving.md", "json")
+    code, (shown,) = (
+        blocks("en/how-to/collecting/saving.md", "python")[0],
+        blocks("en/how-to/collecting/saving.md", "json"),
+    )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     for step in (0, 1):
         dump = json.loads((tmp_path / "saved" / f"step{step}" / "rank" / "debug.json").read_text())
@@ -17,4 +20,4 @@ def test_the_page_shows_what_its_example_saves(tmp_path, blocks):
 
 @pytest.mark.parametrize("language", ["python", "json"])
 def test_both_pages_show_the_same_example(language, blocks):
-    assert blocks("saving.md", language) == blocks("zh/saving.md", language)
+    assert blocks("en/how-to/collecting/saving.md", language) == blocks("zh/how-to/collecting/saving.md", language)

@@ -14,10 +14,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor", "digest"])
 def test_the_page_holds_the_table_of_columns(mode):
-    assert as_markdown(columns(mode, True)) in (DOCS / "compare-table.md").read_text("utf-8")
+    assert as_markdown(columns(mode, True)) in (DOCS / "en/reference/compare-table.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/compare.md", "zh/how-to/comparing/compare.md"])
 def test_both_pages_hold_every_threshold(page):
     text = (DOCS / page).read_text("utf-8")
     for dtype, standard in STANDARDS.items():
@@ -26,10 +26,10 @@ def test_both_pages_hold_every_threshold(page):
 
 @pytest.mark.parametrize("shown", [GUESSES, NOISE])
 def test_the_page_holds_the_columns_that_not_every_table_has(shown):
-    assert as_markdown(shown) in (DOCS / "compare-table.md").read_text("utf-8")
+    assert as_markdown(shown) in (DOCS / "en/reference/compare-table.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/compare.md", "zh/how-to/comparing/compare.md"])
 def test_both_pages_hold_what_two_frameworks_are_allowed(page):
     rows = [line.split("|") for line in (DOCS / page).read_text("utf-8").splitlines() if line.count("|") == 3]
     for dtype, allowed in ACROSS.items():
@@ -37,7 +37,7 @@ def test_both_pages_hold_what_two_frameworks_are_allowed(page):
         assert f"{allowed:.3g}" in [row[2].strip() for row in said]
 
 
-@pytest.mark.parametrize("page", ["noise.md", "zh/noise.md"])
+@pytest.mark.parametrize("page", ["en/explanation/noise.md", "zh/explanation/noise.md"])
 def test_both_pages_of_noise_name_every_sign_and_the_bounds(page):
     text = (DOCS / page).read_text("utf-8")
     for sign in Sign:
@@ -46,13 +46,13 @@ def test_both_pages_of_noise_name_every_sign_and_the_bounds(page):
     assert f"{LOWEST:g}" in text
 
 
-@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/compare.md", "zh/how-to/comparing/compare.md"])
 def test_both_pages_name_every_cause(page):
     text = (DOCS / page).read_text("utf-8")
     assert all(f"| `{cause.name.lower()}` |" in text for cause in Cause)
 
 
-@pytest.mark.parametrize("page", ["compare.md", "zh/compare.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/compare.md", "zh/how-to/comparing/compare.md"])
 def test_both_pages_name_every_kind(page):
     text = (DOCS / page).read_text("utf-8")
     for kind in (

@@ -18,7 +18,7 @@ NAN, INF = math.nan, math.inf
 
 
 def told(values, dtype, *, counts=True, **more):
-    """The record of a tensor as docs/format.md has it, worked out by numpy."""
+    """The record of a tensor as docs/en/reference/format.md has it, worked out by numpy."""
     array = np.array(values, np.float64)
     with np.errstate(invalid="ignore"):
         four = (array.max(), array.min(), array.mean(), np.sqrt((array * array).sum()))

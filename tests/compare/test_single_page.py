@@ -1,4 +1,4 @@
-"""docs/single-compare.md: its example gives what it shows, and it names every column."""
+"""docs/en/how-to/comparing/single-compare.md: its example gives what it shows, and it names every column."""
 
 from pathlib import Path
 
@@ -7,23 +7,27 @@ from saved_trees import HEADINGS
 
 
 def test_both_guides_have_the_same_code(blocks):
-    assert blocks("single-compare.md", "python") == blocks("zh/single-compare.md", "python")
-    assert blocks("single-compare.md", "text") == blocks("zh/single-compare.md", "text")
+    assert blocks("en/how-to/comparing/single-compare.md", "python") == blocks(
+        "zh/how-to/comparing/single-compare.md", "python"
+    )
+    assert blocks("en/how-to/comparing/single-compare.md", "text") == blocks(
+        "zh/how-to/comparing/single-compare.md", "text"
+    )
 
 
 def test_the_example_of_the_guide_gives_what_it_shows(tmp_path, monkeypatch, capsys, blocks):
     from msprobe.single_save import SingleSave
 
     monkeypatch.chdir(tmp_path)
-    code = blocks("single-compare.md", "python")
+    code = blocks("en/how-to/comparing/single-compare.md", "python")
     for part in code:
         monkeypatch.setattr(SingleSave, "_only", None)  # each run of the guide is a process of its own
         exec(part, {})
-    (shown,) = blocks("single-compare.md", "text")
+    (shown,) = blocks("en/how-to/comparing/single-compare.md", "text")
     assert capsys.readouterr().out == shown
 
 
-@pytest.mark.parametrize("page", ["single-compare.md", "zh/single-compare.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/single-compare.md", "zh/how-to/comparing/single-compare.md"])
 def test_the_guides_name_every_column(page):
     text = (Path(__file__).parents[2] / "docs" / page).read_text("utf-8")
     assert all(f"`{heading}`" in text for heading in HEADINGS)

@@ -25,7 +25,7 @@ def dumps(tmp_path):
 
 
 def written(folder, choices):
-    """A dump on disk, by what docs/format.md says."""
+    """A dump on disk, by what docs/en/reference/format.md says."""
     dump, _ = run(choices)
     folder.mkdir(parents=True)
     data = {}

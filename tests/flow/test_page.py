@@ -1,4 +1,4 @@
-"""The code of docs/rl-flows.md leaves what the page shows, in both languages."""
+"""The code of docs/en/how-to/collecting/rl-flows.md leaves what the page shows, in both languages."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def blocks(page):
 
 
 def test_the_page_shows_what_its_code_leaves():
-    (_, flow), (_, of_flow), (_, stages), (_, of_stages) = blocks("rl-flows.md")
+    (_, flow), (_, of_flow), (_, stages), (_, of_stages) = blocks("en/how-to/collecting/rl-flows.md")
     exec(flow, {"__name__": "page"})  # the framework asks functions for their module
     try:
         exec(stages, {"__name__": "page"})
@@ -42,10 +42,10 @@ def test_the_page_shows_what_its_code_leaves():
 
 
 def test_both_languages_show_the_same():
-    assert blocks("zh/rl-flows.md") == blocks("rl-flows.md")
+    assert blocks("zh/how-to/collecting/rl-flows.md") == blocks("en/how-to/collecting/rl-flows.md")
 
 
-@pytest.mark.parametrize("page", ["rl-flows.md", "zh/rl-flows.md"])
+@pytest.mark.parametrize("page", ["en/how-to/collecting/rl-flows.md", "zh/how-to/collecting/rl-flows.md"])
 def test_the_page_names_every_field_and_stage(page):
     text = (DOCS / page).read_text()
     assert [name for name in (*FlowSettings.__dataclass_fields__, *SWITCHES) if f"`{name}`" not in text] == []

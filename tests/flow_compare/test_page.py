@@ -11,7 +11,7 @@ from msprobe.compare.rl.order import FLOW, part_of_key, plain
 from msprobe.store.rl_roots import STAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("compare-flow.md", "zh/compare-flow.md")
+PAGES = ("en/how-to/comparing/compare-flow.md", "zh/how-to/comparing/compare-flow.md")
 KEYS = {
     "prompts": np.array([[1, 2]], np.int32),
     "responses": np.array([[5, 6, 7]], np.int32),
@@ -33,7 +33,7 @@ def test_the_guide_shows_what_the_command_says(roots, monkeypatch, tmp_path, cap
     off = KEYS["ref_log_prob"] + np.array([0, 0, -0.5], np.float32)
     roots[0].save(1, keys=KEYS, ref_log_prob=off)
     assert main(["compare", "target", "golden", "-o", "out"]) == 1
-    assert capsys.readouterr().out == shown("compare-flow.md")[0]
+    assert capsys.readouterr().out == shown("en/how-to/comparing/compare-flow.md")[0]
 
 
 def test_both_guides_show_the_same():

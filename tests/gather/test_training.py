@@ -272,8 +272,8 @@ def shown(page):
 
 
 def test_the_page_shows_what_the_command_says_in_both_languages(gathered, tmp_path, capsys):
-    assert shown("zh/gather.md") == shown("gather.md")
-    _, answer, _, wrong, _ = shown("gather.md")
+    assert shown("zh/how-to/collecting/gather.md") == shown("en/how-to/collecting/gather.md")
+    _, answer, _, wrong, _ = shown("en/how-to/collecting/gather.md")
     main(["gather", str(gathered / "mlp" / "raw"), "-o", str(tmp_path / "dump"), "--step", "0"])
     assert capsys.readouterr().out.replace(str(tmp_path / "dump"), "dump") == answer
     sides = [str(gathered / name / "out" / "step0") for name in ("faulty", "mlp")]

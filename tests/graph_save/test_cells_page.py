@@ -1,4 +1,4 @@
-"""The program of docs/graph-mode.md leaves what the page says, and the page's command finds both modes equal."""
+"""The program of the page on graph mode leaves what the page says, and its command finds both modes equal."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def blocks(page, language):
 def folder(tmp_path_factory):
     """Where the program ran, as it stands and in PyNative mode."""
     root = tmp_path_factory.mktemp("page")
-    (program,) = blocks("graph-mode.md", "python")
+    (program,) = blocks("en/how-to/collecting/graph-mode.md", "python")
     python = program.replace("GRAPH_MODE", "PYNATIVE_MODE").replace("./graph", "./pynative")
     for number, text in enumerate((program, python)):
         (root / f"{number}.py").write_text(text)
@@ -43,11 +43,15 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("language", ["python", "text", ""])
 def test_both_languages_have_the_same_blocks(language):
-    assert blocks("zh/graph-mode.md", language) == blocks("graph-mode.md", language) != []
+    assert (
+        blocks("zh/how-to/collecting/graph-mode.md", language)
+        == blocks("en/how-to/collecting/graph-mode.md", language)
+        != []
+    )
 
 
 def test_the_program_leaves_the_names_that_the_page_shows(folder):
-    (names,) = blocks("graph-mode.md", "text")
+    (names,) = blocks("en/how-to/collecting/graph-mode.md", "text")
     for step in range(3):
         dump = json.loads((folder / f"graph/step{step}/rank/dump.json").read_text())
         assert list(dump["data"]) == names.split()
@@ -60,7 +64,7 @@ def test_the_program_leaves_the_names_that_the_page_shows(folder):
 
 def test_the_command_compares_the_modes(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    (command,) = blocks("graph-mode.md", "")
+    (command,) = blocks("en/how-to/collecting/graph-mode.md", "")
     words = command.split()
     assert words[0] == "msprobe"
     assert main(words[1:]) == 0, capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The code of docs/kernel-dump.md does what the page says, and stands in both languages."""
+"""The code of docs/en/how-to/collecting/kernel-dump.md does what the page says, and stands in both languages."""
 
 import os
 import re
@@ -16,11 +16,11 @@ def code(page):
 
 
 def test_both_languages_have_the_same_code():
-    assert code("zh/kernel-dump.md") == code("kernel-dump.md")
+    assert code("zh/how-to/collecting/kernel-dump.md") == code("en/how-to/collecting/kernel-dump.md")
 
 
 def test_the_training_of_the_page_dumps_its_kernels(tmp_path):
-    (tmp_path / "train.py").write_text(code("kernel-dump.md"))
+    (tmp_path / "train.py").write_text(code("en/how-to/collecting/kernel-dump.md"))
     done = subprocess.run(
         [sys.executable, "train.py"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Level L2 from the debugger to the first wrong kernel, with the steps that docs/kernel-dump.md and gather.md show."""
+"""Level L2 from the debugger to the first wrong kernel, with the steps that the pages kernel-dump and gather show."""
 
 import contextlib
 import io

@@ -15,7 +15,10 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = Path(__file__).parents[1] / "training" / "saves.py"
 ENVIRONMENT = {**os.environ, "MSPROBE_LOG_LEVEL": "2", "GLOG_v": "3"}
-HEADING = {"saving.md": "# In graphs, and everywhere else", "zh/saving.md": "# 在图中以及其他任何地方"}
+HEADING = {
+    "en/how-to/collecting/saving.md": "# In graphs, and everywhere else",
+    "zh/how-to/collecting/saving.md": "# 在图中以及其他任何地方",
+}
 
 
 def blocks(page, language):
@@ -39,8 +42,8 @@ def files(folder):
     )
 
 
-SAVE, SAVE_GRAD, STEPS, READ = blocks("saving.md", "python")
-(LISTED,) = blocks("saving.md", "")
+SAVE, SAVE_GRAD, STEPS, READ = blocks("en/how-to/collecting/saving.md", "python")
+(LISTED,) = blocks("en/how-to/collecting/saving.md", "")
 
 
 @pytest.mark.parametrize("mode", ["GRAPH_MODE", "PYNATIVE_MODE"])
@@ -73,7 +76,7 @@ def test_the_other_programs_of_the_page(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("language", ["python", ""])
 def test_both_languages_have_the_same_programs(language):
-    assert blocks("zh/saving.md", language) == blocks("saving.md", language)
+    assert blocks("zh/how-to/collecting/saving.md", language) == blocks("en/how-to/collecting/saving.md", language)
 
 
 def test_a_thousand_saves_are_complete_when_the_process_ends_right_after(tmp_path):

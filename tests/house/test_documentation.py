@@ -26,15 +26,32 @@ def anchors(text):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_page(verb, root):
-    page = root / "docs" / f"{verb}.md"
-    assert page.is_file(), f"write docs/{verb}.md"
-    assert f"msprobe {verb} " in page.read_text(), "with the command to type"
+    pages = list((root / "docs" / "en").rglob(f"{verb}.md"))
+    assert len(pages) == 1, f"write docs/en/how-to/.../{verb}.md"
+    assert f"msprobe {verb} " in pages[0].read_text(), "with the command to type"
 
 
 def test_every_error_has_a_section(root):
     classes = [n for n, v in vars(errors).items() if isinstance(v, type) and issubclass(v, errors.MsprobeError)]
-    sections = re.findall(r"^## (\w+)$", (root / "docs" / "errors.md").read_text(), re.MULTILINE)
+    sections = re.findall(r"^## (\w+)$", (root / "docs" / "en/reference/errors.md").read_text(), re.MULTILINE)
     assert sorted(classes) == sorted(sections)
+
+
+def test_both_languages_have_the_same_pages(root):
+    trees = [
+        {page.relative_to(root / "docs" / lang) for page in (root / "docs" / lang).rglob("*.md")}
+        for lang in ("en", "zh")
+    ]
+    assert len(trees[0]) > 30
+    assert trees[0] == trees[1]
+
+
+def test_every_page_is_in_the_navigation(root):
+    text = (root / "mkdocs.yml").read_text()
+    missing = [
+        page for page in (root / "docs" / "en").rglob("*.md") if str(page.relative_to(root / "docs" / "en")) not in text
+    ]
+    assert not missing
 
 
 def test_links_lead_somewhere(files, root):

@@ -58,3 +58,16 @@ def test_the_commands_of_an_example_run_and_say_what_it_shows(name, tmp_path):
     assert shown <= lines(done.stdout), "the README shows what is really said"
     if name == "demo":
         assert answers((EXAMPLES.parent / "README.md").read_text())[0] == answers(done.stdout)[0]
+
+
+def test_the_tutorial_shows_what_the_demo_runs():
+    """Its commands are the demo's, which the test above runs; both languages show the same."""
+    pages = [
+        (EXAMPLES.parent / "docs" / lang / "tutorial/first-wrong-call.md").read_text("utf-8") for lang in ("en", "zh")
+    ]
+    assert BLOCK.findall(pages[0]) == BLOCK.findall(pages[1])
+    demo = (EXAMPLES / "demo" / "README.md").read_text()
+    install, activate, *commands = blocks(pages[0], "bash")
+    assert (install, activate) == ("make demo\n", "source .venv/bin/activate\ncd examples/demo\n")
+    assert set(commands) <= set(blocks(demo, "bash"))
+    assert answers(pages[0]) == answers(demo)[:1]

@@ -26,7 +26,7 @@ FLOORS = [
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
     ["msprobe.__main__", "msprobe.msprobe"],
 ]
-"""Lowest first. A new room is to be written in here, and into the picture in docs/architecture.md."""
+"""Lowest first. A new room is to be written in here, and into the picture in docs/en/explanation/architecture.md."""
 
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -93,7 +93,7 @@ def test_every_module_stands_on_a_floor(modules):
     assert len(modules) > 50, "the house is there"
     assert len(FLOOR) == sum(map(len, FLOORS)), "a room stands on one floor"
     homeless = [m.name for m in modules if (room := room_of(m.name)) is None or (room == "msprobe" and m.name != room)]
-    assert not homeless, "write the new room into FLOORS and into docs/architecture.md"
+    assert not homeless, "write the new room into FLOORS and into docs/en/explanation/architecture.md"
 
 
 def test_arrows_only_point_down(modules):

@@ -121,7 +121,7 @@ def rows(page, heading):
     return [re.findall(r"`([^`]+)`", line.rsplit("|", 2)[0]) for line in lines]
 
 
-@pytest.mark.parametrize("page", ["docs/not-available.md", "docs/zh/not-available.md"])
+@pytest.mark.parametrize("page", ["docs/en/reference/not-available.md", "docs/zh/reference/not-available.md"])
 def test_the_page_lists_what_is_refused_and_nothing_else(page, root):
     file = root / page
     flat = {part: [name for row in rows(file, at) for name in row] for part, at in (("commands", 1), ("settings", 5))}

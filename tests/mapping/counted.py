@@ -1,6 +1,6 @@
 """What the table of functions holds, counted.
 
-`python tests/mapping/counted.py` prints the table of docs/mapping-table.md.
+`python tests/mapping/counted.py` prints the table of docs/en/reference/mapping-table.md.
 """
 
 from msprobe.mapping.api import load_table

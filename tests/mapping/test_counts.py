@@ -9,7 +9,7 @@ _spec = importlib.util.spec_from_file_location("counted", Path(__file__).parent 
 counted = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(counted)
 
-PAGE = Path(__file__).parents[2] / "docs" / "mapping-table.md"
+PAGE = Path(__file__).parents[2] / "docs" / "en/reference/mapping-table.md"
 
 
 def test_names_are_counted_by_family():

@@ -1,4 +1,4 @@
-"""The code of docs/mindtorch.md does what the page says, and stands in both languages."""
+"""The code of docs/en/how-to/collecting/mindtorch.md does what the page says, and stands in both languages."""
 
 import json
 import os
@@ -22,13 +22,18 @@ def fenced(page, language):
 
 def test_both_languages_have_the_same_code():
     for language in ("python", ""):
-        assert fenced("mindtorch.md", language) == fenced("zh/mindtorch.md", language)
-    assert len(fenced("mindtorch.md", "python")) == 1
+        assert fenced("en/how-to/collecting/mindtorch.md", language) == fenced(
+            "zh/how-to/collecting/mindtorch.md", language
+        )
+    assert len(fenced("en/how-to/collecting/mindtorch.md", "python")) == 1
 
 
 @pytest.mark.skipif(find_spec("msadapter") is None, reason=REASON)
 def test_the_training_of_the_page_gives_the_names_that_it_shows(tmp_path):
-    (code,), (shown,) = fenced("mindtorch.md", "python"), fenced("mindtorch.md", "")
+    (code,), (shown,) = (
+        fenced("en/how-to/collecting/mindtorch.md", "python"),
+        fenced("en/how-to/collecting/mindtorch.md", ""),
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "GLOG_v": "3"}, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""The code of docs/rollout_check.md does what the page shows, in both languages."""
+"""The code of docs/en/how-to/comparing/rollout_check.md does what the page shows, in both languages."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ def blocks(page):
     return re.findall(r"^```(\w*)\n(.*?)^```\n", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["rollout_check.md", "zh/rollout_check.md"])
+@pytest.mark.parametrize("page", ["en/how-to/comparing/rollout_check.md", "zh/how-to/comparing/rollout_check.md"])
 def test_the_page_shows_what_its_code_says(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = blocks(page)
@@ -27,5 +27,8 @@ def test_the_page_shows_what_its_code_says(page, tmp_path, monkeypatch, capsys):
 
 
 def test_both_languages_show_the_same_code():
-    shown = [[text for language, text in blocks(page)] for page in ("rollout_check.md", "zh/rollout_check.md")]
+    shown = [
+        [text for language, text in blocks(page)]
+        for page in ("en/how-to/comparing/rollout_check.md", "zh/how-to/comparing/rollout_check.md")
+    ]
     assert shown[0] == shown[1]

@@ -109,11 +109,11 @@ def train(collector=None, level="mix", **start):
 
 
 def documented():
-    """The example of docs/ranks.md."""
-    page = (Path(__file__).parents[2] / "docs" / "ranks.md").read_text()
+    """The example of docs/en/how-to/comparing/ranks.md."""
+    page = (Path(__file__).parents[2] / "docs" / "en/how-to/comparing/ranks.md").read_text()
     os.chdir(FOLDER)
     example = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    exec(compile(example, "ranks.md", "exec"), {"__name__": "example"})
+    exec(compile(example, "en/how-to/comparing/ranks.md", "exec"), {"__name__": "example"})
 
 
 def bits():
