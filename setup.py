@@ -2,7 +2,7 @@
 
 from setuptools import Extension, find_packages, setup
 
-ROOMS = {
+ROOTS = {
     "msprobe_ms": "msprobe",
     "cell_dump": "msprobe.cell_dump",
     "graph_save": "msprobe.graph_save",
@@ -11,12 +11,12 @@ ROOMS = {
 }
 
 packages = [
-    name for folder, root in ROOMS.items() for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
+    name for folder, root in ROOTS.items() for name in [root, *(f"{root}.{inner}" for inner in find_packages(folder))]
 ]
 
 setup(
     packages=packages,
-    package_dir={root: folder for folder, root in ROOMS.items()},
+    package_dir={root: folder for folder, root in ROOTS.items()},
     package_data={"msprobe": ["py.typed"], "msprobe.mapping": ["tables/*.yaml"]},
     include_package_data=False,
     ext_modules=[

@@ -1,4 +1,4 @@
-"""The rooms that know no framework load where there is none."""
+"""The packages that know no framework load where there is none."""
 
 import subprocess
 import sys
@@ -13,10 +13,10 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 loaded = 0
-rooms = "base", "store", "mapping", "replay", "compare", "diagnose", "graph_save.gather", "graph_save.code_mapping"
-for room in rooms:
-    package = importlib.import_module(f"msprobe.{room}")
-    for module in pkgutil.walk_packages(package.__path__, f"msprobe.{room}."):
+packages = "base", "store", "mapping", "replay", "compare", "diagnose", "graph_save.gather", "graph_save.code_mapping"
+for name in packages:
+    package = importlib.import_module(f"msprobe.{name}")
+    for module in pkgutil.walk_packages(package.__path__, f"msprobe.{name}."):
         if module.name.startswith("msprobe.replay.reference"):  # imported when a call is replayed, and torch with it
             continue
         importlib.import_module(module.name)
@@ -64,13 +64,13 @@ class Refuse:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Refuse())
-for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
+for public, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
     try:
-        exec(f"from msprobe.{face} import PrecisionDebugger")
+        exec(f"from msprobe.{public} import PrecisionDebugger")
     except ModuleNotFoundError as err:
-        assert f"msprobe.{face}.PrecisionDebugger needs {package}, which is not installed here" in str(err), err
+        assert f"msprobe.{public}.PrecisionDebugger needs {package}, which is not installed here" in str(err), err
     else:
-        raise AssertionError(face)
+        raise AssertionError(public)
 """
 
 
@@ -96,10 +96,10 @@ def refused(use):
         return str(err)
     raise AssertionError("nothing was raised")
 
-for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
+for public, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
     names = {}
-    exec(f"from msprobe.{face} import *", names)
-    assert set(__import__(f"msprobe.{face}", fromlist=["x"]).__all__) <= set(names)
+    exec(f"from msprobe.{public} import *", names)
+    assert set(__import__(f"msprobe.{public}", fromlist=["x"]).__all__) <= set(names)
     debugger = names["PrecisionDebugger"]
     hint = f"needs {package}, which is not installed here; run `pip install 'msprobe-ms[{package}]'`"
     for use in (
@@ -109,9 +109,9 @@ for face, package in (("mindspore", "mindspore"), ("pytorch", "torch")):
         lambda: exec("class Own(debugger): pass", {"debugger": debugger}),
         lambda: names["seed_all"](1),
     ):
-        assert hint in refused(use), (face, use)
+        assert hint in refused(use), (public, use)
     assert not hasattr(debugger, "__wrapped__"), "what looks at any object goes on"
-    assert hint in refused(lambda: exec(f"from msprobe.{face} import PrecisionDebugger")), "named, it raises at once"
+    assert hint in refused(lambda: exec(f"from msprobe.{public} import PrecisionDebugger")), "named, it raises at once"
 names = {}
 exec("from msprobe.pytorch import *", names)
 try:

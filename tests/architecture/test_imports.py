@@ -1,4 +1,4 @@
-"""The laws of imports: arrows point down, doors are crossed by full name, foreign libraries stay behind their doors."""
+"""The laws of imports: down the layers, other packages named in full, foreign libraries in few modules."""
 
 import sys
 from graphlib import TopologicalSorter
@@ -6,7 +6,7 @@ from importlib.metadata import requires
 
 import pytest
 
-FLOORS = [
+LAYERS = [
     ["msprobe.base"],
     ["msprobe.store"],
     [
@@ -26,9 +26,9 @@ FLOORS = [
     ["msprobe", "msprobe.core", "msprobe.mindspore", "msprobe.pytorch", "msprobe.cli"],
     ["msprobe.__main__", "msprobe.msprobe"],
 ]
-"""Lowest first. A new room is to be written in here, and into the picture in docs/en/explanation/architecture.md."""
+"""Lowest first. A new package is to be written in here, and into the picture in docs/en/explanation/architecture.md."""
 
-FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: at for at, packages in enumerate(LAYERS) for package in packages}
 
 WITHOUT_FRAMEWORK = (
     "msprobe.base",
@@ -39,7 +39,7 @@ WITHOUT_FRAMEWORK = (
     "msprobe.diagnose",
 )
 
-DOORS = {
+IMPORTERS = {
     "mindspore": (
         "msprobe.cell_dump.backends.mindspore",
         "msprobe.cell_dump.backends.mindtorch",
@@ -70,10 +70,10 @@ DOORS = {
 """Library: the modules, with everything below them, that may import it."""
 
 
-def room_of(name):
-    """The room that a module belongs to: the longest entry of the floors that holds it."""
+def root_package(name):
+    """The entry of the layers that a module belongs to: the longest one."""
     parts = name.split(".")
-    return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in FLOOR), None)
+    return next((".".join(parts[:n]) for n in (2, 1) if ".".join(parts[:n]) in LAYER), None)
 
 
 def below(name, places):
@@ -90,18 +90,22 @@ def told(module, imported, what):
 
 
 def test_every_module_stands_on_a_floor(modules):
-    assert len(modules) > 50, "the house is there"
-    assert len(FLOOR) == sum(map(len, FLOORS)), "a room stands on one floor"
-    homeless = [m.name for m in modules if (room := room_of(m.name)) is None or (room == "msprobe" and m.name != room)]
-    assert not homeless, "write the new room into FLOORS and into docs/en/explanation/architecture.md"
+    assert len(modules) > 50, "the modules were found"
+    assert len(LAYER) == sum(map(len, LAYERS)), "each package is in one layer"
+    unplaced = [
+        m.name
+        for m in modules
+        if (package := root_package(m.name)) is None or (package == "msprobe" and m.name != package)
+    ]
+    assert not unplaced, "write the new package into LAYERS and into docs/en/explanation/architecture.md"
 
 
 def test_arrows_only_point_down(modules):
     wrong = [
-        told(module, imported, "an import goes to a lower floor, or stays in its room")
+        told(module, imported, "an import goes to a lower layer, or stays in its package")
         for module, imported in crossings(modules)
-        if room_of(imported.module) != room_of(module.name)
-        and FLOOR[room_of(imported.module)] >= FLOOR[room_of(module.name)]
+        if root_package(imported.module) != root_package(module.name)
+        and LAYER[root_package(imported.module)] >= LAYER[root_package(module.name)]
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -111,34 +115,34 @@ def test_one_dot_inside_a_room_full_name_between_rooms_never_two_dots(modules):
     for module, imported in crossings(modules):
         if imported.dots > 1:
             wrong.append(told(module, imported, "never two dots"))
-        if imported.dots == 1 and room_of(imported.module) != room_of(module.name):
-            wrong.append(told(module, imported, "between rooms the full name"))
+        if imported.dots == 1 and root_package(imported.module) != root_package(module.name):
+            wrong.append(told(module, imported, "between packages the full name"))
         is_inner = below(imported.module, [module.package]) and module.package != "msprobe"
         if imported.dots == 0 and is_inner:
-            wrong.append(told(module, imported, "inside a room a single dot"))
+            wrong.append(told(module, imported, "inside a package a single dot"))
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("library", DOORS)
+@pytest.mark.parametrize("library", IMPORTERS)
 def test_a_foreign_library_is_imported_behind_its_door_only(library, modules):
     wrong = [
-        told(module, imported, f"allowed in {', '.join(DOORS[library]) or 'no room yet'}")
+        told(module, imported, f"allowed in {', '.join(IMPORTERS[library]) or 'no package yet'}")
         for module in modules
         for imported in module.imports
-        if below(imported.module, [library]) and not below(module.name, DOORS[library])
+        if below(imported.module, [library]) and not below(module.name, IMPORTERS[library])
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_rooms_without_a_framework_have_no_door_to_one():
     for framework in ("mindspore", "torch"):
-        doors = [door for door in DOORS[framework] if below(door, WITHOUT_FRAMEWORK)]
+        importers = [importer for importer in IMPORTERS[framework] if below(importer, WITHOUT_FRAMEWORK)]
         # One kind of file is torch's own, and calls are replayed by torch: it is imported when that is done.
-        assert doors == (["msprobe.replay.reference", "msprobe.store.torch_files"] if framework == "torch" else [])
+        assert importers == (["msprobe.replay.reference", "msprobe.store.torch_files"] if framework == "torch" else [])
 
 
 def test_what_is_imported_is_declared(modules):
-    """Every library that the rooms import is Python's own or stands in pyproject.toml."""
+    """Every library that the packages import is Python's own or stands in pyproject.toml."""
     declared = {r.split(";")[0].strip() for r in requires("msprobe-ms")}
     names = {"".join(c if c.isalnum() or c in "-_." else " " for c in r).split()[0].lower() for r in declared}
     names |= {"yaml"} if "pyyaml" in names else set()
@@ -169,7 +173,7 @@ def test_each_side_of_the_collector_knows_its_framework_only(modules):
 
 
 def test_no_import_goes_in_a_circle(modules):
-    """Modules form layers, and so do the packages inside a room; imports inside functions count too."""
+    """Modules form layers, and so do inner packages; imports inside functions count too."""
     edges = {}
     names = {m.name for m in modules}
     for module in modules:
@@ -177,11 +181,11 @@ def test_no_import_goes_in_a_circle(modules):
             target = imported.module
             while target not in names and "." in target:
                 target = target.rpartition(".")[0]
-            if target == module.name or target not in names or room_of(target) != room_of(module.name):
+            if target == module.name or target not in names or root_package(target) != root_package(module.name):
                 continue
             edges.setdefault(module.name, set()).add(target)
-            room = room_of(module.name)
-            here, there = (inner_package(name, room) for name in (module.name, target))
+            package = root_package(module.name)
+            here, there = (inner_package(name, package) for name in (module.name, target))
             if here != there:
                 edges.setdefault(f"package {here}", set()).add(f"package {there}")
     assert len(edges) > 100, "there are imports"
@@ -189,6 +193,6 @@ def test_no_import_goes_in_a_circle(modules):
     sorter.prepare()  # CycleError names the circle
 
 
-def inner_package(name, room):
-    """`msprobe.compare.match` for every module in it; a module that lies in the room itself is its own."""
-    return ".".join(name.split(".")[: room.count(".") + 2])
+def inner_package(name, package):
+    """`msprobe.compare.match` for every module in it; a module directly in the package is its own."""
+    return ".".join(name.split(".")[: package.count(".") + 2])

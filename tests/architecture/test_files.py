@@ -17,9 +17,9 @@ IS_TEXT = {".py", ".md", ".toml", ".yaml", ".json", ".txt", ".c", ".h", ".csv", 
 
 
 # The root too holds more than its docstring: the look for the neighbour.
-FACES = ("msprobe.core", "msprobe.mindspore", "msprobe.pytorch")
-LATER = ("msprobe.mindspore", "msprobe.pytorch")
-"""Faces that load a name when it is asked for, because what stands below them needs no framework."""
+PUBLIC = ("msprobe.core", "msprobe.mindspore", "msprobe.pytorch")
+LAZY = ("msprobe.mindspore", "msprobe.pytorch")
+"""Public modules that load a name when it is asked for, because what stands below them needs no framework."""
 
 
 def test_no_file_has_a_name_that_says_nothing(modules, root):
@@ -35,7 +35,7 @@ def test_no_file_is_too_long(modules, root):
 
 
 def test_an_inner_init_holds_a_docstring_only(modules):
-    inner = [m for m in modules if m.is_package and m.name not in ("msprobe", *FACES)]
+    inner = [m for m in modules if m.is_package and m.name not in ("msprobe", *PUBLIC)]
     assert inner
     for module in inner:
         body = module.tree.body
@@ -45,32 +45,32 @@ def test_an_inner_init_holds_a_docstring_only(modules):
 
 
 def test_a_face_has_a_sorted_all_and_defines_nothing(modules):
-    faces = [m for m in modules if m.name in FACES]
-    assert len(faces) == len(FACES)
-    for face in faces:
-        docstring, *imports, listed = face.tree.body
-        assert isinstance(docstring.value, ast.Constant), f"{face.file}: begins with its docstring"
-        if face.name in LATER:
-            imports = loaded_later(face, imports)
+    public = [m for m in modules if m.name in PUBLIC]
+    assert len(public) == len(PUBLIC)
+    for module in public:
+        docstring, *imports, listed = module.tree.body
+        assert isinstance(docstring.value, ast.Constant), f"{module.file}: begins with its docstring"
+        if module.name in LAZY:
+            imports = loaded_later(module, imports)
         assert all(isinstance(node, ast.ImportFrom) for node in imports), (
-            f"{face.file}: a face imports and defines nothing"
+            f"{module.file}: a public module imports and defines nothing"
         )
-        assert listed.targets[0].id == "__all__", f"{face.file}: ends with __all__"
+        assert listed.targets[0].id == "__all__", f"{module.file}: ends with __all__"
         names = ast.literal_eval(listed.value)
         given = [alias.asname or alias.name for node in imports for alias in node.names]
-        assert names == sorted(given), f"{face.file}: __all__ is sorted and lists what is imported"
+        assert names == sorted(given), f"{module.file}: __all__ is sorted and lists what is imported"
 
 
-def loaded_later(face, body):
-    """The imports that a type checker sees of a face that loads its names when they are asked for: `later` is given the
+def loaded_later(module, body):
+    """The imports that a type checker sees of a module that loads its names when they are asked for: `later` has the
     same names of the same modules."""
     typing, base, seen, loading = body
-    assert [alias.name for node in (typing, base) for alias in node.names] == ["TYPE_CHECKING", "later"], face.file
-    assert ast.unparse(seen.test) == "TYPE_CHECKING", face.file
-    assert loading.targets[0].id == "__getattr__", face.file
-    assert loading.value.func.id == "later", face.file
+    assert [alias.name for node in (typing, base) for alias in node.names] == ["TYPE_CHECKING", "later"], module.file
+    assert ast.unparse(seen.test) == "TYPE_CHECKING", module.file
+    assert loading.targets[0].id == "__getattr__", module.file
+    assert loading.value.func.id == "later", module.file
     homes = ast.literal_eval(loading.value.args[1])
-    assert homes == {alias.name: node.module for node in seen.body for alias in node.names}, face.file
+    assert homes == {alias.name: node.module for node in seen.body for alias in node.names}, module.file
     return seen.body
 
 

@@ -7,7 +7,7 @@ import ast
 from collections import Counter
 
 OPENS = {
-    "msprobe.base.files": {"os.open": 3, "open": 1},  # the door itself, and temporary files
+    "msprobe.base.files": {"os.open": 3, "open": 1},  # where all others open, and temporary files
     "msprobe.store.npy": {"os.open": 2},  # written
     "msprobe.store.lock": {"os.open": 3},  # opened to be locked and written; no pipe is waited for
     "msprobe.base.memory": {"read_text": 1},  # of the kernel, which says how much memory is left

@@ -1,4 +1,4 @@
-"""What is installed: the files that git holds for the rooms, the two extensions, nothing beside `msprobe`."""
+"""What is installed: the files that git holds for the packages, the two extensions, nothing beside `msprobe`."""
 
 import os
 import re
@@ -20,10 +20,10 @@ only_with_wheel = pytest.mark.skipif(not WHEEL, reason="`make test` builds a whe
 
 
 @pytest.fixture
-def held(files, root, rooms):
-    """Path in the wheel of every file that git holds for the rooms."""
-    inside = [f.relative_to(root) for f in files if f.relative_to(root).parts[0] in rooms]
-    places = {PurePosixPath(*rooms[f.parts[0]].split("."), *f.parts[1:]) for f in inside if f.suffix not in C_SOURCES}
+def held(files, root, roots):
+    """Path in the wheel of every file that git holds for the packages."""
+    inside = [f.relative_to(root) for f in files if f.relative_to(root).parts[0] in roots]
+    places = {PurePosixPath(*roots[f.parts[0]].split("."), *f.parts[1:]) for f in inside if f.suffix not in C_SOURCES}
     return {str(place) for place in places}
 
 
@@ -53,6 +53,6 @@ def test_only_msprobe_goes_into_site_packages():
     assert outside == ["msprobe"], "the command"
 
 
-def test_the_rooms_are_the_folders_on_top(root, rooms):
+def test_the_root_folders_are_those_with_packages(root, roots):
     packages = {p.parent.name for p in root.glob("*/__init__.py")}
-    assert packages == set(rooms)
+    assert packages == set(roots)

@@ -1,4 +1,4 @@
-"""The house as the tests of its laws see it: the files of the repository, and the modules that the rooms hold."""
+"""The files of the repository and its modules, for the tests of the architecture."""
 
 import ast
 import importlib.util
@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def _rooms():
+def _roots():
     """The table of setup.py: folder to import name. Read, not run: running it would build."""
     tree = ast.parse((ROOT / "setup.py").read_text())
-    table = next(n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.targets[0].id == "ROOMS")
+    table = next(n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.targets[0].id == "ROOTS")
     return ast.literal_eval(table)
 
 
@@ -32,7 +32,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file of the rooms."""
+    """One Python file of the packages."""
 
     name: str
     file: Path
@@ -68,8 +68,8 @@ class Module:
 
 
 def _is_ours(name):
-    """Whether a dotted name is a file of the rooms."""
-    for folder, root in sorted(ROOMS.items(), key=lambda item: -len(item[1])):
+    """Whether a dotted name is a file of the packages."""
+    for folder, root in sorted(ROOTS.items(), key=lambda item: -len(item[1])):
         if name == root or name.startswith(root + "."):
             path = ROOT / folder / Path(*name[len(root) + 1 :].split("."))
             return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
@@ -78,7 +78,7 @@ def _is_ours(name):
 
 def _module_name(file):
     parts = list(file.relative_to(ROOT).with_suffix("").parts)
-    name = ".".join([ROOMS[parts[0]], *parts[1:]])
+    name = ".".join([ROOTS[parts[0]], *parts[1:]])
     return name.removesuffix(".__init__")
 
 
@@ -91,13 +91,13 @@ def _tracked():
     if listed is not None and listed.returncode == 0:
         files = [ROOT / name for name in listed.stdout.split("\0") if name]
     else:
-        folders = [*ROOMS, "tests", "docs", "examples", "benchmarks", ".ci"]
+        folders = [*ROOTS, "tests", "docs", "examples", "benchmarks", ".ci"]
         files = [f for folder in folders for f in (ROOT / folder).rglob("*") if "__pycache__" not in f.parts]
         files += [f for f in ROOT.iterdir() if f.suffix in (".md", ".py", ".toml") or f.name == "Makefile"]
     return sorted(f for f in files if f.is_file() and f.suffix not in (".so", ".pyc"))
 
 
-ROOMS = _rooms()
+ROOTS = _roots()
 
 
 @pytest.fixture(scope="session")
@@ -107,9 +107,9 @@ def root():
 
 
 @pytest.fixture(scope="session")
-def rooms():
+def roots():
     """Folder to import name, as setup.py has it."""
-    return ROOMS
+    return ROOTS
 
 
 @pytest.fixture(scope="session")
@@ -120,6 +120,6 @@ def files():
 
 @pytest.fixture(scope="session")
 def modules(files):
-    """Every Python file of the rooms."""
-    inside = [f for f in files if f.relative_to(ROOT).parts[0] in ROOMS and f.suffix == ".py"]
+    """Every Python file of the product."""
+    inside = [f for f in files if f.relative_to(ROOT).parts[0] in ROOTS and f.suffix == ".py"]
     return [Module(_module_name(f), f) for f in inside]
