@@ -21,7 +21,7 @@ from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
-from msprobe.compare.noise.laws import apart, summary_of
+from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
@@ -290,12 +290,12 @@ def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Su
 def _gradients_apart(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> float:
     """The element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
     target, golden = (
-        [summary_of(steps[at].dump.columns, row) for row in steps[at].gradients.get(name, ())]
+        [Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())]
         for name, steps in zip((pair.target, pair.golden), sides, strict=True)
     )
     if not target or len(target) != len(golden):
         return nan
-    found = [apart(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
+    found = [deviation(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
     return max(found, default=nan)
 
 
