@@ -16,9 +16,8 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, Finding, FindingKind, Parameters, Status, Updated, UpdateJudgement
 from msprobe.compare.locate.wording import RUNNING
-from msprobe.store.record import Dump
 
-from .tracks import ParameterPair, judge_updates, parameter_pairs
+from .tracks import ParameterPair, Steps, judge_updates, parameter_pairs
 
 _WHY = {
     Basis.SETTINGS: Why.DRIFT_SETTINGS,
@@ -30,9 +29,6 @@ _WHY = {
 """Why a parameter whose update agrees is no difference."""
 
 _PASS = GRADES.index("pass")
-
-Steps = Sequence[tuple[Dump, Dump]]
-"""Target and golden of consecutive steps."""
 
 
 class Updates:
@@ -52,17 +48,9 @@ class Updates:
         pairs = _differing(comparison)
         if not comparison.target.step or not pairs:
             return comparison
-        steps = self._before()
-        last = steps[-1] if steps else (None, None)
-        judgement = judge_updates(
-            last[0],
-            comparison.target,
-            last[1],
-            comparison.golden,
-            pairs,
-            earlier=steps[:-1],
-            later=self._after() if steps else (),
-        )
+        before = self._before()
+        after = self._after() if before else ()
+        judgement = judge_updates(before, (comparison.target, comparison.golden), after, pairs)
         self.judgement = _within(judgement, self._limits)
         return comparison if self._limits.is_exact else _without_drift(comparison, self.judgement, pairs)
 
@@ -95,7 +83,7 @@ def _is_running(finding: Finding) -> bool:
 def _differing(comparison: Comparison) -> list[ParameterPair]:
     """All parameters that an optimizer updates, where one of them differs; none where all are equal."""
     pairs = [pair for pair in parameter_pairs(comparison) if pair.target.rpartition(".")[2] not in RUNNING]
-    return pairs if any((comparison.equal[list(pair.rows)] != EQUAL).any() for pair in pairs) else []
+    return pairs if any((comparison.equal[pair.rows] != EQUAL).any() for pair in pairs) else []
 
 
 def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
