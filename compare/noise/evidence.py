@@ -50,34 +50,40 @@ class OutputEvidence(ABC):
         """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
 
     @abstractmethod
-    def precision(self, row: int) -> Class:
-        """What the target's kernel computed an output in."""
-
-    @abstractmethod
-    def is_side_product(self, row: int, event: Event) -> bool:
-        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
-        the memory that it was handed (batch statistics of BatchNorm)."""
-
-    @abstractmethod
-    def ignores_order(self, row: int) -> bool:
-        """Whether an output looks the same in whatever order its inputs are joined."""
-
-    @abstractmethod
-    def unseen(self, noise: Sequence[int]) -> Unseen | None:
-        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
-        elements are known."""
-
-    @abstractmethod
-    def classes(self) -> Iterable[PrecisionClass]:
-        """The operations that are coarser throughout than float32."""
-
-    @abstractmethod
     def _is_coarse(self, row: int) -> bool:
         """Whether an output is as coarse as others of its precision class."""
 
     @abstractmethod
-    def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
-        """Whether the only call that differs, of many that could, is distinguished from noise by what it computed."""
+    def _tiny_faults(self, reproducible: int) -> Iterable[int]:
+        """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
+
+    # What one kind of evidence has, and else is so.
+
+    def precision(self, row: int) -> Class:
+        """What the target's kernel computed an output in."""
+        return Class.OPAQUE
+
+    def is_side_product(self, row: int, event: Event) -> bool:
+        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
+        the memory that it was handed (batch statistics of BatchNorm)."""
+        return False
+
+    def ignores_order(self, row: int) -> bool:
+        """Whether an output looks the same in whatever order its inputs are joined."""
+        return False
+
+    def unseen(self, noise: Sequence[int]) -> Unseen | None:
+        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
+        elements are known."""
+        return None
+
+    def classes(self) -> Iterable[PrecisionClass]:
+        """The operations that are coarser throughout than float32."""
+        return ()
+
+    def _is_never_reproducible(self, row: int) -> bool:
+        """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
+        return False
 
     def kind(self, row: int, event: Event) -> Kind:
         """The kind of an output, by what was called."""
@@ -124,17 +130,8 @@ class OutputEvidence(ABC):
             if not self._is_coarse(row)
         }
         if not found and sum(map(len, others.values())) == 1:
-            measured = [r for r in self.origins if self.is_measured(r)]
-            found.update(r for r in measured or self.origins if self._is_tiny_fault(r, same.total()))
+            found.update(self._tiny_faults(same.total()))
         return {r for r in found if not self._is_never_reproducible(r)}
-
-    def is_measured(self, row: int) -> bool:
-        """Whether an output was replayed on both sides."""
-        return False
-
-    def _is_never_reproducible(self, row: int) -> bool:
-        """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
-        return False
 
     def _has_equal_inputs(self, event: Event) -> bool:
         aligned = self._aligned

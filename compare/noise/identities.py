@@ -282,34 +282,22 @@ def _abs(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Ident
     yield Identity(Law.MONOTONE, "max", share(out.max - x.greatest, x.greatest))
 
 
-def _sum_of_two(sign: float) -> Rule:
-    def rule(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
-        if len(call.operands) < 2:
-            return
-        a, b = call.operands
-        (first, second), size = (_number(a), _number(b)), out.size
-        if isinstance(a, Summary) and a.size == size and second is not None:
-            yield from linear(Law.LINEAR, out, a, 1.0, sign * second)
-        elif isinstance(b, Summary) and b.size == size and first is not None:
-            yield from linear(Law.LINEAR, out, b, sign, first)
-        elif isinstance(a, Summary) and isinstance(b, Summary) and not (size % a.size or size % b.size):
-            yield from added(Law.SUM, [out], (a.mean + sign * b.mean) * size, max(a.rms, b.rms))
-
-    return rule
-
-
-def _scaled(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
+def _of_two(call: CallSummary, at: int, out: Summary) -> Iterator[Identity]:
+    """That of a tensor and a number, or the sum of two tensors."""
     if len(call.operands) < 2:
         return
     a, b = call.operands
     first, second = _number(a), _number(b)
-    if call.operation == "div":
-        if isinstance(a, Summary) and a.size == out.size and second:
-            yield from linear(Law.LINEAR, out, a, 1 / second)
-    elif isinstance(a, Summary) and a.size == out.size and second is not None:
-        yield from linear(Law.LINEAR, out, a, second)
-    elif isinstance(b, Summary) and b.size == out.size and first is not None:
-        yield from linear(Law.LINEAR, out, b, first)
+    is_sum, sign = call.operation in ("add", "sub"), -1.0 if call.operation == "sub" else 1.0
+    if isinstance(a, Summary) and a.size == out.size and second is not None:
+        if is_sum:
+            yield from linear(Law.LINEAR, out, a, 1.0, sign * second)
+        elif call.operation == "mul" or second:
+            yield from linear(Law.LINEAR, out, a, second if call.operation == "mul" else 1 / second)
+    elif isinstance(b, Summary) and b.size == out.size and first is not None and call.operation != "div":
+        yield from linear(Law.LINEAR, out, b, sign if is_sum else first, first if is_sum else 0.0)
+    elif isinstance(a, Summary) and isinstance(b, Summary) and is_sum and not (out.size % a.size or out.size % b.size):
+        yield from added(Law.SUM, [out], (a.mean + sign * b.mean) * out.size, max(a.rms, b.rms))
 
 
 def _squared(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
@@ -325,11 +313,12 @@ def _root(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Iden
 
 
 def _summed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterable[Identity]:
-    return added(Law.SUM, [out], x.total, x.rms * x.size / out.size) if not x.size % out.size else ()
-
-
-def _averaged(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterable[Identity]:
-    return added(Law.SUM, [out], x.mean * out.size, x.rms) if not x.size % out.size else ()
+    """A sum or mean over some axes."""
+    if x.size % out.size:
+        return ()
+    if call.operation == "mean":
+        return added(Law.SUM, [out], x.mean * out.size, x.rms)
+    return added(Law.SUM, [out], x.total, x.rms * x.size / out.size)
 
 
 def _picked(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
@@ -337,14 +326,11 @@ def _picked(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Id
     yield Identity(Law.PICKED, "min", share(max(x.min - out.min, 0.0), x.greatest))
 
 
-def _greatest(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
+def _extreme(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
     if at == 0:
-        yield Identity(Law.PICKED, "max", share(out.max - x.max, x.greatest))
-
-
-def _least(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Identity]:
-    if at == 0:
-        yield Identity(Law.PICKED, "min", share(out.min - x.min, x.greatest))
+        is_max = call.operation in ("max", "amax")
+        difference = out.max - x.max if is_max else out.min - x.min
+        yield Identity(Law.PICKED, "max" if is_max else "min", share(difference, x.greatest))
 
 
 def _mapped(function: Callable[[float], float], falls: bool = False, least: float = -math.inf) -> Rule:
@@ -398,39 +384,25 @@ def _normed(call: CallSummary, at: int, out: Summary, x: Summary) -> Iterator[Id
         yield from added(Law.CENTRED, [out], beta.mean * out.size, out.rms)
 
 
+_RISING = ("exp", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "atan", "asin", "sinh", "asinh")
+
 _FORWARD: Mapping[str, Rule] = {
     **dict.fromkeys(_ARRANGES, _first(lambda call, at, out, x: linear(Law.SAME, out, x))),
     "neg": _first(lambda call, at, out, x: linear(Law.LINEAR, out, x, -1.0)),
     "abs": _first(_abs),
-    "add": _sum_of_two(1.0),
-    "sub": _sum_of_two(-1.0),
-    **dict.fromkeys(("mul", "div"), _scaled),
+    **dict.fromkeys(("add", "sub", "mul", "div"), _of_two),
     "square": _first(_squared),
-    "sum": _first(_summed),
-    "mean": _first(_averaged),
+    **dict.fromkeys(("sum", "mean"), _first(_summed)),
     **dict.fromkeys(JOINS, _first(lambda call, at, out, x: _joined([out], call.tensors))),
     "split": _first(lambda call, at, out, x: _joined(call.parts, [x])),
     **dict.fromkeys(("expand", "repeat", "repeat_interleave"), _first(lambda call, at, out, x: _copied(out, x))),
     **dict.fromkeys((*_PICKS, "masked_select", "diagonal", "sort"), _first(_picked)),
-    **dict.fromkeys(("amax", "max"), _first(_greatest)),
-    **dict.fromkeys(("amin", "min"), _first(_least)),
-    "exp": _mapped(math.exp),
-    "expm1": _mapped(math.expm1),
-    "log": _mapped(math.log),
-    "log2": _mapped(math.log2),
-    "log10": _mapped(math.log10),
-    "log1p": _mapped(math.log1p),
-    "tanh": _mapped(math.tanh),
+    **dict.fromkeys(("amax", "max", "amin", "min"), _first(_extreme)),
+    **{name: _mapped(getattr(math, name)) for name in _RISING},
+    **{name: _mapped(getattr(math, name), falls=True) for name in ("erfc", "acos")},
     "sigmoid": _mapped(_sigmoid),
     "relu": _mapped(lambda x: max(x, 0.0)),
     "relu6": _mapped(lambda x: min(max(x, 0.0), 6.0)),
-    "erf": _mapped(math.erf),
-    "erfc": _mapped(math.erfc, falls=True),
-    "atan": _mapped(math.atan),
-    "asin": _mapped(math.asin),
-    "acos": _mapped(math.acos, falls=True),
-    "sinh": _mapped(math.sinh),
-    "asinh": _mapped(math.asinh),
     "softsign": _mapped(lambda x: x / (1 + abs(x))),
     **dict.fromkeys(("leaky_relu", "elu"), _mapped(lambda x: x, least=0.0)),
     "silu": _mapped(lambda x: x * _sigmoid(x), least=0.0),

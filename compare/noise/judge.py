@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from msprobe.compare.core.limits import BUILT_IN, Limits, Source
 from msprobe.compare.core.noise import OPAQUE, Class, Evidence, Judgement, Noise, Sign, State, is_amplified
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.compare.match.cross_framework import round_differently
@@ -27,7 +27,7 @@ from msprobe.store.record import NULL
 
 from .evidence import OutputEvidence
 from .kernels import ReplayEvidence
-from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors
+from .pairs import ERROR, PASS, UNJUDGED, WARNING, AlignedGraphs, AlignedTensors, is_running_statistic
 from .reach import DIFFERING, dying_out
 from .statistics import AlignedStatistics, StatisticsEvidence
 from .upstream import Received, Upstream, one_sided, transparent
@@ -91,7 +91,7 @@ class _Judging:
         self._judged = set[int]()
         self._reordered = set[int]()  # outputs that look equal, of parts that are joined in another order
         self._evidence: dict[int, Evidence] = {}
-        self._has_diverging_inputs: dict[int, bool] = {}  # by place
+        self._has_other_arguments = cache(self._has_diverging_arguments)  # as it is when it is asked first
         self._stretches: dict[int, tuple[int, ...]] = {}
         self._made_of: dict[int, tuple[int, ...]] = {}
         self._upstream = Upstream(aligned, self._states)
@@ -186,14 +186,9 @@ class _Judging:
 
     def _is_compared_inside(self, event: Event) -> bool:
         """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
-        graph, cell = self._aligned.graphs[0], self._aligned.calls[0][event.place]
-        places = (self._aligned.place_of[0][call] for call in _below(graph, cell))
-        return any(
-            self._aligned.is_given[row] and self._aligned.are_tensors[row]
-            for place in places
-            if place >= 0
-            for row in self._aligned.rows_of(place)
-        )
+        aligned = self._aligned
+        rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.rows_of(place))
+        return any(aligned.is_given[row] and aligned.are_tensors[row] for row in rows)
 
     def _input_state(self, row: int, event: Event) -> State:
         if self._aligned.equal[row] == EQUAL:
@@ -304,7 +299,7 @@ class _Judging:
         if any(reason.why in DRIFT for reason in self._aligned.comparison.because(row)):
             return State.NOISE  # its update was judged
         # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
-        is_running = self._aligned.is_running(row)
+        is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
         drift = DRIFT_OF_RUNNING * (self._limits.drift(RUNNING_STATISTICS) if is_running else 1.0)
         most = max(drift, self._rounding(row)) if is_running else drift
         if is_later and self._is_noisy and self._aligned.distance(row) <= most:
@@ -347,6 +342,10 @@ class _Judging:
             return State.HARMLESS
         if not self._aligned.is_across and self._aligned.has_other_form(row):
             return State.PROPAGATED if received.differs else State.DIVERGENT
+        return self._computed_state(row, event, received)
+
+    def _computed_state(self, row: int, event: Event, received: Received) -> State:
+        """The state of an output of an innermost call, by the evidence about what the call computed."""
         if row in self._outputs.by_bits:
             self._note(row, event, Judgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
             return State.DIVERGENT
@@ -397,14 +396,10 @@ class _Judging:
         """Whether both sides' outputs were held against one function: of two frameworks each has its own."""
         return not self._aligned.is_across or row in self._outputs.crossed
 
-    def _has_other_arguments(self, event: Event) -> bool:
+    def _has_diverging_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains."""
-        known = self._has_diverging_inputs.get(event.place)
-        if known is None:
-            given = (row for row in self._aligned.inputs_of(event) if self._aligned.is_given[row])
-            known = any(self._states[row] == State.DIVERGENT for row in given)
-            self._has_diverging_inputs[event.place] = known
-        return known
+        given = (row for row in self._aligned.inputs_of(event) if self._aligned.is_given[row])
+        return any(self._states[row] == State.DIVERGENT for row in given)
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `propagated`.
@@ -433,16 +428,13 @@ class _Judging:
         if event.kind not in ("cell", "parameters_grad") or event in self._aligned.innermost:
             return None
         error, propagated = 0.0, 0.0
-        for side in (0, 1):
-            graph, cell = self._aligned.graphs[side], self._aligned.calls[side][event.place]
-            for call in _below(graph, cell):
-                place = self._aligned.place_of[side][call]
-                if graph.names[call].direction != event.direction or place < 0:
-                    continue
-                made = [row for row in self._aligned.rows_of(place) if not self._aligned.is_given[row]]
-                propagated = max(propagated, self._upstream.propagated_of(made))
-                same = (row for row in made if self._states[row] == State.NOISE)
-                error = max(error, *map(self._aligned.distance, same), 0.0)
+        for side, graph in enumerate(self._aligned.graphs):
+            for call, place in self._aligned.calls_inside(side, event):
+                if graph.names[call].direction == event.direction:
+                    made = [row for row in self._aligned.rows_of(place) if not self._aligned.is_given[row]]
+                    propagated = max(propagated, self._upstream.propagated_of(made))
+                    noise = (row for row in made if self._states[row] == State.NOISE)
+                    error = max(error, *map(self._aligned.distance, noise), 0.0)
         return Received(error, propagated)
 
     def _cell_state(self, row: int, event: Event, received: Received, inside: Received) -> State:
@@ -496,15 +488,6 @@ class _Judging:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
 
 
-def _below(graph: Graph, cell: int) -> Iterable[int]:
-    """The calls inside a cell's call, at any depth."""
-    waiting = [cell]
-    while waiting:
-        for call in graph.below(waiting.pop()):
-            yield call
-            waiting.append(call)
-
-
 # The verdicts.
 
 
@@ -555,21 +538,17 @@ def _why(evidence: Evidence | None) -> Reasons:
     """What decided about a pair of records, as a reason; it names whose limit did, where that is not built in."""
     if evidence is None:
         return (Reason(Why.NOISE_BEFORE),)
+    is_noise, by = evidence.sign is Sign.NONE, evidence.source
+    found = Reason(Why.NOISE, amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)
+    if evidence.law:
+        why = Why.LAW_KEPT if is_noise else Why.LAW_BROKEN
+        return (found._replace(why=why, name=evidence.law, side=evidence.statistic),)
+    names = () if by is Source.BUILT_IN else (by.value,)
+    if not evidence.is_by_statistics and not math.isnan(evidence.bound) and not math.isnan(evidence.residual):
+        why = Why.NOISE if is_noise else Why.RESIDUAL
+        return (found._replace(why=why, name=evidence.sign.value, names=names),)
     if evidence.is_by_statistics:
-        return (_why_by_statistics(evidence),)
-    by = () if evidence.source is Source.BUILT_IN else (evidence.source.value,)
-    if evidence.bound == evidence.bound and evidence.residual == evidence.residual:
-        why = Why.NOISE if evidence.sign is Sign.NONE else Why.RESIDUAL
-        reason = Reason(why, name=evidence.sign.value, amount=evidence.residual, allowed=evidence.bound)
-        return (reason._replace(excess=evidence.golden_residual, names=by),)
-    why = Why.NOISE_AMPLIFIED if evidence.sign is Sign.NONE else Why.BEYOND_INPUTS
-    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=by),)
-
-
-def _why_by_statistics(evidence: Evidence) -> Reason:
-    is_noise = evidence.sign is Sign.NONE
-    if not evidence.law:
         why = Why.NOISE_OF_STATISTICS if is_noise else Why.BEYOND_STATISTICS
-        return Reason(why, amount=evidence.apart, allowed=evidence.explained)
-    reason = Reason(Why.LAW_KEPT if is_noise else Why.LAW_BROKEN, name=evidence.law, side=evidence.statistic)
-    return reason._replace(amount=evidence.residual, excess=evidence.golden_residual, allowed=evidence.bound)
+    else:
+        why = Why.NOISE_AMPLIFIED if is_noise else Why.BEYOND_INPUTS
+    return (Reason(why, amount=evidence.apart, allowed=evidence.explained, names=names),)

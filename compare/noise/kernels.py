@@ -19,7 +19,6 @@ from msprobe.compare.core.noise import (
     Output,
     PrecisionClass,
     Sign,
-    Unseen,
     amplification,
     class_of,
     judge,
@@ -141,6 +140,12 @@ def _word(value: object) -> str:
         return str(value)
 
 
+def _least_eta(answer: Answer | None, key: Key) -> float:
+    """The residual against the call's own function, under the best of the options that it may have."""
+    every = answer.residuals.values() if isinstance(answer, Replayed) else ()
+    return min((r.eta for found in every for r in found if (r.part, r.path) == key), default=math.nan)
+
+
 _TINY_FAULT = 2.5
 """The only call that differs is no noise where the target's residual is so many times the golden's."""
 
@@ -166,14 +171,20 @@ class ReplayEvidence(OutputEvidence):
             self.replays = self._replay()
         crossings = {} if self._limits.is_exact else self._cross()
         for event in aligned.events:
+            answers = [
+                replays.get(calls[event.place]) for replays, calls in zip(self.replays, aligned.calls, strict=True)
+            ]
             for row in self.differing(event):
-                found = self._crossed(row, event, crossings.get(event.place)) or self._residuals(row)
+                own, keys = math.nan, self._keys(aligned.rows[0][row], aligned.rows[1][row])
+                found = residuals(crossings.get(event.place), answers[1], *keys, ())
+                if found is not None:
+                    self.crossed.add(row)
+                    own = _least_eta(answers[0], keys[0])
+                found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
                 self._options[row] = found.option
-                kind = Kind(found.operation, event.direction, output_of(event, found.target.path))
-                own = self._own_residual(row, event) if row in self.crossed else math.nan
-                self._kinds[row] = kind
+                kind = self._kinds[row] = Kind(found.operation, event.direction, output_of(event, found.target.path))
                 self.outputs[row] = Output(
                     kind, _place(event), found.moves_data, found.target, found.golden, found.is_exhaustive, own
                 )
@@ -212,34 +223,16 @@ class ReplayEvidence(OutputEvidence):
     def _answers(self, requests: Sequence[Request]) -> list[Answer]:
         return replayed((self._aligned.pairs.target, self._aligned.pairs.golden), requests, self._workers, self._title)
 
-    def _crossed(self, row: int, event: Event, answer: Answer | None) -> Residuals | None:
-        """The target's residual against the golden's function."""
-        aligned = self._aligned
-        golden = self.replays[1].get(aligned.calls[1][event.place])
-        found = residuals(answer, golden, self._key(0, aligned.rows[0][row]), self._key(1, aligned.rows[1][row]), ())
-        if found is not None:
-            self.crossed.add(row)
-        return found
-
     def _residuals(self, row: int) -> Residuals | None:
-        t, g = self._aligned.makers(row)
-        target, golden = self._aligned.graphs
-        calls = target.call_of(t), golden.call_of(g)
+        """Both sides' residuals against their own functions, of the calls that made an output."""
+        makers = self._aligned.makers(row)
+        calls = [graph.call_of(at) for graph, at in zip(self._aligned.graphs, makers, strict=True)]
         ours, theirs = (replays.get(call) for replays, call in zip(self.replays, calls, strict=True))
-        return residuals(ours, theirs, self._key(0, t), self._key(1, g), golden.values(calls[1]))
+        return residuals(ours, theirs, *self._keys(*makers), self._aligned.graphs[1].values(calls[1]))
 
-    def _own_residual(self, row: int, event: Event) -> float:
-        """The target's residual against its own function, under the best of the options that it may have."""
-        answer = self.replays[0].get(self._aligned.calls[0][event.place])
-        if not isinstance(answer, Replayed):
-            return math.nan
-        key = self._key(0, self._aligned.rows[0][row])
-        every = (r.eta for found in answer.residuals.values() for r in found if (r.part, r.path) == key)
-        return min(every, default=math.nan)
-
-    def _key(self, side: int, at: int) -> Key:
-        columns = self._aligned.graphs[side].columns
-        return PARTS[columns.part[at]], columns.paths[columns.path[at]]
+    def _keys(self, target: int, golden: int) -> tuple[Key, Key]:
+        t, g = self._aligned.graphs[0].columns, self._aligned.graphs[1].columns
+        return (PARTS[t.part[target]], t.paths[t.path[target]]), (PARTS[g.part[golden]], g.paths[g.path[golden]])
 
     def _is_noise_seen(self) -> bool:
         """Also where parameters have drifted: then no call has equal inputs, and nothing else can tell whether the runs
@@ -265,15 +258,9 @@ class ReplayEvidence(OutputEvidence):
         calls = (calls[event.place] for calls in aligned.calls)
         return any(isinstance(found.get(at), Replayed) for found, at in zip(self.replays, calls, strict=True))
 
-    def is_measured(self, row: int) -> bool:
-        return row in self.outputs
-
     def precision(self, row: int) -> Class:
         output = self.outputs.get(row)
         return Class.OPAQUE if output is None else class_of(output.target.eta)
-
-    def ignores_order(self, row: int) -> bool:
-        return False
 
     def _is_never_reproducible(self, row: int) -> bool:
         output = self.outputs.get(row)
@@ -283,14 +270,13 @@ class ReplayEvidence(OutputEvidence):
         output = self.outputs.get(row)
         return output is not None and output.target.eta > FULL and not self.judgements[row].is_wrong
 
-    def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
-        output = self.outputs.get(row)
-        if output is None:
-            return True
-        if self._is_coarse(row):
-            return False
-        t, g = output.target, output.golden
-        return reproducible >= 1 and (t.eta > _TINY_FAULT * g.eta or t.peak > 2 * _TINY_FAULT * g.peak)
+    def _tiny_faults(self, reproducible: int) -> Iterable[int]:
+        measured = [row for row in self.origins if row in self.outputs]
+        for row in measured if reproducible else ():
+            t, g = self.outputs[row].target, self.outputs[row].golden
+            if not self._is_coarse(row) and (t.eta > _TINY_FAULT * g.eta or t.peak > 2 * _TINY_FAULT * g.peak):
+                yield row
+        yield from () if measured else self.origins
 
     def evidence(self, row: int, event: Event, judgement: Judgement, error: float, most: float) -> Evidence:
         output = self.outputs.get(row)
@@ -325,9 +311,6 @@ class ReplayEvidence(OutputEvidence):
         etas = [max(o.target.eta, o.golden.eta) for row, o in self.outputs.items() if not self.judgements[row].is_wrong]
         greatest = max((eta for eta in etas if eta <= LOWEST), default=0.0)
         return 3 * greatest if greatest > FULL else 0.0
-
-    def unseen(self, noise: Sequence[int]) -> Unseen | None:
-        return None
 
     def classes(self) -> Iterable[PrecisionClass]:
         for side in ("target", "golden"):

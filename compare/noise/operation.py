@@ -110,7 +110,16 @@ class CallSummaries:
     @property
     def has_one_output(self) -> bool:
         """Whether a law over all outputs is one of each."""
-        return len(self._positions) == 1
+        return len(self._outputs[0]) == 1
+
+    @cached_property
+    def _outputs(self) -> list[dict[int, tuple[int, Summary | None]]]:
+        sides = zip(self._aligned.graphs, self._summaries, self._aligned.calls, strict=True)
+        return [_outputs(graph, of, calls[self.place], self.is_backward) for graph, of, calls in sides]
+
+    def position(self, row: int) -> int:
+        """The place of an output among those of `sides`; -1 where it has none there."""
+        return self._outputs[0].get(self._aligned.rows[0][row], (-1, None))[0]
 
     @cached_property
     def sides(self) -> tuple[CallSummary, CallSummary]:
@@ -118,16 +127,17 @@ class CallSummaries:
         return self._side(0), self._side(1)
 
     def _side(self, side: int) -> CallSummary:
-        graph, of = self._aligned.graphs[side], self._summaries[side]
+        graph, of, found = self._aligned.graphs[side], self._summaries[side], self._outputs[side].values()
         call = forward = self._aligned.calls[side][self.place]
         if self.is_backward:
             forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1)
+        known = {at: summary for at, summary in found if summary is not None}
         return CallSummary(
             self.function,
             self.is_backward,
             _arguments(graph, of, forward) if forward >= 0 else (),
-            _outputs(graph, of, call, self.is_backward),
-            [found for row in graph.inputs(call) if (found := of.of(row))] if self.is_backward else (),
+            [known.get(at) for at in range(max((at for at, _ in found), default=-1) + 1)],
+            [one for row in graph.inputs(call) if (one := of.of(row))] if self.is_backward else (),
             self._is_reflected,
         )
 
@@ -139,14 +149,6 @@ class CallSummaries:
             return 0.0
         incoming = (one for one in self.sides[1].incoming if one.size > out.size)
         return max((one.rms * math.sqrt(one.size / out.size) for one in incoming), default=0.0)
-
-    def position(self, row: int) -> int:
-        """The place of an output among those of `sides`; -1 where it has none there."""
-        return self._positions.get(self._aligned.rows[0][row], -1)
-
-    @cached_property
-    def _positions(self) -> dict[int, int]:
-        return _positions(self._aligned.graphs[0], self._aligned.calls[0][self.place], self.is_backward)
 
 
 def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
@@ -166,21 +168,14 @@ def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
     return found
 
 
-def _positions(graph: Graph, call: int, is_backward: bool) -> dict[int, int]:
-    """By row of an output: its place. Gradients stand by the arguments that they are with respect to, as their paths
-    count them; where arguments are nested, and of forward calls, in order."""
+def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> dict[int, tuple[int, Summary | None]]:
+    """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
+    their paths count them; where arguments are nested, and of forward calls, in order."""
     columns = graph.columns
     rows = [row for row in range(columns.starts[call], columns.starts[call + 1]) if columns.part[row] == _OUTPUT]
     paths = [columns.paths[columns.path[row]] for row in rows]
+    places = list(range(len(rows)))
     if is_backward and all(len(path) == 1 and path[0].isdigit() for path in paths):
-        return {row: int(path[0]) for row, path in zip(rows, paths, strict=True)}
-    return {row: place for place, row in enumerate(rows)}
-
-
-def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> list[Summary | None]:
-    positions = _positions(graph, call, is_backward)
-    found: list[Summary | None] = [None] * (max(positions.values(), default=-1) + 1)
-    for row, at in positions.items():
-        if not graph.columns.gradient[row]:  # its own, not the sum of all users'
-            found[at] = of.of(row)
-    return found
+        places = [int(path[0]) for path in paths]
+    own = (of.of(row) if not columns.gradient[row] else None for row in rows)  # not the sum of all users'
+    return dict(zip(rows, zip(places, own, strict=True), strict=True))

@@ -2,8 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
 from itertools import permutations
 from typing import Any
 
@@ -161,10 +161,6 @@ class AlignedGraphs(ABC):
         columns, at = self.graphs[0].columns, self.rows[0][row]
         return bool(columns.max[at] == columns.min[at])
 
-    def is_running(self, row: int) -> bool:
-        """Whether a parameter is a running statistic of a normalisation."""
-        return is_running_statistic(self.graphs[0].columns, self.rows[0][row])
-
     def may_be_of_inner_node(self, row: int) -> bool:
         """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
         if not self._tells_inner_nodes or self.is_given[row]:
@@ -186,6 +182,15 @@ class AlignedGraphs(ABC):
             return graph.contributions(row)[0]
         kind, made = graph.origin(row)
         return [made] if kind == "call" else []
+
+    def calls_inside(self, side: int, event: Event) -> Iterator[tuple[int, int]]:
+        """One side's calls inside its cell that are pairs, at any depth: their numbers and places."""
+        graph, waiting = self.graphs[side], [self.calls[side][event.place]]
+        while waiting:
+            for call in graph.below(waiting.pop()):
+                waiting.append(call)
+                if (place := self.place_of[side][call]) >= 0:
+                    yield call, place
 
     def makers(self, row: int) -> tuple[int, int]:
         """The two records that the calls wrote which computed a pair of outputs; innermost ones."""
@@ -221,10 +226,8 @@ class AlignedGraphs(ABC):
 
     # Distances.
 
-    @property
-    @abstractmethod
-    def kernel_error(self) -> float:
-        """Up to where the distance of two outputs shows nothing but how two kernels round."""
+    kernel_error = 0.0
+    """Up to where the distance of two outputs shows nothing but how two kernels round."""
 
     @abstractmethod
     def difference(self, row: int) -> float:
@@ -260,11 +263,7 @@ class AlignedTensors(AlignedGraphs):
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
-        self._in_other_layouts: dict[int, float] = {}
-
-    @property
-    def kernel_error(self) -> float:
-        return 0.0
+        self._in_other_layout = cache(self._difference_in_other_layout)
 
     def difference(self, row: int) -> float:
         found = self.comparison.measures.get(row)
@@ -272,10 +271,12 @@ class AlignedTensors(AlignedGraphs):
             return 0.0
         if found is not None:
             return math.inf if found.mismatched else found.euclid
-        if row not in self._in_other_layouts:  # two frameworks may have the same elements in two shapes
-            both = self._loaded(row) if self.is_across and row not in self.pairs.notes.views else None
-            self._in_other_layouts[row] = math.inf if both is None else nearest_layout(*both)
-        return self._in_other_layouts[row]
+        return self._in_other_layout(row)
+
+    def _difference_in_other_layout(self, row: int) -> float:
+        """Two frameworks may have the same elements in two shapes."""
+        both = self._loaded(row) if self.is_across and row not in self.pairs.notes.views else None
+        return math.inf if both is None else nearest_layout(*both)
 
     def has_same_zeros(self, row: int) -> bool:
         both = None if row in self.pairs.notes.views else self._loaded(row)

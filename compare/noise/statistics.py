@@ -5,13 +5,13 @@ No tensor is read and no call is executed again.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import median
 
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.noise import FULL, Class, Evidence, Judgement, PrecisionClass, Sign, Unseen, class_of
+from msprobe.compare.core.noise import FULL, Class, Evidence, Judgement, Sign, Unseen, class_of
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
@@ -54,19 +54,20 @@ _SPREAD = 5.0
 
 class AlignedStatistics(AlignedGraphs):
     """Aligned graphs of dumps without tensors: the distance of two tensors is the element error that explains the
-    differences of their statistics."""
+    differences of their statistics. `summaries` and `deviation` are computed once for each pair."""
 
     def __init__(self, comparison: Comparison) -> None:
         super().__init__(comparison)
         self.sides = tuple(Summaries(graph.columns) for graph in self.graphs)
-        self._summaries: dict[int, tuple[Summary, Summary] | None] = {}
-        self._deviations: dict[int, Deviation | None] = {}
+        self.summaries, self.deviation = cache(self._summaries), cache(self._deviation)
         equal, views = comparison.equal.copy(), self.pairs.notes.views
         # Parts of a fused record, which were judged together.
         equal[[row for row, view in views.items() if view.is_part and self.grades[row] == PASS]] = EQUAL
         if self.is_across:
             equal[[row for row in np.flatnonzero(equal == DIFFERENT).tolist() if self._may_be_equal(row)]] = EQUAL
         self.equal = equal.data
+        if self.is_across:  # what statistics say of single elements is as coarse as the greatest of four
+            self.kernel_error = _SPREAD * ACROSS
 
     def _may_be_equal(self, row: int) -> bool:
         """Whether two tensors of two frameworks may be equal to the bit: norm and mean were added up in another order,
@@ -82,27 +83,21 @@ class AlignedStatistics(AlignedGraphs):
         target, golden = ((c.max[at], c.min[at], c.mean[at], c.norm[at]) for c, at in places)
         return target == golden
 
-    def summaries(self, row: int) -> tuple[Summary, Summary] | None:
+    def _summaries(self, row: int) -> tuple[Summary, Summary] | None:
         """The statistics of a pair of tensors of one shape and dtype; None where one side has none. A view of the other
         layout has as many elements."""
-        if row in self._summaries:
-            return self._summaries[row]
-        found = self._summaries[row] = self._summaries_of(row) if self.are_tensors[row] else None
-        return found
-
-    def _summaries_of(self, row: int) -> tuple[Summary, Summary] | None:
+        if not self.are_tensors[row]:
+            return None
         t, g = (side.of(rows[row]) for side, rows in zip(self.sides, self.rows, strict=True))
         if t is None or g is None or canonical(self.look(0, row)[0]) != canonical(self.look(1, row)[0]):
             return None
         is_viewed = row in self.pairs.notes.views
         return (t, g) if (t.size == g.size if is_viewed else t.shape == g.shape) else None
 
-    def deviation(self, row: int) -> Deviation | None:
+    def _deviation(self, row: int) -> Deviation | None:
         """By how much the statistics of a pair of tensors differ."""
-        if row not in self._deviations:
-            found = self.summaries(row)
-            self._deviations[row] = None if found is None else deviation(*found)
-        return self._deviations[row]
+        found = self.summaries(row)
+        return None if found is None else deviation(*found)
 
     @property
     def has_summaries(self) -> bool:
@@ -117,11 +112,6 @@ class AlignedStatistics(AlignedGraphs):
     def is_evidence(self, row: int) -> bool:
         """Whether a record is a floating tensor that was judged."""
         return self.are_tensors[row] and self.is_floating(row) and self.grades[row] != UNJUDGED
-
-    @property
-    def kernel_error(self) -> float:
-        """Of two frameworks; what statistics tell of single elements is as coarse as the greatest of four."""
-        return _SPREAD * ACROSS if self.is_across else 0.0
 
     def difference(self, row: int) -> float:
         return self.distance(row) * self.size(row)
@@ -265,12 +255,6 @@ class StatisticsEvidence(OutputEvidence):
         """Also where parameters have drifted apart, and with them whatever is computed from them."""
         return super()._is_noise_seen() or self._have_drifted
 
-    def is_side_product(self, row: int, event: Event) -> bool:
-        return False  # which outputs an operation defines, only its replay tells
-
-    def precision(self, row: int) -> Class:
-        return Class.OPAQUE
-
     def ignores_order(self, row: int) -> bool:
         name = self._aligned.name(row)
         known = operation_of(name)
@@ -281,10 +265,12 @@ class StatisticsEvidence(OutputEvidence):
         one = self._amplified.get(row)
         return one is not None and one.own > FULL and not self.judgements[row].is_wrong
 
-    def _is_tiny_fault(self, row: int, reproducible: int) -> bool:
-        judgement = self.judgements.get(row)
-        is_known = judgement is None or judgement.is_wrong or is_exact(operation_of(self._aligned.name(row)))
-        return is_known or (self._aligned.distance(row) > _ROUNDING and self._are_products_equal())
+    def _tiny_faults(self, reproducible: int) -> Iterable[int]:
+        for row in self.origins:
+            judgement = self.judgements.get(row)
+            is_fault = judgement is None or judgement.is_wrong or is_exact(operation_of(self._aligned.name(row)))
+            if is_fault or (self._aligned.distance(row) > _ROUNDING and self._are_products_equal()):
+                yield row
 
     def _are_products_equal(self) -> bool:
         """Whether any call that rounds inside, where it does, gives the same to the bit from the same inputs."""
@@ -329,6 +315,3 @@ class StatisticsEvidence(OutputEvidence):
             one.limit * one.explained for row in noise if row not in self._laws and (one := self._amplified.get(row))
         ]
         return Unseen(median(hidden) if hidden else math.nan, len(hidden), sum(row in self._laws for row in noise))
-
-    def classes(self) -> Iterable[PrecisionClass]:
-        return ()

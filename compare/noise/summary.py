@@ -1,7 +1,7 @@
 """The statistics of a tensor as a value, and by how much those of two tensors differ."""
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from msprobe.compare.core.standard import canonical
@@ -47,20 +47,15 @@ class Summary(NamedTuple):
 
 
 class Summaries:
-    """The summaries of one dump's rows, each made once."""
+    """The summaries of one dump's rows; `of` makes each once."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._looks = [_look(dtype, shape) for _, dtype, shape in columns.looks]
-        self._known: dict[int, Summary | None] = {}
+        self.of = cache(self._of)
 
-    def of(self, row: int) -> Summary | None:
+    def _of(self, row: int) -> Summary | None:
         """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
-        if row not in self._known:
-            self._known[row] = self._made(row)
-        return self._known[row]
-
-    def _made(self, row: int) -> Summary | None:
         columns = self._columns
         if columns.kind[row] != TENSOR or row in columns.odd:
             return None

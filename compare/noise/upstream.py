@@ -6,6 +6,7 @@ what is computed from it is compared; and so is an argument that only one side's
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Upstream:
         self._aligned, self._states = aligned, states
         self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
-        self._steps: dict[tuple[int, int], tuple[set[int], set[int]]] = {}  # by side and call: `_step`
+        self._step = cache(self._one_step)
         self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
         # By side: what no call made, by its content -> its pair and state.
         self._leaves: tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]] = ({}, {})
@@ -133,14 +134,10 @@ class Upstream:
         pair = self._aligned.pair_of[side][row]
         return pair if pair >= 0 and self._aligned.are_tensors[pair] else -1
 
-    def _step(self, side: int, call: int) -> tuple[set[int], set[int]]:
+    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
         """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
         and have no partner."""
-        known = self._steps.get((side, call))
-        if known is not None:
-            return known
-        graph = self._aligned.graphs[side]
-        pairs, calls = self._steps[side, call] = set[int](), set[int]()
+        graph, pairs, calls = self._aligned.graphs[side], set[int](), set[int]()
         for row in graph.inputs(call):
             made_by = self._aligned.made_by(side, row)
             for made in made_by:

@@ -105,21 +105,18 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
-    agreeing = set(judgement.agreeing)
-    rows = [(row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows]
-    changed = [(row, name) for row, name in rows if comparison.equal[row] != EQUAL]
-    if not changed:
-        return comparison
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    places = [row for row, _ in changed]
-    grades[places], causes[places] = _PASS, NO_CAUSE
     why = {
-        v.parameter: Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ())
+        v.parameter: (Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
         if v.status is Status.AGREES
     }
-    reasons = dict(comparison.reasons) | {row: (why[name],) for row, name in changed}
-    return replace(comparison, grades=grades, causes=causes, reasons=reasons)
+    rows = ((row, pair.target) for pair in pairs if pair.target in why for row in pair.rows)
+    changed = {row: why[name] for row, name in rows if comparison.equal[row] != EQUAL}
+    if not changed:
+        return comparison
+    grades, causes = comparison.grades.copy(), comparison.causes.copy()
+    grades[list(changed)], causes[list(changed)] = _PASS, NO_CAUSE
+    return replace(comparison, grades=grades, causes=causes, reasons={**comparison.reasons, **changed})
 
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:

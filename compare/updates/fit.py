@@ -254,21 +254,10 @@ def fit_form(form: Form, history: History) -> Fit:
 
 def fit_tied(form: Form, history: History, decay: Floats) -> Fit:
     """The same where the weight decay of each parameter is known: the learning rate alone is fitted."""
-    if form.is_l2:
-        return fit_form(form, history)
-    sizes = np.diff(history.starts)
-    a, *rest = columns(form, history)
-    if rest:
-        a = a + np.repeat(decay, sizes) * rest[0]
-    a, u = a / history.rounding, -history.update / history.rounding
-    aa, au = (np.add.reduceat(x, history.starts[:-1]) for x in (a * a, a * u))
-    rate = au / np.maximum(aa, 1e-300)
-    misfit = history.rms(u - np.repeat(rate, sizes) * a)
-    error = np.maximum(misfit, 0.5) / np.sqrt(np.maximum(aa, 1e-300))
-    return Fit(form, rate, error, rate * decay, np.zeros_like(rate), misfit)
+    return fit_form(form, history) if form.is_l2 else _linear(form, history, decay)
 
 
-def _linear(form: Form, history: History) -> Fit:
+def _linear(form: Form, history: History, known_decay: Floats | None = None) -> Fit:
     def sums(values: NDArray[Any]) -> Floats:
         """Of each parameter."""
         found: Floats = np.add.reduceat(values, history.starts[:-1])
@@ -277,9 +266,12 @@ def _linear(form: Form, history: History) -> Fit:
     weight: Floats = 1.0 / history.rounding
     a, *rest = (column * weight for column in columns(form, history))
     u, sizes = -history.update * weight, np.diff(history.starts)
+    if rest and known_decay is not None:
+        a, rest = a + np.repeat(known_decay, sizes) * rest[0], []
     aa, au = sums(a * a), sums(a * u)
     aa_safe = np.maximum(aa, 1e-300)
-    rate, decay = au / aa_safe, np.zeros_like(aa)
+    rate: Floats = au / aa_safe
+    decay = np.zeros_like(aa) if known_decay is None else rate * known_decay
     rate_variance, decay_variance = 1 / aa_safe, np.zeros_like(aa)
     if rest:
         b = rest[0]
