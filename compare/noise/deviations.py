@@ -14,7 +14,7 @@ import math
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from msprobe.compare.core.noise import LOWEST
@@ -206,10 +206,10 @@ def amplifications(changes: Mapping[int, OutputChange], *, is_across: bool = Fal
             rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
         own = own_error(kind, rounding)
         each = [_worst_statistic(change, own) for change in kind]
-        ratios = sorted(ratio for ratio, _, _ in each)
-        for row, (ratio, deviation, explained) in zip(rows, each, strict=True):
-            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, ratio)), MOST)
-            found[row] = Amplification(ratio, limit, deviation, explained, own)
+        ratios = sorted(one.ratio for one in each)
+        for row, one in zip(rows, each, strict=True):
+            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, one.ratio)), MOST)
+            found[row] = replace(one, limit=limit)
     return found
 
 
@@ -224,13 +224,13 @@ def own_error(kind: Sequence[OutputChange], rounding: float = _ROUNDING) -> floa
     return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(LOWEST, least))
 
 
-def _worst_statistic(change: OutputChange, own: float) -> tuple[float, float, float]:
-    """Ratio, deviation and explained difference: of norm and mean, or of the extremes."""
+def _worst_statistic(change: OutputChange, own: float) -> Amplification:
+    """That of norm and mean, or of the extremes."""
     element = change.spread + own
     moments = change.inputs + element / math.sqrt(change.output.size)
     each = ((change.output.moments, moments), (change.output.extremes, element))
-    found = [(deviation / explained if deviation else 0.0, deviation, explained) for deviation, explained in each]
-    return max(found, key=lambda one: one[0])
+    found = [Amplification(one / explained if one else 0.0, LIMIT, one, explained, own) for one, explained in each]
+    return max(found, key=lambda one: one.ratio)
 
 
 def _quartile_of_others(ratios: Sequence[float], own: float) -> float:

@@ -57,7 +57,7 @@ class OutputEvidence(ABC):
     def _tiny_faults(self, reproducible: int) -> Iterable[int]:
         """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
 
-    # What one kind of evidence has, and else is so.
+    # Defaults, for evidence that cannot tell.
 
     def precision(self, row: int) -> Class:
         """What the target's kernel computed an output in."""

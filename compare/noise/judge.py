@@ -175,7 +175,7 @@ class _Judging:
 
     def _is_of_a_block(self, row: int, event: Event) -> bool:
         """Whether an input of a pair of cells of two frameworks says nothing of its own: what is inside is held against
-        its own inputs, and one block may begin a step later than the other, or be told otherwise what to do."""
+        its own inputs, and one block may begin a step later than the other, or have other arguments."""
         if not self._aligned.is_across or event.kind != "cell":
             return False
         if event.direction == "forward" and self._aligned.are_tensors[row]:

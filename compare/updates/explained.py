@@ -1,7 +1,7 @@
-"""A comparison that knows of updates: parameters that have only drifted pass, and the finding says what differs.
+"""Updates in a comparison: parameters that have only drifted pass, and the finding names the setting that differs.
 
-`Updates.settle` stands before a comparison weighs results against what they were computed from, `Updates.told` behind
-`locate`. Within one framework `locate` begins with equal bits, so there a drift makes a finding, which is dropped.
+`Updates.settle` comes before a comparison judges outputs under noise, `Updates.told` after `locate`. Within one
+framework `locate` starts at the first bit that differs, so there a drift makes a finding, which is dropped.
 """
 
 from collections.abc import Callable, Sequence

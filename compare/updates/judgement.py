@@ -113,8 +113,7 @@ def judge(
         differences += compared.differences
     patterns: dict[str, tuple[Cause, float]] = {}
     for p in (p for p in parameters if p.name not in verdicts):
-        basis, excess, pattern = _by_noise(p, at)
-        verdicts[p.name] = verdict_of(p.name, p.golden_name, basis, excess)
+        verdicts[p.name], pattern = _by_noise(p, at)
         if verdicts[p.name].status is Status.DIFFERS:
             patterns[p.name] = pattern
     differences += _grouped(patterns, sum(v.status is Status.AGREES for v in verdicts.values()))
@@ -160,10 +159,10 @@ def _drift(p: Parameter) -> float:
     return excess_of(_median(target - golden), ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + p.golden.ulp) * size)
 
 
-def _by_noise(p: Parameter, at: int) -> tuple[Basis, float, tuple[Cause, float]]:
-    """One parameter whose settings are not known: the excess, what it rests on, and the pattern of the difference."""
+def _by_noise(p: Parameter, at: int) -> tuple[Verdict, tuple[Cause, float]]:
+    """One parameter whose settings are not known: the verdict, and the pattern of the difference."""
     if not p.is_comparable:
-        return Basis.UPDATES, nan, (Cause.UNKNOWN, 0.0)
+        return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (Cause.UNKNOWN, 0.0)
     target, golden = p.target, p.golden
     before = golden.weights[at - 1]
     ours, theirs = target.weights[at] - target.weights[at - 1], golden.weights[at] - before
@@ -180,7 +179,7 @@ def _by_noise(p: Parameter, at: int) -> tuple[Basis, float, tuple[Cause, float]]
         excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not Cause.UNKNOWN else nan
     if pattern[0] in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
         excess = inf
-    return basis, excess, pattern
+    return verdict_of(p.name, p.golden_name, basis, excess), pattern
 
 
 def _gradients_until(track: Track, at: int) -> list[Floats]:

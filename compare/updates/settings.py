@@ -102,7 +102,8 @@ class _Comparison:
             if chosen.any()
         ]
         differing = is_known & (excess > 1)
-        form, changed, wrong = self._change(differing) if differing.any() else (None, (), differing)
+        wrong = self._unexplained(differing) if differing.any() else differing
+        form, changed = self._change(wrong) if wrong.any() else (None, ())
         if form is not None:
             moved = fit_form(form, target)
             tied = fit_tied(form, target, _decay(other))
@@ -132,20 +133,17 @@ class _Comparison:
 
     # What differs.
 
-    def _change(self, differing: Bools) -> tuple[Form | None, Sequence[UpdateDifference], Bools]:
-        """How the target's form differs from the golden's, of the last step, which shows most.
-
-        The form that explains the target, None where the golden's does; what of the golden's is changed in it; the
-        parameters that the golden's does not explain.
-        """
-        target = self._histories[0]
+    def _unexplained(self, differing: Bools) -> Bools:
+        """The parameters that the golden's form does not explain, of the last step, which shows most."""
         own, other = self._fits
-        wrong = differing & own.explains
-        wrong &= self._crossed(other, target, own, self._steps).misfit > _allowed(own)
-        if not wrong.any():
-            return None, (), wrong
+        crossed = self._crossed(other, self._histories[0], own, self._steps)
+        return differing & own.explains & (crossed.misfit > _allowed(own))
+
+    def _change(self, wrong: Bools) -> tuple[Form, Sequence[UpdateDifference]]:
+        """The form that explains the target, and what of the golden's is changed in it; of the last step."""
         numbers = np.flatnonzero(wrong)
-        return *_changed(own.form, other.form, target.of(numbers.tolist()), other.rate[numbers]), wrong
+        own, other = self._fits
+        return _changed(own.form, other.form, self._histories[0].of(numbers.tolist()), other.rate[numbers])
 
     def _rate_differences(self, ours: Fit, theirs: Fit, wrong: Bools, is_known: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
@@ -194,13 +192,13 @@ class _Comparison:
     def _decay_differences(self, ours: Fit, theirs: Fit, wrong: Bools, right: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
         values = [_decay(one) for one in (ours, theirs)]
-        told = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
-        wrong = wrong & told
+        are_known = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
+        wrong = wrong & are_known
         for chosen in _alike(values[0] - values[1], wrong):
             decays = [float(np.median(value[chosen])) for value in values]
             decays = [0.0 if abs(one) < DECAY * max(map(abs, decays)) else one for one in decays]
             factor = decays[0] / decays[1] if decays[1] else None
-            agreeing = int((right & told).sum())
+            agreeing = int((right & are_known).sum())
             yield UpdateDifference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
 
 

@@ -40,7 +40,7 @@ _ROUNDINGS = 4.0
 """So many roundings of the weights a move may be off."""
 
 _RATE = 0.05
-"""A learning rate that is nearer is not told from noise; and it must be beyond three times what the parameters' factors
+"""A learning rate that is nearer is taken for noise; and it must be beyond three times what the parameters' factors
 scatter around their median, by its standard error."""
 
 

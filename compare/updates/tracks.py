@@ -5,7 +5,6 @@ A parameter is a record of part `parameters` of a cell, or an input whose source
 Of a large tensor some elements stand for all.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,7 @@ from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
-from msprobe.compare.match.pairs import View
+from msprobe.compare.match.pairs import View, call_of_row
 from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
@@ -117,9 +116,6 @@ class _Parameters:
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
 
-    def _call(self, row: int) -> int:
-        return bisect_right(self.dump.columns.starts, row) - 1
-
     @cached_property
     def name_of(self) -> dict[int, str]:
         """Row -> the name of the parameter that it holds; floats only."""
@@ -138,15 +134,12 @@ class _Parameters:
         """The name of a cell's own parameter."""
         columns = self.dump.columns
         path = columns.paths[columns.path[row]]
-        return ".".join(filter(None, (names.parse(columns.names[self._call(row)]).path, *path)))
+        return ".".join(filter(None, (names.parse(columns.names[call_of_row(self.dump, row)]).path, *path)))
 
     @cached_property
     def first(self) -> dict[str, int]:
         """Name -> its first row."""
-        found: dict[str, int] = {}
-        for row, name in self.name_of.items():
-            found.setdefault(name, row)
-        return found
+        return {name: row for row, name in reversed(self.name_of.items())}
 
     @cached_property
     def gradients(self) -> dict[str, list[int]]:
@@ -155,17 +148,17 @@ class _Parameters:
         for row, part in enumerate(columns.part):
             if part == _GRADIENTS and columns.kind[row] == TENSOR:
                 found.setdefault(self._own(row), []).append(row)
-        given: dict[str, list[int] | None] = {}
+        by_users: dict[str, list[int] | None] = {}
         for row, name in self.name_of.items():
             if name not in found and columns.part[row] == _INPUT:
-                at, known = self._handed_back(row), given.setdefault(name, [])
-                given[name] = None if at is None or known is None else [*known, at]
-        return found | {name: rows for name, rows in given.items() if rows}
+                at, known = self._own_gradient(row), by_users.setdefault(name, [])
+                by_users[name] = None if at is None or known is None else [*known, at]
+        return found | {name: rows for name, rows in by_users.items() if rows}
 
-    def _handed_back(self, row: int) -> int | None:
+    def _own_gradient(self, row: int) -> int | None:
         """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
         columns = self.dump.columns
-        backward = self._places.get(names.counterpart(columns.names[self._call(row)], "backward"))
+        backward = self._places.get(names.counterpart(columns.names[call_of_row(self.dump, row)], "backward"))
         path = columns.paths[columns.path[row]]
         if backward is None or len(path) != 1 or not path[0].isdigit():
             return None
@@ -217,7 +210,7 @@ class _Parameters:
         return total
 
     def _elements(self, row: int, view: str, each: int) -> Floats | None:
-        record = self.dump.columns.record(row, self._call(row))
+        record = self.dump.columns.record(row, call_of_row(self.dump, row))
         if not record.file:
             return None
         try:
