@@ -7,7 +7,7 @@ from mindspore import Parameter, Tensor, nn
 
 from msprobe.compare.locate.finding import Basis, Cause
 from msprobe.compare.updates.judgement import Parameter as Judged
-from msprobe.compare.updates.judgement import Run, Track, judge
+from msprobe.compare.updates.judgement import Track, judge
 
 torch = pytest.importorskip("torch")
 
@@ -67,11 +67,10 @@ def judged(target, golden, at):
         return Track(*(tuple(one[name].astype(np.float64).reshape(-1) for one in side) for side in run))
 
     norms = [
-        Run(tuple(float(np.sqrt(sum((g**2).sum() for g in step.values()))) for step in run[1]))
-        for run in (target, golden)
+        tuple(float(np.sqrt(sum((g**2).sum() for g in step.values()))) for step in run[1]) for run in (target, golden)
     ]
     pairs = [Judged(n, n, track(target, n), track(golden, n)) for n in SHAPES]
-    return judge(pairs, at, at, target=norms[0], golden=norms[1])
+    return judge(pairs, at, at, norms=(norms[0], norms[1]))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,29 +7,35 @@ if nothing is recorded behind it. It is *harmless* if it dies out: nobody uses t
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.store.record import PARTS, TENSOR
 
-from .pairs import Paired
+from .pairs import AlignedGraphs
 
 _RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad", "debug"))
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
 
-class Reach:
-    """Follows differences over the target's dataflow. `differs` says of a row of the target whether it differs by more
-    than noise; rows without a partner differ where a difference reaches them. `agrees` says of a row whether it has a
-    partner and does not differ."""
+class _Reach:
+    """Follows differences over the target's dataflow. `unmatched` are outputs without a partner that a difference
+    reaches."""
 
-    def __init__(self, graph: Graph, differs: Callable[[int], bool], agrees: Callable[[int], bool]) -> None:
-        self._graph, self._differs, self._agrees = graph, differs, agrees
+    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]", unmatched: Collection[int]) -> None:
+        self._graph, self._pair_of = aligned.graphs[0], aligned.pair_of[0]
+        self._states, self._unmatched = states, unmatched
         self._onwards: dict[int, list[int]] = {}
+
+    def differs(self, at: int) -> bool:
+        """Whether a record differs by more than noise; without a partner, whether a difference reaches it."""
+        pair = self._pair_of[at]
+        return self._states[pair] in DIFFERING if pair >= 0 else at in self._unmatched
+
+    def _agrees(self, at: int) -> bool:
+        """Whether a record has a partner and does not differ."""
+        return self._pair_of[at] >= 0 and not self.differs(at)
 
     def live(self, rows: Iterable[int]) -> set[int]:
         """Of some outputs, and of all that their differences reach: those whose difference reaches something that
@@ -65,14 +71,14 @@ class Reach:
         graph = self._graph
         call = graph.call_of(row)
         if graph.names[call].direction == "backward":
-            yield from self._behind_gradient(row, call)
+            yield from self._behind_gradient(row)
             return
         for used in graph.users.get(graph.alias(row), ()):
             if self._agrees(used):
                 continue
             user = graph.call_of(used)
-            yield from (at for at in graph.outputs(user) if self._differs(at))
-            yield from (at for at in self.behind_backward(user) if self._differs(at))
+            yield from (at for at in graph.outputs(user) if self.differs(at))
+            yield from (at for at in self.behind_backward(user) if self.differs(at))
 
     def behind_backward(self, call: int) -> Iterable[int]:
         """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
@@ -81,16 +87,12 @@ class Reach:
         if back >= 0 and all(map(self._agrees, self._graph.inputs(back))):
             yield from self._graph.outputs(back)
 
-    def _behind_gradient(self, row: int, call: int) -> Iterable[int]:
+    def _behind_gradient(self, row: int) -> Iterable[int]:
         """What follows from an input gradient: the backward of the call that made the input."""
-        graph = self._graph
-        argument = graph.argument(row)
-        if argument < 0:
-            return
-        kind, made = graph.origin(argument)
-        if kind != "call":
-            return
-        yield from (at for at in _gradients(graph, graph.call_of(made)) if self._differs(at))
+        argument = self._graph.argument(row)
+        kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
+        if kind == "call":
+            yield from (at for at in _gradients(self._graph, self._graph.call_of(made)) if self.differs(at))
 
     def _is_end(self, row: int) -> bool:
         """Whether a difference that nothing recorded receives counts where it ends."""
@@ -115,79 +117,74 @@ class Reach:
         for cell in graph.around(call):
             if not any(graph.alias(at) == alias for at in graph.outputs(cell)):
                 return False
-        last = max((at for at, n in enumerate(graph.names) if n.direction == "forward"), default=call)
-        is_alone = sum(graph.columns.kind[at] == TENSOR for at in graph.outputs(call)) == 1
-        return is_alone or call == last or not any(True for _ in graph.around(call))
+        if len(list(graph.outputs(call))) == 1 or next(graph.around(call), -1) < 0:
+            return True
+        forward = (at for at in reversed(range(len(graph.names))) if graph.names[at].direction == "forward")
+        return call == next(forward, call)
 
 
 def dying_out(
-    paired: Paired,
-    states: NDArray[np.uint8],
-    alone: Collection[int],
+    aligned: AlignedGraphs,
+    states: "memoryview[int]",
+    unmatched: Collection[int],
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
 ) -> tuple[int, ...]:
     """Mark the differences that reach nothing that counts; gives the pairs of records where they originate.
 
-    `alone` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which outputs
-    an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing is
-    recorded there.
+    `unmatched` are outputs, of calls that only the target makes, which a difference reaches. `made_of` says which
+    outputs an input is, `is_different_inside` whether a difference is left inside a pair of cells; None where nothing
+    is recorded there.
     """
-    graph, pair_of, are_tensors = paired.graphs[0], paired.pair_of[0], paired.pairs.are_tensors
-
-    def differs(at: int) -> bool:
-        pair = int(pair_of[at])
-        return int(states[pair]) in DIFFERING if pair >= 0 else at in alone
-
-    def agrees(at: int) -> bool:
-        return int(pair_of[at]) >= 0 and not differs(at)
-
-    reach = Reach(graph, differs, agrees)
-    known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and differs(at)]
+    graph, pair_of = aligned.graphs[0], aligned.pair_of[0]
+    reach = _Reach(aligned, states, unmatched)
+    known = [at for at in range(len(graph.columns)) if graph.columns.part[at] in _RETURNED and reach.differs(at)]
     alive = reach.live(known)
     dead: list[int] = []
     live: list[int] = []
-    for event in paired.events:
+    for event in aligned.events:
         if not event.is_matched:
-            if event.side == "target" and not paired.is_across:  # within one framework that is a finding
-                live += graph.outputs(int(paired.calls[0][event.place]))
+            if event.side == "target" and not aligned.is_across:  # within one framework that is a finding
+                live += graph.outputs(aligned.calls[0][event.place])
             continue
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
         if not own:
             continue
-        wrong = [row for row in own if not paired.is_given[row]] or [
-            row for row in paired.outputs(event) if int(states[row]) in DIFFERING
+        wrong = [row for row in own if not aligned.is_given[row]] or [
+            row for row in aligned.outputs(event) if states[row] in DIFFERING
         ]
-        rows = [int(paired.rows[0][row]) for row in wrong]
-        rows += [at for row in wrong for at in _behind_the_golden(paired, row) if at < 0 or differs(at)]
-        if len(wrong) < len(own) or paired.is_given[own[0]]:
-            rows += [at for at in reach.behind_backward(int(paired.calls[0][event.place])) if differs(at)]
-        is_live = any(_is_parameter(paired, row) or _is_run_input(paired, row) for row in own) or any(
+        rows = [aligned.rows[0][row] for row in wrong]
+        rows += [at for row in wrong for at in _behind_the_golden(aligned, row) if at < 0 or reach.differs(at)]
+        if len(wrong) < len(own) or aligned.is_given[own[0]]:
+            rows += [at for at in reach.behind_backward(aligned.calls[0][event.place]) if reach.differs(at)]
+        is_live = any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own) or any(
             at < 0 or at in alive for at in rows
         )
         # A gradient that one side alone has, where one side alone trains a parameter.
-        is_live |= bool(paired.trained_alone) and event.direction == "backward" and not all(map(are_tensors, wrong))
+        is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
+        is_live = is_live or (is_of_one_side and bool(aligned.trained_alone))
         (live if is_live else dead).extend(at for at in rows if at >= 0)
         if not is_live:
-            states[own] = State.HARMLESS
-    if not (states == State.HARMLESS).any():
+            for row in own:
+                states[row] = State.HARMLESS
+    origins = tuple(row for row, state in enumerate(states) if state == State.HARMLESS)
+    if not origins:
         return ()
-    origins = tuple(np.flatnonzero(states == State.HARMLESS).tolist())
     received = reach.reached(live)
     without_origin = {at for at in known if at not in alive}  # what one side's dataflow alone explains
     for at in (reach.reached(dead) | without_origin) - received:
-        if (pair := int(pair_of[at])) >= 0 and states[pair] == State.PROPAGATED:
+        if (pair := pair_of[at]) >= 0 and states[pair] == State.PROPAGATED:
             states[pair] = State.HARMLESS
-    _spare_the_same(paired, states, made_of, is_different_inside)
+    _spare_the_same(aligned, states, made_of, is_different_inside)
     return origins
 
 
-def _behind_the_golden(paired: Paired, row: int) -> Iterable[int]:
+def _behind_the_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
     """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
-    graph, at = paired.graphs[1], int(paired.rows[1][row])
-    if at < 0 or paired.pairs.are_tensors(row) or graph.names[graph.call_of(at)].direction != "backward":
+    graph, at = aligned.graphs[1], aligned.rows[1][row]
+    if at < 0 or aligned.are_tensors[row] or graph.names[graph.call_of(at)].direction != "backward":
         return
-    target, waiting, seen = paired.graphs[0], [at], set[int]()
+    target, waiting, seen = aligned.graphs[0], [at], set[int]()
     while waiting:
         argument = graph.argument(waiting.pop())
         kind, made = graph.origin(argument) if argument >= 0 else ("unknown", -1)
@@ -195,8 +192,8 @@ def _behind_the_golden(paired: Paired, row: int) -> Iterable[int]:
             yield -1
         elif kind == "call" and made not in seen:
             seen.add(made)
-            pair = int(paired.pair_of[1][made])
-            ours = list(_gradients(target, target.call_of(int(paired.rows[0][pair])))) if pair >= 0 else []
+            pair = aligned.pair_of[1][made]
+            ours = list(_gradients(target, target.call_of(aligned.rows[0][pair]))) if pair >= 0 else []
             yield from ours
             waiting += [] if ours else _gradients(graph, graph.call_of(made))
 
@@ -207,31 +204,32 @@ def _gradients(graph: Graph, call: int) -> Iterable[int]:
     return graph.outputs(back) if back >= 0 else ()
 
 
-def _is_parameter(paired: Paired, row: int) -> bool:
-    at = int(paired.rows[0][row])
-    return bool(paired.is_given[row]) and at >= 0 and paired.graphs[0].origin(at)[0] == "parameter"
+def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
+    at = aligned.rows[0][row]
+    return aligned.is_given[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
 
 
-def _is_run_input(paired: Paired, row: int) -> bool:
+def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
-    place = int(paired.pairs.call_of[row])
-    first = next((e.place for e in paired.events if any(map(paired.pairs.are_tensors, e.rows))), -1)
-    return bool(paired.is_given[row]) and place == first and paired.pairs.are_tensors(row)
+    if not aligned.is_given[row] or not aligned.are_tensors[row]:
+        return False
+    first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
+    return bool(first == aligned.pairs.call_of[row])
 
 
 def _spare_the_same(
-    paired: Paired,
-    states: NDArray[np.uint8],
+    aligned: AlignedGraphs,
+    states: "memoryview[int]",
     made_of: Mapping[int, tuple[int, ...]],
     is_different_inside: Callable[[Event], bool | None],
 ) -> None:
     """Mark the inputs and the outputs of cells that are nothing but harmless outputs."""
-    for event in paired.events:
+    for event in aligned.events:
         for row in event.rows if event.is_matched else ():
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or paired.is_given[row] else is_different_inside(event)
-            is_live = any(int(states[at]) in DIFFERING for at in made or ())
+            cell = None if made or aligned.is_given[row] else is_different_inside(event)
+            is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

@@ -1,18 +1,14 @@
-"""The nearest pairs upstream of a tensor, through calls that only one side makes.
+"""What is behind a tensor: the nearest pairs of records, through calls that only one side makes.
 
-What stands behind a tensor: the nearest pairs of records, through calls that only one side makes, and whether a
-difference comes from there. Such a call is transparent; it has no verdict of its own.
-
-Of two frameworks: what only one side has. Two programs are written differently; a call without a counterpart is
-transparent, since what is computed from it is compared, and so is an argument that only one side's call takes.
+Two programs are written differently. A call without a counterpart is transparent: it has no verdict of its own, since
+what is computed from it is compared; and so is an argument that only one side's call takes.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.noise import State
@@ -25,42 +21,43 @@ from msprobe.replay.operations import Kind
 from msprobe.store.record import PARTS, TENSOR
 
 from .operation import operation_of
-from .pairs import Paired
+from .pairs import AlignedGraphs
 from .reach import DIFFERING
 
 _RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
 
 _LEAST = 5e-324
-"""For what differs without being apart: another dtype."""
+"""For what differs although its distance is zero: another dtype."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a call received: `came` is the greatest relative error of it, `lost` that of what differs by more than noise
-    (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
+    """What a call received: `error` is the greatest relative error of it, `propagated` that of what differs by more
+    than noise (0: nothing does). `is_unclear`: an argument that is no tensor differs."""
 
-    came: float
-    lost: float
+    error: float
+    propagated: float
     is_unclear: bool = False
 
     @property
     def differs(self) -> bool:
         """Whether something differs by more than noise."""
-        return self.is_unclear or self.lost > 0
+        return self.is_unclear or self.propagated > 0
 
 
 class Upstream:
     """Looks backwards from inputs. `states` are those of all pairs of records, which the caller fills as it goes.
 
-    `alone` has, by side, the outputs without a counterpart that a difference reaches, and how great it was where it
-    came from. `covered` are the calls without a counterpart behind which something was compared, by side and place.
+    `unmatched` has, by side, the outputs without a counterpart that a difference reaches, and how great it was where it
+    came from. `covered` are the calls without a counterpart behind which something was compared, by side and number.
     """
 
-    def __init__(self, paired: Paired, states: NDArray[np.uint8]) -> None:
-        self._paired, self._states = paired, states
-        self.alone: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    def __init__(self, aligned: AlignedGraphs, states: "memoryview[int]") -> None:
+        self._aligned, self._states = aligned, states
+        self.unmatched: tuple[dict[int, float], dict[int, float]] = ({}, {})
         self.covered = set[tuple[int, int]]()
-        self._known: tuple[dict[int, float], dict[int, float]] = ({}, {})  # by side and call: `_came`
+        self._step = cache(self._one_step)
+        self._errors: dict[tuple[int, int], float] = {}  # by side and call: `_error`
         # By side: what no call made, by its content -> its pair and state.
         self._leaves: tuple[dict[Hashable, tuple[int, State]], dict[Hashable, tuple[int, State]]] = ({}, {})
 
@@ -69,195 +66,192 @@ class Upstream:
 
         `state_of` gives the state of a pair of inputs by its rows on both sides, None for what a call made.
         """
-        for event in self._paired.events:
+        aligned = self._aligned
+        for event in aligned.events:
             if not event.is_matched or event.direction != "forward":
                 continue
             for row in event.rows:
-                if not self._paired.is_given[row] or not self._paired.pairs.are_tensors(row):
+                if not aligned.is_given[row] or not aligned.are_tensors[row]:
                     continue
-                sides = tuple(int(rows[row]) for rows in self._paired.rows)
-                state = State.EQUAL if self._paired.equal[row] == EQUAL else state_of(row, sides)
-                for known, graph, at in zip(self._leaves, self._paired.graphs, sides, strict=True):
+                sides = aligned.rows[0][row], aligned.rows[1][row]
+                state = State.EQUAL if aligned.equal[row] == EQUAL else state_of(row, sides)
+                for known, graph, at in zip(self._leaves, aligned.graphs, sides, strict=True):
                     mark = graph.mark(at)
                     if state is not None and mark is not None and (mark not in known or known[mark][1] in DIFFERING):
                         known[mark] = row, state
 
     def carry(self, event: Event) -> None:
-        """What only one side computes is transparent: a propagated difference goes through."""
+        """A propagated difference goes through a call that only one side makes."""
         side = 0 if event.side == "target" else 1
-        graph, call = self._paired.graphs[side], int(self._paired.calls[side][event.place])
-        behind = self.behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
-        if behind.lost:
-            self.alone[side].update(dict.fromkeys(graph.outputs(call), behind.lost))
+        graph, call = self._aligned.graphs[side], self._aligned.calls[side][event.place]
+        behind = self._behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
+        if behind.propagated:
+            self.unmatched[side].update(dict.fromkeys(graph.outputs(call), behind.propagated))
 
-    def lost(self, side: int, row: int) -> float:
+    def propagated(self, side: int, row: int) -> float:
         """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
-        pair = int(self._paired.pair_of[side][row])
-        return self.alone[side].get(row, 0.0) if pair < 0 else self.lost_of([pair])
+        pair = self._aligned.pair_of[side][row]
+        return self.unmatched[side].get(row, 0.0) if pair < 0 else self.propagated_of([pair])
 
-    def lost_of(self, rows: Iterable[int]) -> float:
+    def propagated_of(self, rows: Iterable[int]) -> float:
         """The greatest relative error among the pairs of records that differ by more than noise; 0 if none does."""
-        differing = (row for row in rows if int(self._states[row]) in DIFFERING)
-        return max((self._paired.distance(row) or _LEAST for row in differing), default=0.0)
+        differing = (row for row in rows if self._states[row] in DIFFERING)
+        return max((self._aligned.distance(row) or _LEAST for row in differing), default=0.0)
 
     def received(self, rows: Iterable[int]) -> Received:
-        """What stands in the records that a pair of calls received."""
-        rows = list(rows)
-        are_tensors = self._paired.pairs.are_tensors
-        tensors, values = [row for row in rows if are_tensors(row)], [row for row in rows if not are_tensors(row)]
-        found = [Received(max(map(self._paired.distance, tensors), default=0.0), self.lost_of(tensors))]
-        is_unclear = any(int(self._states[row]) in DIFFERING and self._paired.is_given[row] for row in values)
-        for row in values:
-            sides = [int(rows[row]) for rows in self._paired.rows]
-            side = 0 if sides[0] >= 0 else 1
-            is_alone = min(sides) < 0 and bool(self._paired.is_given[row])
-            if is_alone and self._paired.graphs[side].columns.kind[sides[side]] == TENSOR:
-                found.append(self.behind(side, [sides[side]]))
-        came, lost = max(one.came for one in found), max(one.lost for one in found)
-        return Received(came, lost, is_unclear)
-
-    def behind(self, side: int, rows: Iterable[int]) -> Received:
-        """What stands behind inputs of one side's call: in the nearest pairs of records, through what is alone."""
-        graph, came, lost = self._paired.graphs[side], 0.0, 0.0
+        """What the records that a pair of calls received amount to."""
+        aligned = self._aligned
+        error, propagated, is_unclear = 0.0, 0.0, False
         for row in rows:
-            made_by = self.made_by(side, row)
-            for made in made_by:
-                came, lost = max(came, self._came(side, made)), max(lost, self.lost(side, made))
-            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
-                apart = self._paired.distance(leaf[0])
-                came, lost = max(came, apart), max(lost, (apart or _LEAST) if leaf[1] in DIFFERING else 0.0)
-        return Received(came, lost)
+            if aligned.are_tensors[row]:
+                distance = aligned.distance(row)
+                error = max(error, distance)
+                if self._states[row] in DIFFERING:
+                    propagated = max(propagated, distance or _LEAST)
+            elif aligned.is_given[row]:
+                is_unclear = is_unclear or self._states[row] in DIFFERING
+                if (found := aligned.unmatched_tensor(row)) is not None:
+                    behind = self._behind(found[0], [found[1]])
+                    error, propagated = max(error, behind.error), max(propagated, behind.propagated)
+        return Received(error, propagated, is_unclear)
 
-    def _came(self, side: int, row: int) -> float:
+    def _behind(self, side: int, rows: Iterable[int]) -> Received:
+        """What is behind inputs of one side's call: in the nearest pairs of records, through calls of that side."""
+        graph, error, propagated = self._aligned.graphs[side], 0.0, 0.0
+        for row in rows:
+            made_by = self._aligned.made_by(side, row)
+            for made in made_by:
+                error = max(error, self._error(side, made))
+                propagated = max(propagated, self.propagated(side, made))
+            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+                distance = self._aligned.distance(leaf[0])
+                error = max(error, distance)
+                propagated = max(propagated, (distance or _LEAST) if leaf[1] in DIFFERING else 0.0)
+        return Received(error, propagated)
+
+    def _pair(self, side: int, row: int) -> int:
+        """The pair of tensors that a record stands in; -1 for none."""
+        pair = self._aligned.pair_of[side][row]
+        return pair if pair >= 0 and self._aligned.are_tensors[pair] else -1
+
+    def _one_step(self, side: int, call: int) -> tuple[set[int], set[int]]:
+        """One step upstream from a call: the pairs of records that its inputs are, and the calls that made the others
+        and have no partner."""
+        graph, pairs, calls = self._aligned.graphs[side], set[int](), set[int]()
+        for row in graph.inputs(call):
+            made_by = self._aligned.made_by(side, row)
+            for made in made_by:
+                if (pair := self._pair(side, made)) >= 0:
+                    pairs.add(pair)
+                else:
+                    calls.add(graph.call_of(made))
+            if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
+                pairs.add(leaf[0])
+        return pairs, calls
+
+    def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
+        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
+        if (pair := self._pair(side, row)) >= 0:
+            return {pair}, set()
+        waiting = [self._aligned.graphs[side].call_of(row)]
+        found, calls = set[int](), set(waiting)
+        while waiting:
+            pairs, before = self._step(side, waiting.pop())
+            found |= pairs
+            waiting += before - calls
+            calls |= before
+        self.covered.update((side, call) for call in calls)
+        return found, calls
+
+    def _error(self, side: int, row: int) -> float:
         """The greatest relative error of the nearest pairs from which a record was computed.
 
         Known for each call once: what only one side computes may be long, and is asked for again at each of its calls.
         """
         if (pair := self._pair(side, row)) >= 0:
-            return self._paired.distance(pair)
-        graph, known = self._paired.graphs[side], self._known[side]
-        waiting, begun = [graph.call_of(row)], set[int]()
+            return self._aligned.distance(pair)
+        last = self._aligned.graphs[side].call_of(row)
+        waiting, begun, known = [last], set[int](), self._errors
         while waiting:
             call = waiting[-1]
-            inputs = [(given, self.made_by(side, given)) for given in graph.inputs(call)]
-            before = {graph.call_of(m) for _, made in inputs for m in made if self._pair(side, m) < 0}
-            if call not in begun and (missing := before - known.keys() - begun):
+            pairs, before = self._step(side, call)
+            missing = {one for one in before if (side, one) not in known and one not in begun}
+            if call not in begun and missing:
                 begun.add(call)
                 waiting += missing
                 continue
             waiting.pop()
-            pairs = [pair for _, made in inputs for m in made if (pair := self._pair(side, m)) >= 0]
-            marks = (graph.mark(given) for given, made in inputs if not made)
-            pairs += [leaf[0] for mark in marks if (leaf := self._leaves[side].get(mark)) is not None]
-            known[call] = max(
-                (*map(self._paired.distance, pairs), *(known.get(one, 0.0) for one in before)), default=0.0
-            )
+            errors = (*map(self._aligned.distance, pairs), *(known.get((side, one), 0.0) for one in before))
+            known[side, call] = max(errors, default=0.0)
             self.covered.add((side, call))
-        return known[graph.call_of(row)]
-
-    def _pair(self, side: int, row: int) -> int:
-        """The pair of tensors that a record stands in; -1 for none."""
-        pair = int(self._paired.pair_of[side][row])
-        return pair if pair >= 0 and self._paired.pairs.are_tensors(pair) else -1
+        return known[side, last]
 
     def calls_behind(self, event: Event) -> set[tuple[int, int]]:
-        """The calls without a counterpart behind what only one side's call of a pair received, by side and place; not
+        """The calls without a counterpart behind what only one side's call of a pair received, by side and number; not
         those of the same layer, which is one call on the other side."""
         found = set[tuple[int, int]]()
         for row in event.rows:
-            sides = [int(rows[row]) for rows in self._paired.rows]
-            if min(sides) >= 0 or not self._paired.is_given[row]:
+            if not self._aligned.is_given[row] or (one := self._aligned.unmatched_tensor(row)) is None:
                 continue
-            side = 0 if sides[0] >= 0 else 1
-            graph = self._paired.graphs[side]
-            layer = next(graph.around(graph.call_of(sides[side])), -1)
-            for made in self.made_by(side, sides[side]) if graph.columns.kind[sides[side]] == TENSOR else ():
+            side, at = one
+            graph = self._aligned.graphs[side]
+            layer = next(graph.around(graph.call_of(at)), -1)
+            for made in self._aligned.made_by(side, at):
                 calls = self.ancestors(side, made)[1]
                 found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
         return found
 
-    def made_by(self, side: int, row: int) -> list[int]:
-        """The outputs that an input of a call is, or is the sum of."""
-        graph = self._paired.graphs[side]
-        if graph.names[graph.call_of(row)].direction == "backward":
-            return graph.contributions(row)[0]
-        kind, made = graph.origin(row)
-        return [made] if kind == "call" else []
-
     def places(self, calls: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-        """Where calls that only one side makes stand in the comparison, in order; without those that hand on what they
-        are given, or are given no tensor. Those that compute, and of these those that take what both sides have, tell
-        more than what only arranges, or is computed besides."""
+        """Where calls that only one side makes stand in the comparison, in order; without those that return their
+        input, or receive no tensor. Those that compute, and of these those that take what both sides have, say more
+        than what only arranges, or is computed besides."""
         known = [(side, call) for side, call in calls if self._changes(side, call)]
-        for tells in (self._computes, self._takes_a_pair):
-            known = [(side, call) for side, call in known if tells(side, call)] or known
-        found = (self._paired.place_alone[side].get(call) for side, call in known)
+        computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
+        telling = [one for one in computing if self._takes_a_pair(*one)] or computing
+        found = (self._aligned.unmatched_place[side].get(call) for side, call in telling)
         return tuple(sorted(place for place in found if place is not None))
 
-    def _takes_a_pair(self, side: int, call: int) -> bool:
-        graph, pair_of = self._paired.graphs[side], self._paired.pair_of[side]
-        return any(int(pair_of[made]) >= 0 for row in graph.inputs(call) for made in self.made_by(side, row))
-
-    def makes_elements(self, side: int, call: int) -> bool:
-        """Whether a call's function gives other elements than those that it is given."""
-        name = self._paired.graphs[side].names[call]
-        known = operation_of(name.stem, name.kind == "cell")
-        return known is None or known.kind is not Kind.MOVES
-
-    def _computes(self, side: int, call: int) -> bool:
-        return not self._paired.graphs[side].only_arranges(call)
-
     def _changes(self, side: int, call: int) -> bool:
-        graph = self._paired.graphs[side]
+        graph = self._aligned.graphs[side]
         is_end = graph.names[call].direction == "forward" and graph.backward(call) < 0
         return graph.has_inputs(call) and (is_end or not graph.hands_on(call))
 
-    def ancestors(self, side: int, row: int) -> tuple[set[int], set[int]]:
-        """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
-        found, waiting, seen, calls = set[int](), [row], {row}, set[int]()
-        graph = self._paired.graphs[side]
-        while waiting:
-            at = waiting.pop()
-            if (pair := self._pair(side, at)) >= 0:
-                found.add(pair)
-                continue
-            calls.add(graph.call_of(at))
-            self.covered.add((side, graph.call_of(at)))
-            for given in graph.inputs(graph.call_of(at)):
-                before = self.made_by(side, given)
-                waiting += [b for b in before if b not in seen]
-                seen.update(before)
-                if not before and (leaf := self._leaves[side].get(graph.mark(given))) is not None:
-                    found.add(leaf[0])
-        return found, calls
+    def _takes_a_pair(self, side: int, call: int) -> bool:
+        made_by = self._aligned.made_by
+        inputs = self._aligned.graphs[side].inputs(call)
+        return any(self._aligned.pair_of[side][made] >= 0 for row in inputs for made in made_by(side, row))
+
+    def makes_elements(self, side: int, call: int) -> bool:
+        """Whether a call's function gives other elements than those of its inputs."""
+        known = operation_of(self._aligned.graphs[side].names[call])
+        return known is None or known.kind is not Kind.MOVES
 
 
 def transparent(
-    paired: Paired, covered: Collection[tuple[int, int]], responsible: Collection[int]
+    aligned: AlignedGraphs, covered: Collection[tuple[int, int]], responsible: Collection[int]
 ) -> dict[int, Reason]:
     """By place: why a call that only one side makes is no difference.
 
-    `covered` are the side and place in the dump of the calls behind which something was compared. `responsible` are the
-    places of those that lead to what diverges, which are not excused.
+    `covered` are the side and number of the calls behind which something was compared. `responsible` are the places of
+    those that lead to what diverges, which are no exceptions.
     """
     found: dict[int, Reason] = {}
-    unexcused = {*responsible, *paired.trained_alone}
-    last = _last_forward(paired)
+    suspects = {*responsible, *aligned.trained_alone}
+    last = [_last_forward(graph) for graph in aligned.graphs]
     forwards: dict[tuple[str, str], Reason] = {}
-    for event in paired.events:
-        reason = paired.pairs.notes.without.get(event.place)
-        if event.is_matched or (reason is None and event.place in unexcused):
+    for event in aligned.events:
+        reason = aligned.pairs.notes.without.get(event.place)
+        if event.is_matched or (reason is None and event.place in suspects):
             continue
         side = 0 if event.side == "target" else 1
-        call = int(paired.calls[side][event.place])
-        if reason is None and _hands_on(paired, side, call):
+        graph, call = aligned.graphs[side], aligned.calls[side][event.place]
+        forward = names.counterpart(event.called, "forward")
+        if reason is None and _returns_input(graph, graph.number.get(forward, call)):
             reason = Reason(Why.HANDS_ON)
-        elif reason is None and event.direction == "backward":
-            forward = names.counterpart(event.called, "forward")
-            reason = Reason(Why.OF_FORWARD) if (event.side, forward) in forwards else None
+        elif reason is None and event.direction == "backward" and (event.side, forward) in forwards:
+            reason = Reason(Why.OF_FORWARD)
         if reason is None and event.kind != "parameters_grad":
-            graph = paired.graphs[side]
-            is_covered = (side, call) in covered or _is_returned(paired, side, call)
+            is_covered = (side, call) in covered or _is_returned(aligned, side, call)
             if is_covered or (event.kind == "cell" and call in graph.inside):
                 reason = Reason(Why.COMPARED_LATER)
             elif event.direction == "backward" or call != last[side]:
@@ -268,56 +262,52 @@ def transparent(
     return found
 
 
-def _is_returned(paired: Paired, side: int, call: int) -> bool:
+def _returns_input(graph: Graph, call: int) -> bool:
+    return graph.names[call].kind == "api" and graph.hands_on(call)
+
+
+def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
     """Whether what a call returns is what a cell around it returns that has a counterpart."""
-    graph = paired.graphs[side]
+    graph = aligned.graphs[side]
     made = {graph.alias(row) for row in graph.outputs(call)}
     returned = (row for cell in graph.around(call) for row in graph.outputs(cell))
-    return any(int(paired.pair_of[side][row]) >= 0 and graph.alias(row) in made for row in returned)
+    return any(aligned.pair_of[side][row] >= 0 and graph.alias(row) in made for row in returned)
 
 
-def _hands_on(paired: Paired, side: int, call: int) -> bool:
-    """Whether a call, or the forward of a backward call, returns the tensor that it is given."""
-    graph = paired.graphs[side]
-    forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), call)
-    return graph.names[forward].kind == "api" and graph.hands_on(forward)
+def _last_forward(graph: Graph) -> int:
+    """The last forward call that computes something of its inputs itself, no constant; what it returns may be the
+    loss. -1 where there is none."""
+    for call in range(len(graph.names) - 1, -1, -1):
+        name = graph.names[call]
+        if name.direction == "forward" and call not in graph.inside:
+            known = operation_of(name)
+            if known is None or known.kind is not Kind.CREATES:
+                return call
+    return -1
 
 
-def _last_forward(paired: Paired) -> list[int]:
-    """By side: the last forward call that computes something itself; what it returns may be the loss."""
-    return [max(filter(partial(_computes, graph), range(len(graph.names))), default=-1) for graph in paired.graphs]
-
-
-def _computes(graph: Graph, call: int) -> bool:
-    """Whether a forward call computes something of its inputs itself, and makes no constant."""
-    name = graph.names[call]
-    known = operation_of(name.stem, name.kind == "cell")
-    is_constant = known is not None and known.kind is Kind.CREATES
-    return name.direction == "forward" and call not in graph.inside and not is_constant
-
-
-def one_sided(paired: Paired, states: NDArray[np.uint8]) -> dict[int, Reason]:
+def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Reason]:
     """By row: why a record that only one side's call has is no difference; not where the call computes otherwise."""
-    sums = np.flatnonzero(paired.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
+    sums = np.flatnonzero(aligned.comparison.causes == CAUSES.index(Cause.OTHER_GRADIENT)).tolist()
     found = dict.fromkeys(sums, Reason(Why.COMPARED_LATER))  # one side's is a part of the other's
-    for event in paired.events:
+    for event in aligned.events:
         if not event.is_matched:
             continue
-        alone = [row for row in event.rows if min(int(rows[row]) for rows in paired.rows) < 0]
-        if not alone or any(states[row] == State.DIVERGENT for row in paired.outputs(event)):
+        rows = [row for row in event.rows if min(aligned.rows[0][row], aligned.rows[1][row]) < 0]
+        if not rows or any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
             continue
-        for row in alone:
-            if row in paired.pairs.notes.alone:
+        for row in rows:
+            if row in aligned.pairs.notes.alone:
                 continue  # why it has none is known
-            if paired.is_given[row] or not _is_used(paired, row):
-                found[row] = Reason(Why.OTHER_WAY if paired.is_given[row] else Why.NOBODY_USES)
+            if aligned.is_given[row] or not _is_used(aligned, row):
+                found[row] = Reason(Why.OTHER_WAY if aligned.is_given[row] else Why.NOBODY_USES)
     return found
 
 
-def _is_used(paired: Paired, row: int) -> bool:
+def _is_used(aligned: AlignedGraphs, row: int) -> bool:
     """Whether a recorded call uses an output of one side."""
-    for rows, graph in zip(paired.rows, paired.graphs, strict=True):
-        at = int(rows[row])
+    for rows, graph in zip(aligned.rows, aligned.graphs, strict=True):
+        at = rows[row]
         if at >= 0 and graph.columns.kind[at] == TENSOR and graph.users.get(graph.alias(at)):
             return True
     return False

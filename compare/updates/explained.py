@@ -1,7 +1,7 @@
-"""A comparison that knows of updates: parameters that have only drifted pass, and the finding says what differs.
+"""Updates in a comparison: parameters that have only drifted pass, and the finding names the setting that differs.
 
-`Updates.settle` stands before a comparison weighs results against what they were computed from, `Updates.told` behind
-`locate`. Within one framework `locate` begins with equal bits, so there a drift makes a finding, which is dropped.
+`Updates.settle` comes before a comparison judges outputs under noise, `Updates.told` after `locate`. Within one
+framework `locate` starts at the first bit that differs, so there a drift makes a finding, which is dropped.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,8 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, Finding, FindingKind, Parameters, Status, Updated, UpdateJudgement
 from msprobe.compare.locate.wording import RUNNING
-from msprobe.store.record import Dump
 
-from .tracks import ParameterPair, judge_updates, parameter_pairs
+from .tracks import ParameterPair, Steps, judge_updates, parameter_pairs
 
 _WHY = {
     Basis.SETTINGS: Why.DRIFT_SETTINGS,
@@ -30,9 +29,6 @@ _WHY = {
 """Why a parameter whose update agrees is no difference."""
 
 _PASS = GRADES.index("pass")
-
-Steps = Sequence[tuple[Dump, Dump]]
-"""Target and golden of consecutive steps."""
 
 
 class Updates:
@@ -52,17 +48,9 @@ class Updates:
         pairs = _differing(comparison)
         if not comparison.target.step or not pairs:
             return comparison
-        steps = self._before()
-        last = steps[-1] if steps else (None, None)
-        judgement = judge_updates(
-            last[0],
-            comparison.target,
-            last[1],
-            comparison.golden,
-            pairs,
-            earlier=steps[:-1],
-            later=self._after() if steps else (),
-        )
+        before = self._before()
+        after = self._after() if before else ()
+        judgement = judge_updates(before, (comparison.target, comparison.golden), after, pairs)
         self.judgement = _within(judgement, self._limits)
         return comparison if self._limits.is_exact else _without_drift(comparison, self.judgement, pairs)
 
@@ -95,7 +83,7 @@ def _is_running(finding: Finding) -> bool:
 def _differing(comparison: Comparison) -> list[ParameterPair]:
     """All parameters that an optimizer updates, where one of them differs; none where all are equal."""
     pairs = [pair for pair in parameter_pairs(comparison) if pair.target.rpartition(".")[2] not in RUNNING]
-    return pairs if any((comparison.equal[list(pair.rows)] != EQUAL).any() for pair in pairs) else []
+    return pairs if any((comparison.equal[pair.rows] != EQUAL).any() for pair in pairs) else []
 
 
 def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
@@ -117,21 +105,18 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
-    agreeing = set(judgement.agreeing)
-    rows = [(row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows]
-    changed = [(row, name) for row, name in rows if comparison.equal[row] != EQUAL]
-    if not changed:
-        return comparison
-    grades, causes = comparison.grades.copy(), comparison.causes.copy()
-    places = [row for row, _ in changed]
-    grades[places], causes[places] = _PASS, NO_CAUSE
-    why = {
-        v.parameter: Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ())
+    because = {
+        v.parameter: (Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
         if v.status is Status.AGREES
     }
-    reasons = dict(comparison.reasons) | {row: (why[name],) for row, name in changed}
-    return replace(comparison, grades=grades, causes=causes, reasons=reasons)
+    rows = ((row, pair.target) for pair in pairs if pair.target in because for row in pair.rows)
+    changed = {row: because[name] for row, name in rows if comparison.equal[row] != EQUAL}
+    if not changed:
+        return comparison
+    grades, causes = comparison.grades.copy(), comparison.causes.copy()
+    grades[list(changed)], causes[list(changed)] = _PASS, NO_CAUSE
+    return replace(comparison, grades=grades, causes=causes, reasons={**comparison.reasons, **changed})
 
 
 def _drifted(comparison: Comparison, judgement: UpdateJudgement) -> set[int]:

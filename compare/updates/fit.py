@@ -1,9 +1,10 @@
 """Fit an optimizer's settings to one side's weights and gradients of consecutive steps.
 
-The update rules of the usual optimizers in float64, with what the learning rate and weight decay multiply left open.
+Noise between two runs plays no part: each side's updates follow from its own gradients up to the rounding of its
+weights. So what a fit leaves is measured in units of that rounding, and a side is explained where it is a few of them.
 
-Every rule here is `w_N - w_(N-1) = -lr * a - lr * wd * b`, with columns `a` and `b` that follow from the gradients and
-weights of all steps so far (from a state of zero) and from a `Form`: everything else that an optimizer is told.
+Every rule here is `w_N - w_(N-1) = -lr * a - lr * wd * b` in float64, with columns `a` and `b` that follow from the
+gradients and weights of all steps so far (from a state of zero) and from a `Form`: all other settings of an optimizer.
 
 | rule | a | b |
 |---|---|---|
@@ -22,11 +23,6 @@ algorithm 1 (`torch.optim.Adam`) and the order of computation in section 2, wher
 (`mindspore.nn.Adam`); Loshchilov and Hutter, arXiv:1711.05101 (`torch.optim.AdamW`, and without bias correction
 `mindspore.nn.AdamWeightDecay`). Clipping by the global norm multiplies all gradients of a step with
 min(1, max_norm / norm).
-
-The settings of an optimizer, fitted to what it did: one side's weights and gradients of consecutive steps.
-
-Noise between two runs plays no part: each side's updates follow from its own gradients up to the rounding of its
-weights. So what a fit leaves is measured in units of that rounding, and a side is explained where it is a few of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -64,15 +60,17 @@ class Form:
         """Whether it divides by a root of squared gradients."""
         return self.rule in (Rule.ADAM, Rule.ADAMW)
 
+    @property
+    def is_l2(self) -> bool:
+        """Whether weight decay is part of the form."""
+        return self.rule is Rule.ADAM and self.l2 > 0
 
-def columns(form: Form, weights: Sequence[Floats], gradients: Sequence[Floats], norms: Sequence[float]) -> list[Floats]:
-    """The columns `a` and, where the rule has one, `b` of the last step; arrays of any shape, one per step from 0 on.
 
-    `norms` are the global norms of the gradients, used where the form clips. Weights beyond the last gradient's step
-    are not looked at.
-    """
+def columns(form: Form, history: "History") -> list[Floats]:
+    """The columns `a` and, where the rule has one, `b` of the last step."""
+    weights, gradients = history.weights, list(history.gradients)
     if form.max_norm < inf:
-        gradients = [g * min(1.0, form.max_norm / norm) for g, norm in zip(gradients, norms, strict=True)]
+        gradients = [g * min(1.0, form.max_norm / norm) for g, norm in zip(gradients, history.norms, strict=True)]
     last_g, last_w = gradients[-1], weights[len(gradients) - 1]
     if form.is_adaptive:
         if form.l2:
@@ -192,26 +190,21 @@ class History:
             np.unique(np.linspace(start, stop - 1, min(each, stop - start)).astype(np.int64))
             for start, stop in zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True)
         ]
-        at = np.concatenate(picked)
-        starts = np.concatenate([[0], np.cumsum([len(one) for one in picked])])
-        return replace(
-            self,
-            starts=starts,
-            weights=tuple(w[at] for w in self.weights),
-            gradients=tuple(g[at] for g in self.gradients),
-        )
+        return self._picked(picked)
 
     def of(self, chosen: Sequence[int]) -> "History":
         """Some of the parameters, by number."""
-        at = np.concatenate([np.arange(self.starts[n], self.starts[n + 1]) for n in chosen])
-        sizes = [int(self.starts[n + 1] - self.starts[n]) for n in chosen]
+        found = self._picked([np.arange(self.starts[n], self.starts[n + 1]) for n in chosen])
+        return replace(found, names=tuple(self.names[n] for n in chosen), ulps=self.ulps[list(chosen)])
+
+    def _picked(self, elements: Sequence[NDArray[np.int64]]) -> "History":
+        """Some elements, by parameter."""
+        at = np.concatenate(elements)
         return replace(
             self,
-            names=tuple(self.names[n] for n in chosen),
-            starts=np.concatenate([[0], np.cumsum(sizes)]),
+            starts=np.concatenate([[0], np.cumsum([len(one) for one in elements])]),
             weights=tuple(w[at] for w in self.weights),
             gradients=tuple(g[at] for g in self.gradients),
-            ulps=self.ulps[list(chosen)],
         )
 
 
@@ -243,47 +236,43 @@ class Fit:
         return (self.misfit <= EXPLAINED) & ((self.rate > 1e-3 * usual) | (self.rate_error > 1e-2 * usual))
 
 
+def either(mask: NDArray[np.bool_], one: Fit, other: Fit) -> Fit:
+    """The entries of one fit where the mask is true, else of the other; the form of the other."""
+    names = ("rate", "rate_error", "decay", "decay_error", "misfit")
+    return Fit(other.form, **{name: np.where(mask, getattr(one, name), getattr(other, name)) for name in names})
+
+
 def fit_form(form: Form, history: History) -> Fit:
     """The learning rate and weight decay of each parameter that explain its update best, by weighted least squares."""
-    if form.rule is Rule.ADAM and form.l2:
-        decayed, plain = (_linear(f, history) for f in (form, replace(form, l2=0.0)))
-        is_plain = plain.misfit <= np.maximum(decayed.misfit, 1.0)  # a group without weight decay
-        picked = {
-            name: np.where(is_plain, getattr(plain, name), getattr(decayed, name))
-            for name in ("rate", "rate_error", "decay_error", "misfit")
-        }
-        return Fit(form, decay=np.where(is_plain, 0.0, picked["rate"] * form.l2), **picked)
-    return _linear(form, history)
+    if not form.is_l2:
+        return _linear(form, history)
+    decayed, plain = (_linear(f, history) for f in (form, replace(form, l2=0.0)))
+    is_plain = plain.misfit <= np.maximum(decayed.misfit, 1.0)  # a group without weight decay
+    found = either(is_plain, plain, decayed)
+    return replace(found, decay=np.where(is_plain, 0.0, found.rate * form.l2))
 
 
 def fit_tied(form: Form, history: History, decay: Floats) -> Fit:
     """The same where the weight decay of each parameter is known: the learning rate alone is fitted."""
-    if form.rule is Rule.ADAM and form.l2:
-        return fit_form(form, history)
-    sizes = np.diff(history.starts)
-    a, *rest = columns(form, history.weights, history.gradients, history.norms)
-    if rest:
-        a = a + np.repeat(decay, sizes) * rest[0]
-    a, u = a / history.rounding, -history.update / history.rounding
-    aa, au = (np.add.reduceat(x, history.starts[:-1]) for x in (a * a, a * u))
-    rate = au / np.maximum(aa, 1e-300)
-    misfit = history.rms(u - np.repeat(rate, sizes) * a)
-    error = np.maximum(misfit, 0.5) / np.sqrt(np.maximum(aa, 1e-300))
-    return Fit(form, rate, error, rate * decay, np.zeros_like(rate), misfit)
+    return fit_form(form, history) if form.is_l2 else _linear(form, history, decay)
 
 
-def _linear(form: Form, history: History) -> Fit:
+def _linear(form: Form, history: History, known_decay: Floats | None = None) -> Fit:
     def sums(values: NDArray[Any]) -> Floats:
         """Of each parameter."""
         found: Floats = np.add.reduceat(values, history.starts[:-1])
         return found
 
     weight: Floats = 1.0 / history.rounding
-    left: Floats
-    a, *rest = (column * weight for column in columns(form, history.weights, history.gradients, history.norms))
-    u = -history.update * weight
-    sizes = np.diff(history.starts)
+    a, *rest = (column * weight for column in columns(form, history))
+    u, sizes = -history.update * weight, np.diff(history.starts)
+    if rest and known_decay is not None:
+        a, rest = a + np.repeat(known_decay, sizes) * rest[0], []
     aa, au = sums(a * a), sums(a * u)
+    aa_safe = np.maximum(aa, 1e-300)
+    rate: Floats = au / aa_safe
+    decay = np.zeros_like(aa) if known_decay is None else rate * known_decay
+    rate_variance, decay_variance = 1 / aa_safe, np.zeros_like(aa)
     if rest:
         b = rest[0]
         bb, ab, bu = sums(b * b), sums(a * b), sums(b * u)
@@ -291,16 +280,13 @@ def _linear(form: Form, history: History) -> Fit:
         # A column that says nothing beside the other (weights of zero) is left out.
         is_both = determinant > 1e-9 * np.maximum(aa * bb, 1e-300)
         safe = np.where(is_both, determinant, 1.0)
-        aa_safe = np.maximum(aa, 1e-300)
-        rate = np.where(is_both, (au * bb - bu * ab) / safe, au / aa_safe)
+        rate = np.where(is_both, (au * bb - bu * ab) / safe, rate)
         decay = np.where(is_both, (bu * aa - au * ab) / safe, 0.0)
-        rate_variance = np.where(is_both, bb / safe, 1 / aa_safe)
+        rate_variance = np.where(is_both, bb / safe, rate_variance)
         decay_variance = np.where(is_both, aa / safe, inf)
-        left = u - np.repeat(rate, sizes) * a - np.repeat(decay, sizes) * b
-    else:
-        rate, decay = au / np.maximum(aa, 1e-300), np.zeros_like(aa)
-        rate_variance, decay_variance = 1 / np.maximum(aa, 1e-300), np.zeros_like(aa)
-        left = u - np.repeat(rate, sizes) * a
+    left: Floats = u - np.repeat(rate, sizes) * a
+    if rest:
+        left = left - np.repeat(decay, sizes) * rest[0]
     misfit = history.rms(left)
     inflated = np.maximum(misfit, 0.5)
     return Fit(form, rate, np.sqrt(rate_variance) * inflated, decay, np.sqrt(decay_variance) * inflated, misfit)
@@ -361,7 +347,7 @@ def _searched(history: History) -> Iterator[list[Form]]:
 def refine(form: Form, history: History, chosen: Sequence[str] = ()) -> Fit:
     """The best form near one, by Gauss-Newton on those numbers of it that its rule has, or on the chosen ones."""
     best = fit_form(form, history)
-    names = [name for name in (chosen or _free(form, len(history.gradients)))]
+    names = list(chosen or _free(form, len(history.gradients)))
     damping = 1e-3
     for _ in range(_ROUNDS if names else 0):
         if best.misfit.max() < 0.7:
@@ -400,7 +386,7 @@ def _free(form: Form, steps: int) -> list[str]:
     if steps > 1:
         names = ["beta1", "beta2", "eps"] if form.is_adaptive else [] if form.rule is Rule.SGD else ["momentum"]
         names += ["max_norm"] * (form.max_norm < inf)
-    return names + ["l2"] * (form.rule is Rule.ADAM and form.l2 > 0)
+    return names + ["l2"] * form.is_l2
 
 
 def _moved(form: Form, name: str, by: float) -> Form:
@@ -417,19 +403,11 @@ def _moved(form: Form, name: str, by: float) -> Form:
 def _left(found: Fit, history: History) -> Floats:
     """What a fit leaves of each element, in units of rounding."""
     sizes = np.diff(history.starts)
-    form = found.form
-    if form.rule is Rule.ADAM and form.l2:
-        is_plain = np.repeat(found.decay == 0, sizes)
-        a = np.where(
-            is_plain,
-            columns(replace(form, l2=0.0), history.weights, history.gradients, history.norms)[0],
-            columns(form, history.weights, history.gradients, history.norms)[0],
-        )
-        explained = np.repeat(found.rate, sizes) * a
-    else:
-        a, *rest = columns(form, history.weights, history.gradients, history.norms)
-        explained = np.repeat(found.rate, sizes) * a
-        if rest:
-            explained = explained + np.repeat(found.decay, sizes) * rest[0]
+    a, *rest = columns(found.form, history)
+    if found.form.is_l2:
+        a = np.where(np.repeat(found.decay == 0, sizes), columns(replace(found.form, l2=0.0), history)[0], a)
+    explained = np.repeat(found.rate, sizes) * a
+    if rest:
+        explained = explained + np.repeat(found.decay, sizes) * rest[0]
     left: Floats = (history.update + explained) / history.rounding
     return left

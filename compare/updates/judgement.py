@@ -1,9 +1,14 @@
-"""The updates of all parameters of two dumps, judged together: settings where they can be fitted, else noise."""
+"""The updates of all parameters of two dumps, judged together: settings where they can be fitted, else noise.
+
+Arrays are flat and float64, element beside element on both sides. An excess is a difference in units of what is
+allowed: more than 1 differs; NaN where nothing can be said. Noise is judged by medians over elements, because Adam
+turns tiny gradients into whole steps of either sign, and noise decides the sign of what is smaller than itself.
+"""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from math import isnan, nan
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -11,19 +16,48 @@ from msprobe.compare.locate.finding import Basis, Cause, Status, UpdateDifferenc
 
 from .fit import Floats, History
 from .settings import compare_settings
-from .statistics import Pattern, Step, by_gradients, by_updates, by_weights, pattern
 
+_LIMIT = 1.5
+"""An update may be so many times as far apart as gradients and rounding explain. Clean pairs of six optimizers, order
+of sums and bfloat16 inputs of products, MindSpore and PyTorch, six steps: at most 1.03. Of wrong settings, after one
+update: weight decay of 0.01 for 0.1 reaches 21, learning rates 34 (1.2 times) and 173 (twice)."""
+
+_NOISY = 3.0
+"""Elements whose gradient is smaller than so many times the median noise of gradients are left out."""
+
+_ENOUGH = 0.1
+"""The share of elements that must be left."""
+
+DRIFT = 5e-4
+"""How far weights may be apart (median, of their root mean square) where no step before is known. Clean pairs as above,
+six steps: weights and gains at most 2.5e-4."""
+
+DRIFT_OF_SMALL = 2e-2
+"""The same for vectors around zero, biases for instance: those that began at zero are nothing but updates, and as far
+apart as gradients are. Clean pairs: at most 5e-3."""
+
+_NEAR = 0.02
+"""Without gradients, updates that are nearer (relative) agree; bfloat16 inputs of products make up to 0.007."""
+
+_FAR = 0.05  # a factor of two updates that is nearer to 1 is none
+_CLEAR = 4.0  # a pattern leaves less than this share of the difference
 _SAME = 0.1  # factors that are nearer are one
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One parameter of one side over consecutive steps, flat float64 arrays: weights of every step, gradients of every
-    step but the last, or None where one is not known. `ulp` is the spacing of its dtype at 1."""
+    """One parameter of one side over consecutive steps: weights of every step, gradients of every step but the last, or
+    None where one is not known. `ulp` is the spacing of its dtype at 1."""
 
     weights: tuple[Floats, ...]
     gradients: tuple[Floats | None, ...] = ()
     ulp: float = 2.0**-23
+
+    @property
+    def known_updates(self) -> int:
+        """How many updates have their gradient, from the first on."""
+        missing = next((n for n, g in enumerate(self.gradients) if g is None), len(self.gradients))
+        return min(missing, len(self.weights) - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +71,10 @@ class Parameter:
     is_aligned: bool = True
     is_vector: bool = False
 
-
-@dataclass(frozen=True)
-class Run:
-    """What the tracks of a side have in common: the global norms of the gradients of each step but the last."""
-
-    norms: tuple[float, ...] = field(default=())
+    @property
+    def is_comparable(self) -> bool:
+        """Whether the elements of one side can be held against the other's."""
+        return self.is_aligned and self.target.weights[0].shape == self.golden.weights[0].shape
 
 
 def judge(
@@ -50,119 +82,167 @@ def judge(
     at: int,
     step: int,
     *,
-    target: Run = Run(),
-    golden: Run = Run(),
+    norms: tuple[Sequence[float], Sequence[float]] = ((), ()),
     is_whole: bool = True,
 ) -> UpdateJudgement:
     """The update that led to the weights at place `at` of every track, which are those of step `step`.
 
-    `is_whole`: the tracks begin with the first step of the runs, so that states of optimizers began at zero. Where
-    `at` is 0 there is no step before, and weights are judged by how far they have drifted.
+    `norms` are the global norms of the gradients of each step but the last, of target and golden. `is_whole`: the
+    tracks begin with the first step of the runs, so that states of optimizers began at zero. Where `at` is 0 there is
+    no step before, and weights are judged by how far they have drifted.
     """
     if at == 0:
-        return UpdateJudgement(step, tuple(_drifts(parameters)))
+        return UpdateJudgement(
+            step, tuple(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p)) for p in parameters)
+        )
     verdicts: dict[str, Verdict] = {}
     differences: list[UpdateDifference] = []
-    known = [p for p in parameters if _is_known(p.target, at) and _is_known(p.golden, at)]
+    known = [
+        p
+        for p in parameters
+        if all(track.known_updates >= at and track.weights[0].size for track in (p.target, p.golden))
+    ]
     if known:
-        histories = [
-            _history([p.name for p in known], [getattr(p, side) for p in known], run, at, is_whole)
-            for side, run in (("target", target), ("golden", golden))
-        ]
-        compared = compare_settings(histories[0], histories[1], at if is_whole else 1)
-        for parameter, is_judged, excess in zip(known, compared.is_known, compared.excess, strict=True):
+        names = tuple(p.name for p in known)
+        target = _history(names, [p.target for p in known], norms[0], at, is_whole)
+        golden = _history(names, [p.golden for p in known], norms[1], at, is_whole)
+        compared = compare_settings(target, golden, at if is_whole else 1)
+        for p, is_judged, excess in zip(known, compared.is_known, compared.excess, strict=True):
             if is_judged:
-                verdicts[parameter.name] = _verdict(parameter, Basis.SETTINGS, float(excess))
+                verdicts[p.name] = verdict_of(p.name, p.golden_name, Basis.SETTINGS, excess)
         differences += compared.differences
-    patterns: dict[str, Pattern] = {}
-    for parameter in (p for p in parameters if p.name not in verdicts):
-        verdict, seen = _by_noise(parameter, at)
-        verdicts[parameter.name] = verdict
-        if verdict.status is Status.DIFFERS:
-            patterns[parameter.name] = seen
+    patterns: dict[str, tuple[Cause, float]] = {}
+    for p in (p for p in parameters if p.name not in verdicts):
+        verdicts[p.name], pattern = _by_noise(p, at)
+        if verdicts[p.name].status is Status.DIFFERS:
+            patterns[p.name] = pattern
     differences += _grouped(patterns, sum(v.status is Status.AGREES for v in verdicts.values()))
     return UpdateJudgement(step, tuple(verdicts[p.name] for p in parameters), tuple(differences))
 
 
-def _is_known(track: Track, at: int) -> bool:
-    """Whether the gradients up to an update are there."""
-    return len(track.gradients) >= at and all(g is not None for g in track.gradients[:at]) and track.weights[0].size > 0
+def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> Verdict:
+    """The verdict on a parameter by how far beyond the limit it is."""
+    status = Status.UNSEEN if isnan(excess) else Status.DIFFERS if excess > 1 else Status.AGREES
+    return Verdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
-def _history(names: Sequence[str], tracks: Sequence[Track], run: Run, at: int, is_whole: bool) -> History:
+def excess_of(apart: float, allowed: float) -> float:
+    """A difference in units of what is allowed."""
+    return apart / allowed if allowed else nan if apart else 0.0
+
+
+def _history(
+    names: tuple[str, ...], tracks: Sequence[Track], norms: Sequence[float], at: int, is_whole: bool
+) -> History:
     """Tracks side by side, as far as all of them go; of a run whose beginning is not there the last update alone."""
-    steps = min(_length(track) for track in tracks)
+    steps = min(track.known_updates for track in tracks)
     first, last = (0, steps) if is_whole else (at - 1, at)
-    sizes = [track.weights[0].size for track in tracks]
-    norms = run.norms[first:last] if len(run.norms) >= last else (nan,) * (last - first)
+    gradients = [[g for g in track.gradients[first:last] if g is not None] for track in tracks]
     return History(
-        tuple(names),
-        np.concatenate([[0], np.cumsum(sizes)]),
+        names,
+        np.concatenate([[0], np.cumsum([track.weights[0].size for track in tracks])]),
         tuple(np.concatenate([track.weights[n] for track in tracks]) for n in range(first, last + 1)),
-        tuple(
-            np.concatenate([g for track in tracks if (g := track.gradients[n]) is not None]) for n in range(first, last)
-        ),
+        tuple(map(np.concatenate, zip(*gradients, strict=True))),
         np.array([track.ulp for track in tracks]),
-        norms,
+        tuple(norms[first:last]) if len(norms) >= last else (nan,) * (last - first),
         is_whole,
     )
 
 
-def _length(track: Track) -> int:
-    """How many updates have their gradient, from the first on."""
-    missing = next((n for n, g in enumerate(track.gradients) if g is None), len(track.gradients))
-    return min(missing, len(track.weights) - 1)
+def _drift(p: Parameter) -> float:
+    """Without the step before: median |w_t - w_g| in units of the allowed drift."""
+    target, golden = p.target.weights[0], p.golden.weights[0]
+    if not p.is_comparable or not target.size:
+        return nan
+    size = float(np.sqrt(np.mean(golden**2)))
+    is_around_zero = p.is_vector and abs(float(np.mean(golden))) < 0.9 * size  # and not the gain of a normalisation
+    return excess_of(_median(target - golden), ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + p.golden.ulp) * size)
 
 
-def _by_noise(parameter: Parameter, at: int) -> tuple[Verdict, Pattern]:
-    """One parameter whose settings are not known."""
-    nothing = Pattern(Cause.UNKNOWN)
-    if not parameter.is_aligned or parameter.target.weights[0].shape != parameter.golden.weights[0].shape:
-        return _verdict(parameter, Basis.UPDATES, nan), nothing
-    steps = [_step(track, at) for track in (parameter.target, parameter.golden)]
-    if steps[0].gradients and steps[1].gradients:
-        excess, basis = by_gradients(*steps), Basis.GRADIENTS
+def _by_noise(p: Parameter, at: int) -> tuple[Verdict, tuple[Cause, float]]:
+    """One parameter whose settings are not known: the verdict, and the pattern of the difference."""
+    if not p.is_comparable:
+        return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (Cause.UNKNOWN, 0.0)
+    target, golden = p.target, p.golden
+    before = golden.weights[at - 1]
+    ours, theirs = target.weights[at] - target.weights[at - 1], golden.weights[at] - before
+    # Half a spacing at the median weight on each side, as of `History.rounding`.
+    scale = max(_median(golden.weights[at]), float(np.finfo(np.float32).tiny))
+    rounding = 2 * float(0.5 * golden.ulp * 2.0 ** np.floor(np.log2(scale)))
+    pattern = _pattern(ours, theirs, before, rounding)
+    gradients = [_gradients_until(track, at) for track in (target, golden)]
+    if all(gradients):
+        basis, excess = Basis.GRADIENTS, _by_gradients(ours, theirs, gradients[0], gradients[1], rounding)
     else:
-        excess, basis = by_updates(*steps), Basis.UPDATES
-    seen = pattern(*steps)
-    if seen.cause in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
-        excess = np.inf
-    return _verdict(parameter, basis, excess), seen
+        basis, apart, allowed = Basis.UPDATES, _median(ours - theirs), _NEAR * _median(theirs) + rounding
+        # Beyond that only what one factor or weight decay explains mostly differs for sure.
+        excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not Cause.UNKNOWN else nan
+    if pattern[0] in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
+        excess = inf
+    return verdict_of(p.name, p.golden_name, basis, excess), pattern
 
 
-def _step(track: Track, at: int) -> Step:
-    gradients = tuple(g for g in track.gradients[:at] if g is not None)
-    is_there = len(track.gradients) >= at and track.gradients[at - 1] is not None
-    return Step(track.weights[at - 1], track.weights[at], gradients if is_there else (), track.ulp)
+def _gradients_until(track: Track, at: int) -> list[Floats]:
+    """The known gradients of the steps before a place; none where that of the last is not known."""
+    found = track.gradients[:at]
+    return [g for g in found if g is not None] if len(found) == at and found[-1] is not None else []
 
 
-def _drifts(parameters: Sequence[Parameter]) -> Iterator[Verdict]:
-    for p in parameters:
-        target, golden = p.target.weights[0], p.golden.weights[0]
-        is_comparable = p.is_aligned and target.shape == golden.shape and target.size > 0
-        excess = by_weights(target, golden, p.golden.ulp, is_vector=p.is_vector) if is_comparable else nan
-        yield _verdict(p, Basis.DRIFT, excess)
+def _by_gradients(
+    ours: Floats, theirs: Floats, target: Sequence[Floats], golden: Sequence[Floats], rounding: float
+) -> float:
+    """median |U_t - U_g| / (_LIMIT * (median |g_t - g_g| / median |g_g| * median |U_g| + rounding)).
+
+    Of several steps the greatest relative difference of gradients counts, because momentum remembers it.
+    """
+    clear = np.abs(golden[-1]) >= _NOISY * _median(target[-1] - golden[-1])
+    if clear.sum() < max(1.0, _ENOUGH * clear.size):
+        return nan
+    relative = max(
+        _median(t - g) / max(_median(g), float(np.finfo(np.float64).tiny)) for t, g in zip(target, golden, strict=True)
+    )
+    return excess_of(_median((ours - theirs)[clear]), _LIMIT * (relative * _median(theirs[clear]) + rounding))
 
 
-def _verdict(parameter: Parameter, basis: Basis, excess: float) -> Verdict:
-    status = Status.UNSEEN if isnan(excess) else Status.DIFFERS if excess > 1 else Status.AGREES
-    return Verdict(parameter.name, parameter.golden_name, status, basis, 0.0 if isnan(excess) else excess)
+def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> tuple[Cause, float]:
+    """What explains most of the difference of two updates, if anything simple does; the factor of a learning rate."""
+    if not ours.any() and _median(theirs) > rounding:
+        return Cause.NOT_UPDATED, 0.0
+    if not theirs.any() and _median(ours) > rounding:
+        return Cause.UPDATED_ALONE, 0.0
+    clear = np.abs(theirs) > max(_median(theirs), rounding)
+    if clear.any():
+        factor = float(np.median(ours[clear] / theirs[clear]))
+        left = _median((ours - factor * theirs)[clear])
+        if abs(factor - 1) > _FAR and left * _CLEAR <= _median((ours - theirs)[clear]):
+            return Cause.LEARNING_RATE, factor
+    size = float(np.dot(before, before))
+    if size and np.ptp(before) > 0:
+        decay = float(np.dot(before, theirs - ours)) / size
+        if _median(ours - theirs + decay * before) * _CLEAR <= _median(ours - theirs):
+            return Cause.WEIGHT_DECAY, 0.0
+    return Cause.UNKNOWN, 0.0
 
 
-def _grouped(patterns: dict[str, Pattern], agreeing: int) -> Iterator[UpdateDifference]:
+def _median(values: Floats) -> float:
+    return float(np.median(np.abs(values)))
+
+
+def _grouped(patterns: Mapping[str, tuple[Cause, float]], agreeing: int) -> Iterator[UpdateDifference]:
     """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
     most parameters show is that of all, and none where less than a third does."""
+    left = dict(patterns)
     for cause in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
-        if chosen := tuple(name for name, seen in patterns.items() if seen.cause is cause):
+        if chosen := tuple(name for name, pattern in patterns.items() if pattern[0] is cause):
             yield UpdateDifference(cause, chosen, agreeing)
-    left = {n: p for n, p in patterns.items() if p.cause not in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE)}
+            left = {name: pattern for name, pattern in left.items() if name not in chosen}
     if not left:
         return
-    counts = Counter(p.cause for p in left.values() if p.cause is not Cause.UNKNOWN)
+    counts = Counter(cause for cause, _ in left.values() if cause is not Cause.UNKNOWN)
     cause, count = counts.most_common(1)[0] if counts else (Cause.UNKNOWN, 0)
     if count * 3 < len(left):
         cause = Cause.UNKNOWN
-    factors = [p.value for p in left.values() if p.cause is cause is Cause.LEARNING_RATE]
+    factors = [factor for one, factor in left.values() if one is cause is Cause.LEARNING_RATE]
     middle = float(np.median(factors)) if factors else None
     is_one = middle is not None and np.median(np.abs(np.array(factors) - middle)) <= _SAME * abs(middle)
     yield UpdateDifference(cause, tuple(left), agreeing, factor=middle if is_one else None)

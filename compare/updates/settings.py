@@ -5,7 +5,7 @@ more than the target's own form does, the forms are equal as far as the steps sh
 decay of each parameter are compared within their standard errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from msprobe.compare.locate.finding import Cause, Rule, UpdateDifference
 
-from .fit import MOST, Fit, Floats, Form, History, fit, fit_form, fit_tied, is_written, refine, uncorrected
+from .fit import MOST, Fit, Floats, Form, History, either, fit, fit_form, fit_tied, is_written, refine, uncorrected
 
 RATE = 2e-4
 """Learning rates that are nearer (relative) are equal: fitted ones of one optimizer scatter by at most 2e-5
@@ -69,8 +69,7 @@ def compare_settings(target: History, golden: History, at: int) -> Compared:
 class _Comparison:
     def __init__(self, target: History, golden: History, at: int) -> None:
         self._histories = target, golden
-        self._at = at
-        self._steps = len(target.gradients)
+        self._at, self._steps = at, len(target.gradients)
 
     @cached_property
     def _fits(self) -> tuple[Fit, Fit]:
@@ -89,37 +88,38 @@ class _Comparison:
         target, golden = (history.until(self._at) for history in self._histories)
         own, other = self._own(0, self._at), self._own(1, self._at)
         is_zero = [history.rms(history.update) == 0 for history in (target, golden)]
-        frozen, alone = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
-        is_known = own.explains & other.explains & target.is_visible & golden.is_visible
+        are_visible = target.is_visible & golden.is_visible
+        not_updated, updated_alone = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
+        is_known = own.explains & other.explains & are_visible
         crossed = self._crossed(other, target, own, self._at)
         form_excess = crossed.misfit / _allowed(own)
-        common = _either(form_excess <= 1, crossed, own)
-        rate = _rate_excess(common, other)
-        decay = _decay_excess(common, other, target.ulps)
+        common = either(form_excess <= 1, crossed, own)
+        rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
         excess = np.maximum.reduce([form_excess, rate, decay])
         found = [
-            UpdateDifference(cause, _names(target, chosen), int((target.is_visible & golden.is_visible).sum()))
-            for cause, chosen in ((Cause.NOT_UPDATED, frozen), (Cause.UPDATED_ALONE, alone))
+            UpdateDifference(cause, _names(target, chosen), int(are_visible.sum()))
+            for cause, chosen in ((Cause.NOT_UPDATED, not_updated), (Cause.UPDATED_ALONE, updated_alone))
             if chosen.any()
         ]
         differing = is_known & (excess > 1)
-        if differing.any():
-            change = self._change(differing)
-            if change is not None:
-                moved = fit_form(change.form, target)
-                tied = fit_tied(change.form, target, _decay(other))
-                common = _either(form_excess > 1, moved, common)
-                rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
-                is_all = (tied.misfit <= _allowed(own)) & (_rate_excess(tied, other) <= 1)
-                rate, decay = np.where(is_all, 0.0, rate), np.where(is_all, 0.0, decay)
-                named = differing & (is_all | change.wrong)
-                agreeing = int((is_known & ~named).sum())
-                found += [replace(one, parameters=_names(target, named), agreeing=agreeing) for one in change.found]
-            if change is None or not change.is_rule:
-                found += self._rate_differences(common, other, differing & (rate > 1), is_known)
-            if change is None or not any(one.cause is Cause.WEIGHT_DECAY for one in change.found):
-                found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
-        is_frozen = frozen | alone
+        wrong = self._unexplained(differing) if differing.any() else differing
+        form, changed = self._change(wrong) if wrong.any() else (None, ())
+        if form is not None:
+            moved = fit_form(form, target)
+            tied = fit_tied(form, target, _decay(other))
+            common = either(form_excess > 1, moved, common)
+            is_all = (tied.misfit <= _allowed(own)) & (_rate_excess(tied, other) <= 1)
+            rate = np.where(is_all, 0.0, _rate_excess(common, other))
+            decay = np.where(is_all, 0.0, _decay_excess(common, other, target.ulps))
+            named = differing & (is_all | wrong)
+            agreeing = int((is_known & ~named).sum())
+            found += [replace(one, parameters=_names(target, named), agreeing=agreeing) for one in changed]
+        causes = {one.cause for one in changed}
+        if differing.any() and Cause.RULE not in causes:  # with another rule, learning rates mean something else
+            found += self._rate_differences(common, other, differing & (rate > 1), is_known)
+        if differing.any() and Cause.WEIGHT_DECAY not in causes:
+            found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
+        is_frozen = not_updated | updated_alone
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
 
     def _crossed(self, golden: Fit, target: History, own: Fit, steps: int) -> Fit:
@@ -133,16 +133,17 @@ class _Comparison:
 
     # What differs.
 
-    def _change(self, differing: Bools) -> "_Change | None":
-        """How the target's form differs from the golden's, of the last step, which shows most."""
-        target = self._histories[0]
+    def _unexplained(self, differing: Bools) -> Bools:
+        """The parameters that the golden's form does not explain, of the last step, which shows most."""
         own, other = self._fits
-        wrong = differing & own.explains
-        wrong &= self._crossed(other, target, own, self._steps).misfit > _allowed(own)
-        if not wrong.any():
-            return None
+        crossed = self._crossed(other, self._histories[0], own, self._steps)
+        return differing & own.explains & (crossed.misfit > _allowed(own))
+
+    def _change(self, wrong: Bools) -> tuple[Form, Sequence[UpdateDifference]]:
+        """The form that explains the target, and what of the golden's is changed in it; of the last step."""
         numbers = np.flatnonzero(wrong)
-        return _changed(own.form, other.form, target.of(numbers.tolist()), other.rate[numbers], wrong)
+        own, other = self._fits
+        return _changed(own.form, other.form, self._histories[0].of(numbers.tolist()), other.rate[numbers])
 
     def _rate_differences(self, ours: Fit, theirs: Fit, wrong: Bools, is_known: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
@@ -151,44 +152,38 @@ class _Comparison:
             factor = float(np.median(ratio[chosen]))
             rates = float(np.median(ours.rate[chosen])), float(np.median(theirs.rate[chosen]))
             agreeing = int((is_known & ~wrong).sum())
-            cause, possible, limit = self._behind(factor, chosen) if not agreeing else (Cause.LEARNING_RATE, (), None)
-            if cause is Cause.CLIPPING:
-                mine, other = (limit, None) if factor < 1 else (None, limit)
-                yield UpdateDifference(cause, _names(target, chosen), agreeing, mine, other, factor)
-            elif cause is Cause.BIAS_CORRECTION:
-                yield UpdateDifference(cause, _names(target, chosen), agreeing, factor=factor)
-            else:
-                yield UpdateDifference(cause, _names(target, chosen), agreeing, *rates, factor, possible)
+            found = UpdateDifference(Cause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor)
+            yield found if agreeing else self._behind(found, factor, chosen)
 
-    def _behind(self, factor: float, chosen: Bools) -> tuple[Cause, tuple[Cause, ...], float | None]:
-        """Whether all learning rates differ by what bias correction or clipping would make, over all steps; with one
-        step, whether they may."""
+    def _behind(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
+        """The cause of a difference of all learning rates: bias correction or clipping, where these would make just
+        that over all steps; with one step they may have."""
         form = self._fits[0].form
         ratios = [self._ratio(steps, chosen) for steps in range(1, self._steps + 1)]
         if form.is_adaptive:
-            betas = [(form.beta1, form.beta2)] if self._steps > 1 else _BETAS
-            for beta1, beta2 in betas:
+            for beta1, beta2 in [(form.beta1, form.beta2)] if self._steps > 1 else _BETAS:
                 by = [uncorrected(replace(form, beta1=beta1, beta2=beta2), k + 1) for k in range(self._steps)]
                 for sign in (1, -1):
                     if all(abs(r / b**sign - 1) < _MATCH for r, b in zip(ratios, by, strict=True)):
-                        several = self._steps > 1
-                        cause = Cause.BIAS_CORRECTION
-                        return (cause, (), None) if several else (Cause.LEARNING_RATE, (cause,), None)
-            return Cause.LEARNING_RATE, (), None
+                        if self._steps == 1:
+                            return replace(rate, possible=(Cause.BIAS_CORRECTION,))
+                        return replace(rate, cause=Cause.BIAS_CORRECTION, target=None, golden=None)
+            return rate
         side, sign = (0, 1) if factor < 1 else (1, -1)
         norms = self._histories[side].norms
         if len(norms) < self._steps or not all(norm > 0 for norm in norms):
-            return Cause.LEARNING_RATE, (), None
-        limit = factor**sign * norms[self._at - 1]
+            return rate
+        limit = float(factor**sign * norms[self._at - 1])
         expected = [min(1.0, limit / norm) for norm in norms[: self._steps]]
         if all(abs(r**sign / e - 1) < 10 * _MATCH for r, e in zip(ratios, expected, strict=True)):
             if max(expected) / min(expected) > 1 + 30 * _MATCH:
-                return Cause.CLIPPING, (), float(limit)
+                ours, theirs = (limit, None) if factor < 1 else (None, limit)
+                return replace(rate, cause=Cause.CLIPPING, target=ours, golden=theirs)
             if any(abs(limit / usual - 1) < _MATCH for usual in _ROUND):
-                return Cause.LEARNING_RATE, (Cause.CLIPPING,), None
+                return replace(rate, possible=(Cause.CLIPPING,))
         if self._steps == 1 and any(abs(factor**-sign - 1 - m) < _MATCH for m in (0.9, 0.95, 0.99)):
-            return Cause.LEARNING_RATE, (Cause.RULE,), None
-        return Cause.LEARNING_RATE, (), None
+            return replace(rate, possible=(Cause.RULE,))
+        return rate
 
     def _ratio(self, steps: int, chosen: Bools) -> float:
         ours, theirs = (self._own(side, steps).rate[chosen] for side in (0, 1))
@@ -197,23 +192,18 @@ class _Comparison:
     def _decay_differences(self, ours: Fit, theirs: Fit, wrong: Bools, right: Bools) -> Iterator[UpdateDifference]:
         target = self._histories[0]
         values = [_decay(one) for one in (ours, theirs)]
-        told = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
-        wrong = wrong & told
+        are_known = np.isfinite(ours.decay_error) & np.isfinite(theirs.decay_error)
+        wrong = wrong & are_known
         for chosen in _alike(values[0] - values[1], wrong):
             decays = [float(np.median(value[chosen])) for value in values]
             decays = [0.0 if abs(one) < DECAY * max(map(abs, decays)) else one for one in decays]
             factor = decays[0] / decays[1] if decays[1] else None
-            agreeing = int((right & told).sum())
+            agreeing = int((right & are_known).sum())
             yield UpdateDifference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
 
 
 def _allowed(own: Fit) -> Floats:
     return np.maximum(FORM[0], FORM[1] * own.misfit)
-
-
-def _either(which: Bools, one: Fit, other: Fit) -> Fit:
-    names = ("rate", "rate_error", "decay", "decay_error", "misfit")
-    return Fit(one.form, **{name: np.where(which, getattr(one, name), getattr(other, name)) for name in names})
 
 
 def _rate_excess(ours: Fit, theirs: Fit) -> Floats:
@@ -252,22 +242,7 @@ def _alike(values: Floats, chosen: Bools) -> Iterator[Bools]:
     return iter(sorted(found, key=lambda group: -int(group.sum())))
 
 
-@dataclass(frozen=True, eq=False)
-class _Change:
-    """A form that explains the target, told by what of the golden's is changed in it; `wrong` are the parameters that
-    the golden's form does not explain."""
-
-    form: Form
-    found: tuple[UpdateDifference, ...]
-    wrong: Bools
-
-    @property
-    def is_rule(self) -> bool:
-        """Whether the rule is another one: then learning rates mean something else."""
-        return any(one.cause is Cause.RULE for one in self.found)
-
-
-def _changed(ours: Form, theirs: Form, target: History, rate: Floats, wrong: Bools) -> _Change:
+def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[Form, Sequence[UpdateDifference]]:
     """The setting that makes the golden's form the target's: a single one where that explains it, else all.
 
     Of several that do, those first that leave the learning rate at the golden's, then round numbers; those that are as
@@ -275,58 +250,56 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats, wrong: Boo
     """
     allowed = _allowed(fit_form(ours, target))
     found: list[tuple[tuple[bool, bool], Form, UpdateDifference]] = []
-    for cause, start, name in _single_changes(ours, theirs, target):
-        refined = refine(start, target, [name]) if name else fit_form(start, target)
+    for name, start, is_refined in _single_changes(ours, theirs, target):
+        refined = refine(start, target, [name]) if is_refined else fit_form(start, target)
         if np.mean(refined.misfit <= allowed) < MOST:
             continue
         apart = float(np.median(np.abs(refined.rate / np.where(rate == 0, 1.0, rate) - 1)))
-        field = next(field for field, one in _FIELDS.items() if one is cause)
-        told = UpdateDifference(cause, (), 0, _told(getattr(refined.form, field)), _told(getattr(theirs, field)))
-        is_odd = isinstance(told.target, float) and not is_written(told.target)
-        found.append(((apart > _MATCH, is_odd), refined.form, told))
+        one = _difference(name, refined.form, theirs)
+        is_odd = isinstance(one.target, float) and not is_written(one.target)
+        found.append(((apart > _MATCH, is_odd), refined.form, one))
     if found:
-        best, form, told = min(found, key=lambda one: one[0])
-        same = dict.fromkeys(one.cause for rank, _, one in found if rank == best and one.cause is not told.cause)
-        return _Change(form, (replace(told, possible=tuple(same)),), wrong)
+        best, form, first = min(found, key=lambda one: one[0])
+        same = dict.fromkeys(one.cause for rank, _, one in found if rank == best and one.cause is not first.cause)
+        return form, (replace(first, possible=tuple(same)),)
     if ours.rule is not theirs.rule:
-        return _Change(ours, (UpdateDifference(Cause.RULE, (), 0, ours.rule, theirs.rule),), wrong)
-    pairs = ((cause, getattr(ours, name), getattr(theirs, name)) for name, cause in _FIELDS.items() if name != "rule")
-    all_of_them = [
-        UpdateDifference(cause, (), 0, _told(a), _told(b))
-        for cause, a, b in pairs
-        if a != b and abs(a - b) > 0.02 * abs(b)
-    ]
-    return _Change(ours, tuple(all_of_them) or (UpdateDifference(Cause.UNKNOWN, ()),), wrong)
+        return ours, (_difference("rule", ours, theirs),)
+    names = [name for name in _FIELDS if name != "rule"]
+    values = [(name, getattr(ours, name), getattr(theirs, name)) for name in names]
+    others = [_difference(name, ours, theirs) for name, a, b in values if a != b and abs(a - b) > 0.02 * abs(b)]
+    return ours, others or (UpdateDifference(Cause.UNKNOWN, ()),)
 
 
-def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[Cause, Form, str]]:
-    """The golden's form with one setting changed, and which number of it is then to be searched; none: as it is."""
+def _difference(name: str, ours: Form, theirs: Form) -> UpdateDifference:
+    """That one number of two forms differs; None for one that is infinite, a limit that is none."""
+    target, golden = (None if getattr(form, name) == inf else getattr(form, name) for form in (ours, theirs))
+    return UpdateDifference(_FIELDS[name], (), 0, target, golden)
+
+
+def _single_changes(ours: Form, theirs: Form, target: History) -> Iterator[tuple[str, Form, bool]]:
+    """The golden's form with one number changed, and whether that is then to be searched, or taken as it is."""
     if theirs.is_adaptive:
         for name in ("beta1", "beta2", "eps"):
             if name == "eps" or len(target.gradients) > 1:
-                for start in {theirs, replace(theirs, **{name: getattr(ours, name)})}:
-                    yield _FIELDS[name], start, name
+                for start in dict.fromkeys((replace(theirs, **{name: getattr(ours, name)}), theirs)):
+                    yield name, start, True
         if ours.l2:
-            yield Cause.WEIGHT_DECAY, replace(theirs, rule=Rule.ADAM, l2=ours.l2), "l2"
+            yield "l2", replace(theirs, rule=Rule.ADAM, l2=ours.l2), True
     elif not ours.is_adaptive and len(target.gradients) > 1:
         other = Rule.NESTEROV if theirs.rule is Rule.MOMENTUM else Rule.MOMENTUM
         if theirs.momentum:
-            yield Cause.RULE, replace(theirs, rule=other), ""
-            yield Cause.MOMENTUM, theirs, "momentum"
+            yield "rule", replace(theirs, rule=other), False
+            yield "momentum", theirs, True
         if not ours.momentum:
-            yield Cause.MOMENTUM, replace(theirs, rule=Rule.SGD, momentum=0.0), ""
+            yield "momentum", replace(theirs, rule=Rule.SGD, momentum=0.0), False
         else:
             rule = ours.rule if theirs.rule is Rule.SGD else theirs.rule
-            yield Cause.MOMENTUM, replace(theirs, rule=rule, momentum=ours.momentum), "momentum"
+            yield "momentum", replace(theirs, rule=rule, momentum=ours.momentum), True
     if theirs.max_norm < inf:
-        yield Cause.CLIPPING, replace(theirs, max_norm=inf), ""
+        yield "max_norm", replace(theirs, max_norm=inf), False
     if theirs.rule is not Rule.SGD and all(norm > 0 for norm in target.norms) and target.norms:
         for share in (0.9, 0.5, 0.25, 0.1, 0.03):
-            yield Cause.CLIPPING, replace(theirs, max_norm=share * min(target.norms)), "max_norm"
-
-
-def _told(value: float | Rule) -> float | Rule | None:
-    return None if value == inf else value
+            yield "max_norm", replace(theirs, max_norm=share * min(target.norms)), True
 
 
 def _names(history: History, chosen: Bools) -> tuple[str, ...]:

@@ -1,15 +1,15 @@
-"""What the judgement of updates needs, read from dumps of consecutive steps; and the judgement of two of them.
+"""Read what the judgement of updates needs from dumps of consecutive steps, and judge them.
 
 A parameter is a record of part `parameters` of a cell, or an input whose source is a parameter. Its gradient is that of
 `parameters_grad`, the sum of several within a step; without it, the sum of what the backward calls of its users give.
 Of a large tensor some elements stand for all.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, nan, sqrt
+from itertools import takewhile
+from math import inf, nan, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,16 @@ from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
-from msprobe.compare.match.pairs import View
-from msprobe.compare.noise.laws import apart, summary_of
+from msprobe.compare.match.pairs import View, call_of_row
+from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import PARTS, TENSOR, Dump, Record
+from msprobe.store.record import PARTS, TENSOR, Dump, Statistics
 
 from .fit import Floats
-from .judgement import Parameter, Run, Track, judge
-from .statistics import Moments, Summary, judge_summaries
+from .judgement import Parameter, Track, judge
+from .statistics import Four, Moments, Summary, judge_summaries
 
 ELEMENTS = 1 << 18
 """So many elements of all parameters of a side are looked at in each step: a fit has a few unknowns for each parameter,
@@ -41,10 +41,10 @@ LEAST, MOST = 64, 4096
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
 _PARAMETERS, _GRADIENTS, _INPUT = (PARTS.index(part) for part in ("parameters", "parameters_grad", "input"))
-_SAID = "parameter "
+_SOURCE = "parameter "
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ParameterPair:
     """A parameter of the target and the golden's, by the names of their dumps, with the pairs of records that hold it.
 
@@ -56,50 +56,41 @@ class ParameterPair:
     target_view: str = ""
     golden_view: str = ""
     is_part: bool = False
-    rows: tuple[int, ...] = ()
+    rows: list[int] = field(default_factory=list)
 
 
 def parameter_pairs(comparison: Comparison) -> list[ParameterPair]:
     """The parameters of floating dtype that a comparison paired, in execution order."""
     pairs = comparison.pairs
-    sides = [_Parameters(dump) for dump in (pairs.target, pairs.golden)]
+    names_t, names_g = (_Parameters(dump).name_of for dump in (pairs.target, pairs.golden))
     found: dict[tuple[str, str], ParameterPair] = {}
-    by_row = [side.name_of for side in sides]
     for row, (t, g) in enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)):
-        if t not in by_row[0] or g not in by_row[1]:
+        if t not in names_t or g not in names_g:
             continue
-        key = by_row[0][t], by_row[1][g]
-        if (known := found.get(key)) is not None:
-            found[key] = replace(known, rows=(*known.rows, row))
-            continue
-        view = pairs.notes.views.get(row, View())
-        found[key] = ParameterPair(*key, view.target, view.golden, view.is_part, (row,))
+        key = names_t[t], names_g[g]
+        if key not in found:
+            view = pairs.notes.views.get(row, View())
+            found[key] = ParameterPair(*key, view.target, view.golden, view.is_part)
+        found[key].rows.append(row)
     return list(found.values())
 
 
-def judge_updates(
-    target_before: Dump | None,
-    target_now: Dump,
-    golden_before: Dump | None,
-    golden_now: Dump,
-    pairs: Sequence[ParameterPair],
-    *,
-    earlier: Sequence[tuple[Dump, Dump]] = (),
-    later: Sequence[tuple[Dump, Dump]] = (),
-) -> UpdateJudgement:
-    """The updates that led to the parameters of `target_now` and `golden_now`, against each other.
+Steps = Sequence[tuple[Dump, Dump]]
+"""Target and golden of consecutive steps, without a gap."""
 
-    The dumps before are of the step before; None where none was collected. `earlier` are (target, golden) of the steps
-    before that, without a gap, in order: states of optimizers are known where they begin with step 0. `later` are those
-    behind `now`, without a gap: they only help to tell causes apart.
+
+def judge_updates(
+    before: Steps, now: tuple[Dump, Dump], after: Steps, pairs: Sequence[ParameterPair]
+) -> UpdateJudgement:
+    """The updates that led to the parameters of the dumps `now` of target and golden, against each other.
+
+    `before` are the steps before these: states of optimizers are known where they begin with step 0. `after` are those
+    behind; they only help to tell causes apart, and only where a step before is known.
 
     A parameter that a file is missing of is judged by its statistics. Never raises for what dumps lack.
     """
-    step = target_now.step or 0
-    has_before = target_before is not None and golden_before is not None
-    before = [(target_before, golden_before)] if target_before is not None and golden_before is not None else []
-    steps = [*(earlier if has_before else ()), *before, (target_now, golden_now), *(later if has_before else ())]
-    at = len(steps) - 1 - (len(later) if has_before else 0)
+    step, at = now[0].step or 0, len(before)
+    steps = [*before, now, *(after if before else ())]
     sides = [[_Parameters(pair[side]) for pair in steps] for side in (0, 1)]
     each = max(LEAST, min(MOST, ELEMENTS // max(len(pairs), 1)))
     tracks: list[Parameter] = []
@@ -110,8 +101,8 @@ def judge_updates(
         elif (summary := _summary(pair, sides, at)) is not None:
             summaries.append(summary)
     is_whole = steps[0][0].step == 0 == steps[0][1].step
-    runs = [Run(tuple(step.gradient_norm for step in side[:-1])) for side in sides]
-    found = [judge(tracks, at, step, target=runs[0], golden=runs[1], is_whole=is_whole)] if tracks else []
+    norms = [tuple(one.gradient_norm for one in side[:-1]) for side in sides]
+    found = [judge(tracks, at, step, norms=(norms[0], norms[1]), is_whole=is_whole)] if tracks else []
     if summaries:
         found.append(judge_summaries(summaries, step))
     return UpdateJudgement(
@@ -125,13 +116,6 @@ class _Parameters:
     def __init__(self, dump: Dump) -> None:
         self.dump = dump
 
-    def record(self, row: int) -> Record:
-        """A row as a record."""
-        return self.dump.columns.record(row, self._call(row))
-
-    def _call(self, row: int) -> int:
-        return bisect_right(self.dump.columns.starts, row) - 1
-
     @cached_property
     def name_of(self) -> dict[int, str]:
         """Row -> the name of the parameter that it holds; floats only."""
@@ -142,23 +126,20 @@ class _Parameters:
                 continue
             if part == _PARAMETERS:
                 found[row] = self._own(row)
-            elif part == _INPUT and columns.source[row].startswith(_SAID):
-                found[row] = columns.source[row].removeprefix(_SAID)
+            elif part == _INPUT and columns.source[row].startswith(_SOURCE):
+                found[row] = columns.source[row].removeprefix(_SOURCE)
         return found
 
     def _own(self, row: int) -> str:
         """The name of a cell's own parameter."""
         columns = self.dump.columns
         path = columns.paths[columns.path[row]]
-        return ".".join(filter(None, (names.parse(columns.names[self._call(row)]).path, *path)))
+        return ".".join(filter(None, (names.parse(columns.names[call_of_row(self.dump, row)]).path, *path)))
 
     @cached_property
     def first(self) -> dict[str, int]:
         """Name -> its first row."""
-        found: dict[str, int] = {}
-        for row, name in self.name_of.items():
-            found.setdefault(name, row)
-        return found
+        return {name: row for row, name in reversed(self.name_of.items())}
 
     @cached_property
     def gradients(self) -> dict[str, list[int]]:
@@ -167,17 +148,17 @@ class _Parameters:
         for row, part in enumerate(columns.part):
             if part == _GRADIENTS and columns.kind[row] == TENSOR:
                 found.setdefault(self._own(row), []).append(row)
-        given: dict[str, list[int] | None] = {}
+        by_users: dict[str, list[int] | None] = {}
         for row, name in self.name_of.items():
             if name not in found and columns.part[row] == _INPUT:
-                at, known = self._handed_back(row), given.setdefault(name, [])
-                given[name] = None if at is None or known is None else [*known, at]
-        return found | {name: rows for name, rows in given.items() if rows}
+                at, known = self._own_gradient(row), by_users.setdefault(name, [])
+                by_users[name] = None if at is None or known is None else [*known, at]
+        return found | {name: rows for name, rows in by_users.items() if rows}
 
-    def _handed_back(self, row: int) -> int | None:
+    def _own_gradient(self, row: int) -> int | None:
         """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
         columns = self.dump.columns
-        backward = self._places.get(names.counterpart(columns.names[self._call(row)], "backward"))
+        backward = self._places.get(names.counterpart(columns.names[call_of_row(self.dump, row)], "backward"))
         path = columns.paths[columns.path[row]]
         if backward is None or len(path) != 1 or not path[0].isdigit():
             return None
@@ -199,6 +180,20 @@ class _Parameters:
             total += columns.norm[rows[0]] ** 2 if len(rows) == 1 else nan
         return sqrt(total) if total < inf else nan
 
+    def statistics(self, name: str) -> Statistics | None:
+        row = self.first.get(name)
+        return None if row is None else self.dump.columns.statistics(row)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._look(name)[2] or ()
+
+    def ulp(self, name: str) -> float:
+        """The spacing at 1 of a parameter's dtype."""
+        return 2.0 ** -_DIGITS.get(canonical(self._look(name)[1]), 23)
+
+    def _look(self, name: str) -> tuple[str, str, tuple[int, ...] | None]:
+        return self.dump.columns.looks[self.dump.columns.look[self.first[name]]]
+
     def weight(self, name: str, view: str, each: int) -> Floats | None:
         """Some elements of a parameter; None where they are not known."""
         row = self.first.get(name)
@@ -215,7 +210,7 @@ class _Parameters:
         return total
 
     def _elements(self, row: int, view: str, each: int) -> Floats | None:
-        record = self.record(row)
+        record = self.dump.columns.record(row, call_of_row(self.dump, row))
         if not record.file:
             return None
         try:
@@ -251,64 +246,39 @@ def _parameter(pair: ParameterPair, sides: list[list[_Parameters]], at: int, eac
     """One pair with its elements in all steps; as many behind `at` as both sides know."""
     tracks = []
     for name, view, steps in zip((pair.target, pair.golden), (pair.target_view, pair.golden_view), sides, strict=True):
-        weights = list(_known(step.weight(name, view, each) for step in steps))
+        known = takewhile(lambda found: found is not None, (step.weight(name, view, each) for step in steps))
+        weights = [found for found in known if found is not None]
         if len(weights) <= at or len({w.shape for w in weights}) != 1 or not weights[0].size:
             return None
         gradients = [step.gradient(name, view, each) for step in steps[: len(weights) - 1]]
         gradients = [g if g is not None and g.shape == weights[0].shape else None for g in gradients]
-        tracks.append(Track(tuple(weights), tuple(gradients), _ulp(steps[at], name)))
-    shapes = [_shape(steps[at], name) for steps, name in zip(sides, (pair.target, pair.golden), strict=True)]
+        tracks.append(Track(tuple(weights), tuple(gradients), steps[at].ulp(name)))
+    shapes = sides[0][at].shape(pair.target), sides[1][at].shape(pair.golden)
     is_viewed = bool(pair.target_view or pair.golden_view)
     is_aligned = not pair.is_part and (shapes[0] == shapes[1] or is_viewed)
     return Parameter(pair.target, pair.golden, tracks[0], tracks[1], is_aligned, len(shapes[1]) <= 1)
 
 
-def _known(found: Iterator[Floats | None]) -> Iterator[Floats]:
-    """As long as there are some."""
-    for one in found:
-        if one is None:
-            return
-        yield one
-
-
 def _summary(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> Summary | None:
     moments = []
     for name, steps in zip((pair.target, pair.golden), sides, strict=True):
-        now = _statistics(steps[at], name)
-        if now is None or now.mean is None or now.norm is None:
+        now, before = steps[at].statistics(name), steps[at - 1].statistics(name) if at else None
+        if pair.is_part or now is None or now.mean is None or now.norm is None:
             return None
-        before = _statistics(steps[at - 1], name) if at else None
-        size = int(np.prod(_shape(steps[at], name), dtype=np.int64))
-        moments.append(Moments(before, now, size, _ulp(steps[at], name)))
-    if pair.is_part:
-        return None
+        size = prod(steps[at].shape(name))
+        moments.append(Moments(Four.of(before) if before else None, Four.of(now), size, steps[at].ulp(name)))
     gradients = _gradients_apart(pair, sides, at - 1) if at else nan
-    is_vector = len(_shape(sides[1][at], pair.golden)) <= 1
+    is_vector = len(sides[1][at].shape(pair.golden)) <= 1
     return Summary(pair.target, pair.golden, moments[0], moments[1], is_vector, gradients)
 
 
 def _gradients_apart(pair: ParameterPair, sides: list[list[_Parameters]], at: int) -> float:
     """The element error of a parameter's gradient in a step, by statistics; NaN where it is not known."""
     target, golden = (
-        [summary_of(steps[at].dump.columns, row) for row in steps[at].gradients.get(name, ())]
+        [Summaries(steps[at].dump.columns).of(row) for row in steps[at].gradients.get(name, ())]
         for name, steps in zip((pair.target, pair.golden), sides, strict=True)
     )
     if not target or len(target) != len(golden):
         return nan
-    found = [apart(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
+    found = [deviation(t, g).spread for t, g in zip(target, golden, strict=True) if t and g and t.size == g.size]
     return max(found, default=nan)
-
-
-def _statistics(step: _Parameters, name: str) -> Any:
-    row = step.first.get(name)
-    return None if row is None else step.dump.columns.statistics(row)
-
-
-def _shape(step: _Parameters, name: str) -> tuple[int, ...]:
-    row = step.first[name]
-    return step.dump.columns.looks[step.dump.columns.look[row]][2] or ()
-
-
-def _ulp(step: _Parameters, name: str) -> float:
-    dtype = canonical(step.dump.columns.looks[step.dump.columns.look[step.first[name]]][1])
-    return 2.0 ** -_DIGITS.get(dtype, 23)

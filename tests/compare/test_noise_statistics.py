@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 from test_noise import LAYERS, Network, bf16, other_order, row_times
 
+from msprobe.base.names import parse
 from msprobe.compare.core.noise import Sign, State, Unseen
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.judge.wording import say_unseen
 from msprobe.compare.locate.find import locate
-from msprobe.compare.noise.identities import gathered, identities
-from msprobe.compare.noise.laws import Apart, Identity, Law, Seen, Summary, Told, apart, judge_laws
-from msprobe.compare.noise.operation import LIMIT, Change, amplified, operation_of, own_error
+from msprobe.compare.noise.deviations import (
+    LIMIT,
+    OutputChange,
+    OutputIdentities,
+    amplifications,
+    judge_laws,
+    own_error,
+)
+from msprobe.compare.noise.identities import CallSummary, Identity, Law, identities, sum_identities
+from msprobe.compare.noise.operation import operation_of
+from msprobe.compare.noise.summary import Deviation, Summary, deviation
 from msprobe.compare.run import compare
 from msprobe.compare.tables.console import lines
 
@@ -92,7 +101,9 @@ BACKWARD = [
 
 def seen(operation, arguments, outputs, incoming=(), is_backward=False):
     given = [summed(one) if isinstance(one, np.ndarray) else one for one in arguments]
-    return Seen(operation, is_backward, given, [summed(one) for one in outputs], [summed(one) for one in incoming])
+    return CallSummary(
+        operation, is_backward, given, [summed(one) for one in outputs], [summed(one) for one in incoming]
+    )
 
 
 def offs(call, at=0):
@@ -134,7 +145,7 @@ def test_how_far_a_law_is_off_by_hand():
     twos[0, 0], twos[0, 1] = 1.0, 3.0  # no constant: else it would be a number that is added
     ones[0, 0], ones[0, 1] = 0.5, 1.5
     wrong = summed(np.full((2, 4), 3.5))
-    (found,) = identities(Seen("add", False, [summed(ones), summed(twos)], [wrong]), 0)
+    (found,) = identities(CallSummary("add", False, [summed(ones), summed(twos)], [wrong]), 0)
     assert (found.law, found.statistic) == (Law.SUM, "mean")
     assert found.off == pytest.approx(0.5 / 3.5)
 
@@ -157,32 +168,32 @@ def test_numbers_that_no_float_holds_say_nothing(builder, value, tensor):
 
 
 def test_an_incoming_gradient_is_the_sum_of_contributions():
-    assert {one.law for one in gathered(summed(X), [summed(X)])} == {Law.SAME}
-    (found,) = gathered(summed(X + Y), [summed(X), summed(Y)])
+    assert {one.law for one in sum_identities(summed(X), [summed(X)])} == {Law.SAME}
+    (found,) = sum_identities(summed(X + Y), [summed(X), summed(Y)])
     assert found.off < 1e-12
-    (found,) = gathered(summed(X - Y), [summed(X), summed(Y)])
+    (found,) = sum_identities(summed(X - Y), [summed(X), summed(Y)])
     scale = max(math.hypot(summed(X).rms, summed(Y).rms), summed(X - Y).rms)
     assert found.off == pytest.approx(2 * abs(Y.mean()) / scale)
 
 
 @pytest.mark.parametrize(
-    ("stem", "is_cell", "name"),
+    ("call", "name"),
     [
-        ("Primitive.matmul.MatMul", False, "matmul"),
-        ("Primitive.bias_add.BiasAdd", False, "add"),
-        ("Tensor.__rsub__", False, "sub"),
-        ("Tensor.astype", False, "cast"),
-        ("Functional.unbind", False, "split"),
-        ("Torch.cat", False, "cat"),
-        ("enter.Dense", True, "matmul"),
+        ("Primitive.matmul.MatMul.0.forward", "matmul"),
+        ("Primitive.bias_add.BiasAdd.0.forward", "add"),
+        ("Tensor.__rsub__.0.forward", "sub"),
+        ("Tensor.astype.0.forward", "cast"),
+        ("Functional.unbind.0.backward", "split"),
+        ("Torch.cat.0.forward", "cat"),
+        ("Cell.enter.Dense.forward.0", "matmul"),
     ],
 )
-def test_the_operation_is_known_by_its_name(stem, is_cell, name):
-    assert operation_of(stem, is_cell).name == name
+def test_the_operation_is_known_by_its_name(call, name):
+    assert operation_of(parse(call)).name == name
 
 
 def test_no_operation_is_guessed():
-    assert operation_of("Mint.my_own_function", False) is None
+    assert operation_of(parse("Mint.my_own_function.0.forward")) is None
 
 
 # Amplification, by hand.
@@ -190,17 +201,21 @@ def test_no_operation_is_guessed():
 
 def test_how_far_two_summaries_are_apart():
     golden = Summary(4.0, -2.0, 0.5, 20.0, 100, UNIT)  # root mean square 2
-    found = apart(golden._replace(max=4.04, mean=0.52, norm=20.1), golden)
-    assert found == pytest.approx(Apart(0.005, 0.01, 0.01, 0.0, 100))
+    found = deviation(golden._replace(max=4.04, mean=0.52, norm=20.1), golden)
+    assert found == pytest.approx(Deviation(0.005, 0.01, 0.01, 0.0, 100))
     assert found.moments == pytest.approx(0.01)
     assert found.spread == pytest.approx(0.1)  # 0.01 over all of 100 elements is as much as 0.1 of each
     zero = Summary(0.0, 0.0, 0.0, 0.0, 4, UNIT)
-    assert apart(zero, zero).spread == 0
-    assert apart(golden, zero).spread == math.inf
+    assert deviation(zero, zero).spread == 0
+    assert deviation(golden, zero).spread == math.inf
 
 
 def change(norm, kind="tanh", inputs=1e-4, spread=1e-2, **more):
-    return Change(kind, Apart(norm, 0.0, 0.0, 0.0, 100), inputs, spread, UNIT, **more)
+    return OutputChange(kind, Deviation(norm, 0.0, 0.0, 0.0, 100), inputs, spread, UNIT, **more)
+
+
+def amplified(changes):
+    return list(amplifications(dict(enumerate(changes))).values())
 
 
 def test_what_the_inputs_explain_is_their_difference_and_their_element_error():
@@ -360,7 +375,7 @@ def test_digests_alone_decide_by_the_bits(judged, builder, tensor):
 
 def told(off, golden=1e-8, size=100, law=Law.SUM, statistic="mean"):
     of = Summary(1.0, -1.0, 0.0, math.sqrt(size), size, UNIT)
-    return Told("sum", ((Identity(law, statistic, off), Identity(law, statistic, golden)),), of, of, True)
+    return OutputIdentities("sum", ((Identity(law, statistic, off), Identity(law, statistic, golden)),), of, of, True)
 
 
 def broken(*found):

@@ -10,7 +10,7 @@ from optimizers import NAMES, Optimizer, train
 
 from msprobe.compare.locate.finding import Basis, Cause, Rule, Status
 from msprobe.compare.locate.wording import sentence
-from msprobe.compare.updates.judgement import Parameter, Run, Track, judge
+from msprobe.compare.updates.judgement import Parameter, Track, judge
 
 NOISE = 5e-3
 
@@ -40,13 +40,13 @@ def tracks(run, gradients=True):
 
 
 def norms(run):
-    return Run(tuple(float(np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in step.values()))) for step in run[1]))
+    return tuple(float(np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in step.values()))) for step in run[1])
 
 
 def judged(target, golden, at, gradients=True, **options):
     ours, theirs = tracks(target, gradients), tracks(golden, gradients)
     pairs = [Parameter(n, n, ours[n], theirs[n], is_vector=n in ("gain", "shift", "bias")) for n in NAMES]
-    return judge(pairs, at, at, target=norms(target), golden=norms(golden), **options)
+    return judge(pairs, at, at, norms=(norms(target), norms(golden)), **options)
 
 
 def faulty(fault, at, steps=None, **golden):

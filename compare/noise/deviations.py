@@ -1,0 +1,241 @@
+"""Which deviations of statistics are noise: by identities of a call, and by what calls of its kind amplify.
+
+Errors of n elements that are independent move the norm and the mean of a tensor by their relative size over sqrt(n),
+and its extremes by the error of one element. So an output's norm and mean may differ by about
+
+    inputs' own differences + (inputs' element error + u) / sqrt(n)
+
+and its extremes by the inputs' element error + u. u is what the kernel adds: the low quantile of what outputs of its
+kind differ by, since none of them adds more than it shows. What a call amplifies beyond (a softmax of large scores, a
+difference of near numbers) all of its kind do as well: the same operation, direction and output.
+"""
+
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from msprobe.compare.core.noise import LOWEST
+
+from .identities import Identity, Law
+from .summary import Deviation, Summary
+
+SUMS = frozenset([Law.SUM, Law.SQUARES])
+"""Laws that give the sum of all elements: an output that keeps one is explained, if it does not differ grossly."""
+
+_EXPLAINING = SUMS | {Law.SAME, Law.LINEAR, Law.PARTS, Law.COPIES}
+"""These and the laws that give all four statistics; the others are necessary only."""
+
+_HOLDS = 1e-6
+"""A law holds up to here: statistics that were kept, or added up, with float32's digits."""
+
+_ROUNDINGS = 4.0
+"""So many roundings of the elements a law may be off."""
+
+_TIMES = 8.0
+"""A law is kept where it is off by no more than so many times what it is off on the golden side."""
+
+_EXTREMES_ACROSS = 1e-4
+"""Up to here the extremes of two frameworks' kernels keep a law: MindSpore's tanh is off by 3.5e-5 on a CPU."""
+
+_SEVERAL = 3
+"""So many calls of a kind that are all off alike show how coarse the kernel is."""
+
+_CLASS = 4.0
+"""So many times the median of these one of them may be off."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputIdentities:
+    """The target's identities of one pair of outputs, each with the golden's.
+
+    `kind` is the function and direction. `is_only_output`: what holds of all parts of the call's output holds of it.
+    """
+
+    kind: Hashable
+    pairs: tuple[tuple[Identity, Identity], ...]
+    target: Summary
+    golden: Summary
+    is_only_output: bool
+
+    def key(self, one: Identity) -> Hashable:
+        """What identities have in common that are off by as much."""
+        return self.kind, one.law, one.statistic
+
+    def averaged(self, one: Identity) -> float:
+        """By how many times a statistic is more exact than one element."""
+        return 1.0 if one.statistic in ("max", "min") else math.sqrt(max(self.target.size, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class LawJudgement:
+    """The identity that decides about an output, and up to where it is kept."""
+
+    target: Identity
+    golden: Identity
+    bound: float
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the target does not keep it."""
+        return self.target.off > self.bound
+
+
+def judge_laws(outputs: Mapping[int, OutputIdentities], *, is_across: bool = False) -> dict[int, LawJudgement]:
+    """By row of an output that a law breaks or explains; `is_across`: the two sides are of two frameworks.
+
+    A kernel that rounds more coarsely throughout is a property of the device, as long as its errors average out like
+    rounding: a wrong constant does not.
+    """
+    golden_off: dict[Hashable, float] = defaultdict(float)
+    coarse: dict[Hashable, float] = {}
+
+    def bound(output: OutputIdentities, target: Identity, golden: Identity) -> float:
+        key = output.key(golden)
+        least = max(_tolerance(output.target, golden), _TIMES * golden_off[key])
+        if is_across and target.statistic in ("max", "min"):
+            least = max(least, _EXTREMES_ACROSS)
+        return max(least, _CLASS * coarse.get(key, 0.0) / output.averaged(target))
+
+    # A law is one of a call where the golden side keeps it.
+    holding = {
+        row: [(t, g) for t, g in output.pairs if g.off <= _tolerance(output.golden, g)]
+        for row, output in outputs.items()
+    }
+    every = [(outputs[row], t, g) for row, pairs in holding.items() for t, g in pairs]
+    for output, _, golden in every:
+        golden_off[output.key(golden)] = max(golden_off[output.key(golden)], golden.off)
+    elements: dict[Hashable, list[float]] = defaultdict(list)
+    for output, target, golden in every:
+        is_broken = target.off > bound(output, target, golden)
+        elements[output.key(target)].append(target.off * output.averaged(target) if is_broken else 0.0)
+    for key, offs in elements.items():
+        broken = [one for one in offs if one]
+        if len(broken) >= _SEVERAL and 2 * len(broken) >= len(offs) and median(broken) <= LOWEST:
+            coarse[key] = median(broken)
+    found = {}
+    for row, output in outputs.items():
+        judged = [LawJudgement(t, g, bound(output, t, g)) for t, g in holding[row]]
+        kept = [one for one in judged if one.target.law in _EXPLAINING]
+        kept = [one for one in kept if output.is_only_output or one.target.law is not Law.PARTS]
+        if decisive := [one for one in judged if one.is_broken] or kept:
+            found[row] = max(decisive, key=lambda one: one.target.off)
+    return found
+
+
+def _tolerance(of: Summary, one: Identity) -> float:
+    rounding = _ROUNDINGS * of.unit
+    return max(_HOLDS, rounding if one.statistic in ("max", "min") else rounding / math.sqrt(max(of.size, 1)))
+
+
+LIMIT = 10.0
+"""So many times what is explained no clean output deviated, of kinds that do not amplify."""
+
+_QUARTILES = 4.0
+"""The limit of a kind that amplifies, in upper quartiles of the others of the kind."""
+
+MOST = 50.0
+"""Beyond so many times no kind amplifies noise; measured: up to 21, a softmax of masked scores."""
+
+_LOW = 0.2
+"""The quantile of a kind's element errors that is taken for the kernel's own."""
+
+_FEW = 16
+"""Tensors of fewer elements show no element error: their statistics agree by chance."""
+
+_ROUNDING = 2.0
+"""A kernel's own error, in units of its output's dtype, at least."""
+
+_ROUNDING_ACROSS = 10.0
+"""The same of products of two frameworks, which add up in other orders."""
+
+_APPROXIMATED = 50.0
+"""The same of functions for which two frameworks have approximations of their own."""
+
+ACROSS = _APPROXIMATED * 2.0**-23
+"""The greatest own error of a kernel in float32 of another framework."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChange:
+    """How one pair of outputs differs. `inputs` are the greatest differences of norm or mean, and `spread` the greatest
+    element error, of what it was computed from. `rounds_inside`: a product or convolution, which may round inside.
+    `is_constant`: all its elements are one number. `is_exact`: every kernel computes the function to the same bit."""
+
+    kind: Hashable
+    output: Deviation
+    inputs: float
+    spread: float
+    unit: float
+    rounds_inside: bool = False
+    is_constant: bool = False
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Amplification:
+    """By how many times its `explained` difference an output differs, and up to how many that is noise.
+
+    `deviation` and `explained` are of that statistic for which the ratio is greatest; `own` is the kernel's own error.
+    """
+
+    ratio: float
+    limit: float
+    deviation: float
+    explained: float
+    own: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether noise does not explain it."""
+        return self.ratio > self.limit
+
+
+def amplifications(changes: Mapping[int, OutputChange], *, is_across: bool = False) -> dict[int, Amplification]:
+    """By row: every pair of outputs judged among those of its kind; `is_across` as in `judge_laws`."""
+    kinds: dict[Hashable, list[int]] = defaultdict(list)
+    for row, change in changes.items():
+        kinds[change.kind].append(row)
+    found: dict[int, Amplification] = {}
+    for rows in kinds.values():
+        kind = [changes[row] for row in rows]
+        rounding = _ROUNDING
+        if is_across and not kind[0].is_exact:
+            rounding = _ROUNDING_ACROSS if kind[0].rounds_inside else _APPROXIMATED
+        own = own_error(kind, rounding)
+        each = [_worst_statistic(change, own) for change in kind]
+        ratios = sorted(one.ratio for one in each)
+        for row, one in zip(rows, each, strict=True):
+            limit = min(max(LIMIT, _QUARTILES * _quartile_of_others(ratios, one.ratio)), MOST)
+            found[row] = replace(one, limit=limit)
+    return found
+
+
+def own_error(kind: Sequence[OutputChange], rounding: float = _ROUNDING) -> float:
+    """The element error that the kernels of a kind add; at least the rounding of the output."""
+    if not kind:
+        return 0.0
+    least = rounding * max(change.unit for change in kind)
+    shown = sorted(c.output.spread for c in kind if c.output.size >= _FEW and not c.is_constant)
+    if not shown or not kind[0].rounds_inside:
+        return least
+    return min(max(least, shown[int(_LOW * (len(shown) - 1))]), max(LOWEST, least))
+
+
+def _worst_statistic(change: OutputChange, own: float) -> Amplification:
+    """That of norm and mean, or of the extremes."""
+    element = change.spread + own
+    moments = change.inputs + element / math.sqrt(change.output.size)
+    each = ((change.output.moments, moments), (change.output.extremes, element))
+    found = [Amplification(one / explained if one else 0.0, LIMIT, one, explained, own) for one, explained in each]
+    return max(found, key=lambda one: one.ratio)
+
+
+def _quartile_of_others(ratios: Sequence[float], own: float) -> float:
+    """The upper quartile of sorted ratios without one of them; 0 where there are no others."""
+    if len(ratios) < 2:
+        return 0.0
+    at = (3 * (len(ratios) - 2) + 3) // 4
+    return ratios[at if at < bisect_left(ratios, own) else at + 1]

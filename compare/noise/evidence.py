@@ -1,0 +1,158 @@
+"""What tells noise from a fault at the outputs of innermost calls: the interface, and what is judged by equal bits."""
+
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+
+from msprobe.base import names
+from msprobe.compare.core.limits import Kind
+from msprobe.compare.core.noise import Class, Evidence, Judgement, PrecisionClass, Unseen
+from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.dataflow.events import Event
+from msprobe.compare.judge.judged import DIFFERENT, EQUAL
+from msprobe.replay.recorded import NotReplayed, Replayed
+
+from .pairs import PASS, AlignedGraphs
+
+Answer = Replayed | NotReplayed
+
+
+class OutputEvidence(ABC):
+    """Evidence about pairs of outputs that differ, by row.
+
+    `judgements` say which are noise. `crossed` are those whose target was held against the golden's function. `origins`
+    are the outputs that differ although all inputs are equal to the bit; `by_bits` those of them that are wrong because
+    most calls like it are equal. `replays` are the replayed calls by side and call. `are_noisy`: the two runs are not
+    equal to the bit where nothing is wrong; of two frameworks they never are.
+    """
+
+    def __init__(self, aligned: AlignedGraphs) -> None:
+        self._aligned = aligned
+        self._innermost = [event for event in aligned.events if event in aligned.innermost]
+        self.crossed: set[int] = set()
+        self.replays: Sequence[Mapping[int, Answer]] = ({}, {})
+        self.judgements = self._judge()
+        self.origins: list[int] = []
+        self.by_bits = set() if aligned.is_across else self._find_by_bits()
+        self.are_noisy = aligned.is_across or self._is_noise_seen()
+
+    @abstractmethod
+    def _judge(self) -> Mapping[int, Judgement]:
+        """The judgements of all outputs that differ, as far as there is evidence."""
+
+    @abstractmethod
+    def evidence(self, row: int, event: Event, judgement: Judgement, error: float, most: float) -> Evidence:
+        """What decided about an output whose inputs differ by `error`, and which may differ by `most` times that."""
+
+    @abstractmethod
+    def floor(self, row: int) -> float:
+        """The relative rounding error of one call that writes this tensor, in the coarsest class of the two runs."""
+
+    @abstractmethod
+    def _is_coarse(self, row: int) -> bool:
+        """Whether an output is as coarse as others of its precision class."""
+
+    @abstractmethod
+    def _tiny_faults(self, reproducible: int) -> Iterable[int]:
+        """Of the outputs of the only call that differs, beside so many that do not: those that are no noise."""
+
+    # Defaults, for evidence that cannot tell.
+
+    def precision(self, row: int) -> Class:
+        """What the target's kernel computed an output in."""
+        return Class.OPAQUE
+
+    def is_side_product(self, row: int, event: Event) -> bool:
+        """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
+        the memory that it was handed (batch statistics of BatchNorm)."""
+        return False
+
+    def ignores_order(self, row: int) -> bool:
+        """Whether an output looks the same in whatever order its inputs are joined."""
+        return False
+
+    def unseen(self, noise: Sequence[int]) -> Unseen | None:
+        """What noise hides because only statistics are known, of the pairs of records that are noise; None where
+        elements are known."""
+        return None
+
+    def classes(self) -> Iterable[PrecisionClass]:
+        """The operations that are coarser throughout than float32."""
+        return ()
+
+    def _is_never_reproducible(self, row: int) -> bool:
+        """Whether a calibration has seen that calls of this kind need not give the same bits twice."""
+        return False
+
+    def kind(self, row: int, event: Event) -> Kind:
+        """The kind of an output, by what was called."""
+        return Kind(stem_of(event), event.direction, output_of(event, self._aligned.path(0, row)))
+
+    def differing(self, event: Event) -> list[int]:
+        """The pairs of tensors among the outputs of a pair of calls that differ, and are not those of calls inside."""
+        aligned = self._aligned
+        if not event.is_matched:
+            return []
+        rows = [r for r in aligned.outputs(event) if aligned.equal[r] == DIFFERENT and aligned.are_tensors[r]]
+        return rows if event in aligned.innermost else [r for r in rows if aligned.judged_elsewhere(r) < 0]
+
+    @cached_property
+    def _have_drifted(self) -> bool:
+        """Whether parameters differ by no more than earlier steps explain."""
+        return any(reason.why in DRIFT for reasons in self._aligned.comparison.reasons.values() for reason in reasons)
+
+    def _is_noise_seen(self) -> bool:
+        """Whether an output of equal inputs differs by what is known to be noise."""
+        known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
+        return any(one is not None and not one.is_wrong and one.is_of is not Class.OPAQUE for one in known)
+
+    def _find_by_bits(self) -> set[int]:
+        aligned = self._aligned
+        same: Counter[Hashable] = Counter()
+        others: dict[Hashable, list[list[int]]] = defaultdict(list)
+        for event in self._innermost:
+            if not self._has_equal_inputs(event):
+                continue
+            rows = [r for r in aligned.outputs(event) if aligned.are_tensors[r] and aligned.is_floating(r)]
+            rows = [r for r in rows if aligned.equal[r] == EQUAL or not self.is_side_product(r, event)]
+            if differing := [r for r in rows if aligned.equal[r] == DIFFERENT]:
+                others[self._likeness(event)].append(differing)
+                self.origins += differing
+            elif not all(map(aligned.is_constant, rows)):
+                same[self._likeness(event)] += 1
+        found = {
+            row
+            for key, calls in others.items()
+            if same[key] > len(calls)
+            for rows in calls
+            for row in rows
+            if not self._is_coarse(row)
+        }
+        if not found and sum(map(len, others.values())) == 1:
+            found.update(self._tiny_faults(same.total()))
+        return {r for r in found if not self._is_never_reproducible(r)}
+
+    def _has_equal_inputs(self, event: Event) -> bool:
+        aligned = self._aligned
+        return all(
+            aligned.equal[r] == EQUAL or (aligned.grades[r] == PASS and not aligned.are_tensors[r])
+            for r in aligned.inputs_of(event)
+        )
+
+    def _likeness(self, event: Event) -> Hashable:
+        """What two calls have in common that one kernel computes in the same way: operation and shapes."""
+        rows, columns = self._aligned.rows[0], self._aligned.graphs[0].columns
+        looks = tuple(columns.look[rows[r]] for r in event.rows if rows[r] >= 0)
+        return stem_of(event), event.direction, looks
+
+
+def stem_of(event: Event) -> str:
+    """What was called: a function, or the class of a cell."""
+    stem = names.parse(event.called).stem
+    return stem if event.kind == "api" else stem.rpartition(".")[2]
+
+
+def output_of(event: Event, path: tuple[str, ...]) -> str:
+    """Which output of a call a record is; of cells all are alike."""
+    return ".".join(path[:1]) if event.kind == "api" else event.kind

@@ -1,0 +1,121 @@
+"""The statistics of a tensor as a value, and by how much those of two tensors differ."""
+
+import math
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from msprobe.compare.core.standard import canonical
+from msprobe.store.record import TENSOR, Columns
+
+_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-23, "complex128": 2.0**-23}
+"""The spacing of a dtype at 1. Statistics are often kept with float32's digits, so nothing is finer than that."""
+
+MASKED = 1e3
+"""Beside elements beyond this the statistics of a tensor say nothing of the others: a mask of -1e9."""
+
+
+class Summary(NamedTuple):
+    """The statistics of a tensor of `size` elements, whose dtype rounds by `unit`, and its shape."""
+
+    max: float
+    min: float
+    mean: float
+    norm: float
+    size: int
+    unit: float
+    shape: tuple[int, ...] = ()
+
+    @property
+    def rms(self) -> float:
+        """The root mean square."""
+        return self.norm / math.sqrt(self.size) if self.size else 0.0
+
+    @property
+    def greatest(self) -> float:
+        """The greatest magnitude."""
+        return max(abs(self.max), abs(self.min))
+
+    @property
+    def total(self) -> float:
+        """The sum of all elements."""
+        return self.mean * self.size
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all elements are one number."""
+        return self.max == self.min
+
+
+class Summaries:
+    """The summaries of one dump's rows; `of` makes each once."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._looks = [_look(dtype, shape) for _, dtype, shape in columns.looks]
+        self.of = cache(self._of)
+
+    def _of(self, row: int) -> Summary | None:
+        """The summary of a row; None for what is no tensor, has no statistics, or holds what is not finite."""
+        columns = self._columns
+        if columns.kind[row] != TENSOR or row in columns.odd:
+            return None
+        greatest, least, mean, norm = columns.max[row], columns.min[row], columns.mean[row], abs(columns.norm[row])
+        if not math.isfinite(greatest + least + mean + norm):
+            return None
+        return Summary(greatest, least, mean, norm, *self._looks[columns.look[row]])
+
+
+@lru_cache(maxsize=4096)
+def _look(dtype: str, shape: tuple[int, ...] | None) -> tuple[int, float, tuple[int, ...]]:
+    """Size, unit and shape."""
+    return math.prod(shape or ()), _UNITS.get(canonical(dtype), 2.0**-23), shape or ()
+
+
+class Deviation(NamedTuple):
+    """By how much the statistics of two tensors differ: norm as a share of the norm, mean of the root mean square, max
+    and min of the greatest magnitude (of the golden). 0 where both are zero, inf where only the golden is."""
+
+    norm: float
+    mean: float
+    max: float
+    min: float
+    size: int
+
+    @property
+    def moments(self) -> float:
+        """The greater of norm and mean, over which the errors of all elements average out."""
+        return max(self.norm, self.mean)
+
+    @property
+    def extremes(self) -> float:
+        """The greater of max and min, each of which has the error of one element."""
+        return max(self.max, self.min)
+
+    @property
+    def spread(self) -> float:
+        """The relative error of the elements that explains all four, if errors are independent.
+
+        Of n independent errors of relative size e, norm and mean differ by about e / sqrt(n) and single elements by e.
+        """
+        return max(self.moments * math.sqrt(self.size), self.extremes)
+
+
+def deviation(target: Summary, golden: Summary, least: float = 0.0) -> Deviation:
+    """The differences of two summaries of tensors of one shape; `least` is a root mean square that the golden's scale
+    has at least, of what cancelled out."""
+    size = max(golden.size, 1)
+    rms, greatest = max(golden.rms, least), max(golden.greatest, least)
+    return Deviation(
+        share(target.norm - golden.norm, rms * math.sqrt(size)),
+        share(target.mean - golden.mean, rms),
+        share(target.max - golden.max, greatest),
+        share(target.min - golden.min, greatest),
+        size,
+    )
+
+
+def share(difference: float, scale: float) -> float:
+    """The size of a difference as a share of a scale; 0 where there is none, inf where only the scale is zero."""
+    if difference == 0:
+        return 0.0
+    return abs(difference) / scale if scale else math.inf
