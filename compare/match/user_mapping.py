@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from msprobe.base import names
-from msprobe.mapping.layer_tree import Told, pair_layers
+from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import NOWHERE, ApiRule, DataRule, UserMapping, bare_cell
 from msprobe.store.record import Calls, Dump
 
@@ -75,7 +75,7 @@ class _Gathering:
         rules = self._mapping.layers
         if rules is None:
             return {}
-        found = pair_layers(_told(self._target), _told(self._golden), rules)
+        found = pair_layers(placed_calls(self._target), placed_calls(self._golden), rules)
         if not found:
             self._tell(
                 "layer_mapping",
@@ -163,12 +163,13 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
     return [(i, next(iter(found))) for i, found in partners.items() if len(found) == 1]
 
 
-def _told(dump: Dump) -> list[Told]:
+def placed_calls(dump: Dump) -> list[PlacedCall]:
+    """The calls of a dump as the rules of layers see them."""
     calls = dump.calls
     if isinstance(calls, Calls):
         texts = dump.columns.names
-        return [Told(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
-    return [Told(call.name, call.parent, call.stack) for call in calls]
+        return [PlacedCall(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
+    return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
 
 
 class Named:

@@ -10,8 +10,9 @@ from msprobe.compare.counterparts.counterpart import Counterpart, Counterparts
 from msprobe.compare.counterparts.dump_view import NONE, Side
 from msprobe.compare.counterparts.features import STRANGERS, operations
 from msprobe.compare.match.records import Records
+from msprobe.compare.match.user_mapping import placed_calls
 from msprobe.mapping.api import load_table
-from msprobe.mapping.layer_tree import Told, pair_layers
+from msprobe.mapping.layer_tree import pair_layers
 from msprobe.mapping.user_files import LayerRules
 from msprobe.store.record import PARTS, Dump
 
@@ -165,18 +166,13 @@ def _astray(sides: tuple[Side, Side], golden_of: dict[int, int], rules: Rules) -
         type_name: {tuple(ours.split(".")): tuple(next(iter(o)).split(".")) for ours, o in of.items() if len(o) == 1}
         for type_name, of in rules.items()
     }
-    paired = pair_layers(_told(sides[0]), _told(sides[1]), LayerRules(by_class))
+    paired = pair_layers(placed_calls(sides[0].dump), placed_calls(sides[1].dump), LayerRules(by_class))
     found: set[tuple[str, str]] = set()
     for a, b in paired.items():
         if sides[0].names[a].kind == "api" and golden_of.get(a, NONE) != b:
             outer = sides[0].parents[sides[0].forward_of(a)]
             found.add(("TopLayer" if outer == NONE else sides[0].class_name(outer), _own(sides[0], a)))
     return found
-
-
-def _told(side: Side) -> list[Told]:
-    calls = zip(side.dump.calls, side.names, strict=True)
-    return [Told(name.text, call.parent or side.dump.construct.get(name.text), call.stack) for call, name in calls]
 
 
 def _score(places: list[tuple[list[int], Calls]], other: str, golden_of: dict[int, int]) -> int:
