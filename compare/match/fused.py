@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msprobe.base import names
 from msprobe.store.record import PARTS, TENSOR, Dump
 
-from .pairs import Ints, View, call_of_row
+from .pairs import Ints, Pairs, View, call_of_row
 
 Shape = tuple[int, ...]
 
@@ -13,15 +13,15 @@ SUM = View(is_part=True)
 """The gradient that a fused call hands back is the sum of those that its parts hand back."""
 
 
-def fused_views(target: Dump, golden: Dump, target_rows: Ints, golden_rows: Ints) -> dict[int, View]:
+def fused_views(pairs: Pairs) -> dict[int, View]:
     """By number of the pair: the slice of the whole that belongs to it, in the order of the pairs.
 
     A record of which the others are parts is the whole: their sizes along one axis sum up to its own.
     """
     found: dict[int, View] = {}
     for whole, parts, rows, others, is_golden in (
-        (golden, target, golden_rows, target_rows, True),
-        (target, golden, target_rows, golden_rows, False),
+        (pairs.golden, pairs.target, pairs.golden_rows, pairs.target_rows, True),
+        (pairs.target, pairs.golden, pairs.target_rows, pairs.golden_rows, False),
     ):
         for numbers in _repeated(rows, others):
             shape = _shape(whole, int(rows[numbers[0]]))

@@ -1,15 +1,22 @@
 """Pairs that the user's mapping files declare, and the rules among them that match nothing."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
 
 from msprobe.base import names
 from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import NOWHERE, ApiRule, DataRule, UserMapping, bare_cell
 from msprobe.store.record import Calls, Dump
 
-from .pairs import call_of_row
+from .pairs import Ints, Notes, Pairs, View, call_of_row
+
+Noted = TypeVar("Noted")
 
 
 @dataclass(frozen=True)
@@ -170,6 +177,63 @@ def placed_calls(dump: Dump) -> list[PlacedCall]:
         texts = dump.columns.names
         return [PlacedCall(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
     return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
+
+
+def with_rows(pairs: Pairs, given: Given) -> Pairs:
+    """The pairs with those of single records that the user made; their former partners are unmatched."""
+    if not given.rows:
+        return pairs
+    made = {row: other for row, (other, _) in given.rows.items()}
+    wanted = set(made.values())
+    target_rows, golden_rows = pairs.target_rows.copy(), pairs.golden_rows.copy()
+    where = {row: n for n, row in enumerate(target_rows.tolist()) if row >= 0}
+    views = dict(pairs.notes.views)
+    alone = dict(pairs.notes.alone)
+    lost: list[tuple[int, int]] = []  # the pair that a golden record is taken from, and the record that moves away
+    for number, row in enumerate(golden_rows.tolist()):
+        partner = int(target_rows[number])
+        if row >= 0 and (made.get(partner, row) != row or (row in wanted and made.get(partner) != row)):
+            lost.append((number, row))
+            golden_rows[number] = -1
+    for row, (other, text) in given.rows.items():
+        number = where[row]
+        golden_rows[number] = other
+        alone.pop(number, None)
+        views.pop(number, None)
+        if text:
+            views[number] = View(text)
+    still = [(number, row) for number, row in lost if row not in wanted]
+    notes = replace(pairs.notes, views=views, alone=alone, is_crossed=True)
+    return _compact(pairs, target_rows, golden_rows, still, notes)
+
+
+def _compact(
+    pairs: Pairs, target_rows: Ints, golden_rows: Ints, still: Sequence[tuple[int, int]], notes: Notes
+) -> Pairs:
+    """Without pairs of nothing, and with the records that lost their partner behind where they stood."""
+    after: defaultdict[int, list[int]] = defaultdict(list)
+    for number, row in still:
+        after[number].append(row)
+    rows: list[tuple[int, int]] = []
+    starts, moved = [0], dict[int, int]()
+    for start, stop in pairwise(pairs.starts.tolist()):
+        for number in range(start, stop):
+            if target_rows[number] >= 0 or golden_rows[number] >= 0:
+                moved[number] = len(rows)
+                rows.append((int(target_rows[number]), int(golden_rows[number])))
+            rows += ((-1, row) for row in after[number])
+        starts.append(len(rows))
+
+    def at(found: Mapping[int, Noted]) -> dict[int, Noted]:
+        return {moved[n]: value for n, value in found.items() if n in moved}
+
+    return replace(
+        pairs,
+        starts=np.array(starts, np.int64),
+        target_rows=np.array([t for t, _ in rows], np.int64),
+        golden_rows=np.array([g for _, g in rows], np.int64),
+        notes=replace(notes, views=at(notes.views), alone=at(notes.alone), meant=at(notes.meant)),
+    )
 
 
 class Named:

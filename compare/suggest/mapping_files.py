@@ -82,7 +82,7 @@ def _places(
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for pair in pairs:
         for row, other in records.join(pair.target, pair.golden).rows:
-            if row is None or other is None or PARTS[columns[0].part[row]] != part:
+            if row < 0 or other < 0 or PARTS[columns[0].part[row]] != part:
                 continue
             mine, theirs = columns[0].paths[columns[0].path[row]], columns[1].paths[columns[1].path[other]]
             while len(mine) > 1 and len(theirs) > 1 and mine[-1] == theirs[-1]:
@@ -285,7 +285,7 @@ def _data(sides: tuple[Side, Side], found: Counterparts) -> list[str]:
         mark = "# " if shared[pair.golden] > 1 else ""
         joined = records.join(pair.target, pair.golden)
         for number, (row, other) in enumerate(joined.rows):
-            if row is None or other is None:
+            if row < 0 or other < 0:
                 continue
             mine = target.columns.row_name(row, pair.target)
             theirs = golden.columns.row_name(other, pair.golden)
