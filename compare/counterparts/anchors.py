@@ -2,15 +2,15 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from .alignment import has_surplus, with_kin
-from .dump_view import NONE, Side
-from .features import STRANGERS, Fingerprint, fingerprint
-from .score import WITHIN, Evidence, agreement, fed_alike
+from .dump_view import Flow, Side
+from .features import Fingerprint, fingerprint
+from .score import WITHIN, Evidence
 
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
@@ -44,7 +44,8 @@ def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
     They need not be kin: a matmul and a linear that are given one weight are no pair, and still the same place of
     the program.
     """
-    mine, theirs = _given(evidence, left, True), _given(evidence, right, False)
+    mine = _by_constant(evidence.target, evidence.flows[0], left)
+    theirs = _by_constant(evidence.golden, evidence.flows[1], right)
     pairs: list[tuple[int, int]] = []
     taken: set[int] = set()
     both = mine.keys() & theirs.keys()
@@ -74,16 +75,13 @@ def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
             continue
         norm = _number(mine.out[a, 3])
         low, high = bisect_left(norms[size], norm * (1 - WITHIN)), bisect_right(norms[size], norm * (1 + WITHIN))
-        near = [b for b in by_size[size][low:high] if evidence.kinship(a, b) > STRANGERS]
+        near = [b for b in by_size[size][low:high] if evidence.are_kin(a, b)]
         if not near or len(near) > 64:
             continue
-        out, ins = agreement(mine, theirs, a, np.array(near, np.int64))
+        out, ins = evidence.agreement(a, np.array(near, np.int64))
         shapes = theirs.out_shape[near] == mine.out_shape[a]
         found[a] = [b for b, good in zip(near, out & (ins > 0) & shapes, strict=True) if good]
-    claims: defaultdict[int, int] = defaultdict(int)
-    for candidates in found.values():
-        for b in candidates:
-            claims[b] += 1
+    claims = Counter(b for candidates in found.values() for b in candidates)
     return [(a, c[0]) for a, c in found.items() if len(c) == 1 and claims[c[0]] == 1]
 
 
@@ -108,8 +106,8 @@ def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
     """The modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
     found = []
     for a in mine:
-        kin = [b for b in theirs if evidence.kinship(a, b) > STRANGERS]
-        if len(kin) == 1 and len([c for c in mine if evidence.kinship(c, kin[0]) > STRANGERS]) == 1:
+        kin = [b for b in theirs if evidence.are_kin(a, b)]
+        if len(kin) == 1 and sum(evidence.are_kin(c, kin[0]) for c in mine) == 1:
             found.append((evidence.target.names[a].stem, evidence.golden.names[kin[0]].stem))
     return found
 
@@ -137,9 +135,7 @@ def _runs(side: Side, calls: Iterable[int]) -> dict[str, list[int]]:
     return found
 
 
-def _given(evidence: Evidence, calls: list[int], is_target: bool) -> dict[Fingerprint, list[int]]:
-    side = evidence.target if is_target else evidence.golden
-    flow = evidence.flows[0 if is_target else 1]
+def _by_constant(side: Side, flow: Flow, calls: list[int]) -> dict[Fingerprint, list[int]]:
     found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
     for at in calls:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False):
@@ -157,8 +153,9 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
 
     A tensor that no call made (a table of cosines) counts where it agrees in value.
     """
-    left = [a for a in left if evidence.golden_of[a] == NONE and evidence.target.names[a].kind == "api"]
-    right = [b for b in right if evidence.target_of[b] == NONE and evidence.golden.names[b].kind == "api"]
+    left, right = evidence.open(left, right)
+    left = [a for a in left if evidence.target.names[a].kind == "api"]
+    right = [b for b in right if evidence.golden.names[b].kind == "api"]
     if not left or not right or max(len(left), len(right)) > MOST:
         return []
     is_whole_step = not evidence.target.leaves
@@ -174,8 +171,8 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
         shapes = (theirs.out_shape[there] == mine.out_shape[a]) & (theirs.in_shapes[there] == mine.in_shapes[a])
         others = (theirs.own_values[there] != mine.own_values[a]) & (theirs.own_values[there] != 0)
         shapes &= ~(others & bool(mine.own_values[a]))
-        near = [b for b in there[shapes].tolist() if evidence.kinship(a, b) > STRANGERS and fed_alike(evidence, a, b)]
-        constants = [int(agreement(mine, theirs, a, np.array([b], np.int64))[1][0]) for b in near]
+        near = [b for b in there[shapes].tolist() if evidence.are_kin(a, b) and evidence.is_fed_alike(a, b)]
+        constants = [evidence.agrees(a, b)[1] for b in near]
         most = max(constants, default=0)
         forth[a] = [b for b, n in zip(near, constants, strict=True) if n == most]
         for b in forth[a]:

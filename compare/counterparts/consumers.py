@@ -1,20 +1,17 @@
 """Pairs by what consumes a result, and by results that are equal.
 
-What becomes of a module's result: which operations take it, however it is turned and reshaped on the way.
+Parameters alone may mislead: two layers of one shape whose weights were loaded crosswise would be paired crosswise. The
+operations that take their results, however these are turned and reshaped on the way, show it: the gate is what silu
+takes, whichever weight it holds.
 
-Two layers of one shape whose weights were loaded crosswise would be paired crosswise by their parameters. What is made
-of their results tells it: the gate is what silu takes, whichever weight it holds.
+Where no module says to which layer a call belongs, a layer more on one side misleads too: the first steps of the layer
+behind it have the inputs, and so the results, that the first steps of the new layer have elsewhere. Which layer they
+belong to is told by the weights further on. The last steps of the layer before are no such calls: they bring together
+(add) what several layers gave, or feed what does.
 
-Calls by what takes their results, where no module says to which layer they belong.
-
-With a layer more on one side, the first steps of the layer behind it are given what the first steps of the new layer
-are given elsewhere, and give the same values. Which layer they belong to is told by the weights further on. The last
-steps of the layer before are no such calls: they bring together (add) what several layers gave, or feed what does.
-
-Functions that are no kin and still give the same result: what one side does in several steps ends in one value.
-
-A `repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
-gives what PyTorch's `linear` gives. Only a value that nobody paired yet gives is asked about.
+Functions that are no kin may still give the same result: what one side does in several steps ends in one value. A
+`repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
+gives what PyTorch's `linear` gives. Only a value that no pair has yet is asked about.
 """
 
 import math
@@ -26,8 +23,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump_view import NONE, Flow, Side, value_key
-from .features import STRANGERS, Features, close, operation_word
+from .dump_view import NONE, Flow, Side
+from .features import Features, close, operation_word
 from .score import WITHIN, Evidence
 
 MOST_STEPS = 200
@@ -49,37 +46,24 @@ Role = frozenset[str]
 Path = tuple[str, ...]
 
 
-def uncrossed(evidence: Evidence, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The pairs, with those straightened that parameters alone have crossed.
 
     Two pairs that stand in another order on the two sides change partners where their results play each other's role,
-    and the new pairs play one role each.
+    and the new pairs play one role each. Crossed pairs stand close together in the target's order.
     """
-    crossed = [(x, y) for x, y in _neighbours(pairs) if x[1] > y[1]]
-    if not crossed:
-        return pairs
-    roles = Roles(evidence.target, evidence.flows[0]), Roles(evidence.golden, evidence.flows[1])
+    features, ordered = evidence.features[0], sorted(pairs)
+    same = (features.operation, features.own_shapes, features.in_shapes, features.out_shape)
     partner = dict(pairs)
-    for (a, b), (c, d) in crossed:
-        if partner[a] != b or partner[c] != d or not _are_alike(evidence, a, c):
-            continue
-        mine = roles[0].nearest(a), roles[0].nearest(c)
-        theirs = roles[1].nearest(b), roles[1].nearest(d)
-        if mine[0] != mine[1] and mine == (theirs[1], theirs[0]) and all(mine):
-            partner[a], partner[c] = d, b
+    for n, (a, b) in enumerate(ordered):
+        for c, d in ordered[n + 1 : n + 4]:
+            if b <= d or partner[a] != b or partner[c] != d or any(column[a] != column[c] for column in same):
+                continue
+            mine = roles[0].nearest(a), roles[0].nearest(c)
+            theirs = roles[1].nearest(b), roles[1].nearest(d)
+            if mine[0] != mine[1] and mine == (theirs[1], theirs[0]) and all(mine):
+                partner[a], partner[c] = d, b
     return list(partner.items())
-
-
-def _neighbours(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Pairs with one of the next few in the target's order: what was crossed stands close together."""
-    ordered = sorted(pairs)
-    return [(x, y) for n, x in enumerate(ordered) for y in ordered[n + 1 : n + 4]]
-
-
-def _are_alike(evidence: Evidence, a: int, c: int) -> bool:
-    mine = evidence.features[0]
-    same = (mine.operation, mine.own_shapes, mine.in_shapes, mine.out_shape)
-    return all(column[a] == column[c] for column in same)
 
 
 class Roles:
@@ -217,7 +201,7 @@ def _givers(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[in
     return {
         b
         for b in found
-        if evidence.kinship(a, b) > STRANGERS
+        if evidence.are_kin(a, b)
         and theirs.out_shape[b] == mine.out_shape[a]
         and theirs.in_shapes[b] == mine.in_shapes[a]
     }
@@ -228,7 +212,7 @@ Ints = NDArray[np.int64]
 _AT_ONCE = 256
 """Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
 
-_HAND_ON = frozenset(
+_PASS_ON = frozenset(
     operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
 )
 _FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
@@ -259,7 +243,7 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
     """The functions whose results tell something, by the shape of these."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for at in calls:
-        if side.names[at].kind == "api" and features.telling[at] and not _hands_on(side, at):
+        if side.names[at].kind == "api" and features.telling[at] and not _passes_on(side, at):
             found[int(features.out_shape[at])].append(at)
     return {shape: np.array(each, np.int64) for shape, each in found.items()}
 
@@ -305,50 +289,42 @@ def behind_phantoms(
     MindSpore's layers call primitives one after the other, a matmul, a bias_add and a reshape for PyTorch's linear.
     """
     mine, theirs = evidence.features
-    following = _next_of(left), _next_of(right)
+    following = dict(pairwise(left)), dict(pairwise(right))
     found = []
     for a, b in phantoms.items():
-        lasts = _steps(evidence, a, following[0], True), _steps(evidence, b, following[1], False)
-        pairs = [(c, d) for c in lasts[0] for d in lasts[1] if mine.out_shape[c] == theirs.out_shape[d]]
+        ours = _finishing(evidence.target, evidence.flows[0], a, following[0])
+        others = _finishing(evidence.golden, evidence.flows[1], b, following[1])
+        pairs = [(c, d) for c in ours for d in others if mine.out_shape[c] == theirs.out_shape[d]]
         if pairs and evidence.golden_of[pairs[-1][0]] == NONE and evidence.target_of[pairs[-1][1]] == NONE:
             found.append(pairs[-1])
     return found
 
 
-def _next_of(calls: list[int]) -> dict[int, int]:
-    return dict(pairwise(calls))
-
-
-def _steps(evidence: Evidence, at: int, following: dict[int, int], is_target: bool) -> list[int]:
+def _finishing(side: Side, flow: Flow, at: int, following: dict[int, int]) -> list[int]:
     """A call and the primitives that take its result right behind it, as long as they finish a layer."""
-    side = evidence.target if is_target else evidence.golden
-    flow = evidence.flows[0 if is_target else 1]
     found = [at]
     while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
         takes = any(found[-1] in chain for chains in flow.made.get(then, ())[:1] for chain in chains)
-        if (
-            not takes
-            or not side.names[then].stem.startswith("Primitive.")
-            or operation_word(side.names[then].stem) not in _FINISH
-        ):
+        stem = side.names[then].stem
+        if not takes or not stem.startswith("Primitive.") or operation_word(stem) not in _FINISH:
             break
         found.append(then)
     return found
 
 
-def _hands_on(side: Side, at: int) -> bool:
-    """Whether a call gives what it is given, as a dropout does that is off."""
-    if operation_word(side.names[at].stem) not in _HAND_ON:
+def _passes_on(side: Side, at: int) -> bool:
+    """Whether the result of a call is its input, as that of a dropout that is off."""
+    if operation_word(side.names[at].stem) not in _PASS_ON:
         return False
     tensors = side.tensors(at)
-    keys = {value_key(tensor) for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
+    keys = {tensor.key for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
     return len(keys) == 1 and None not in keys
 
 
 def last_inside(
     evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """The last calls inside a pair of leaf modules that give the modules' results, and do not merely hand them on.
+    """The last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
 
     None where a module runs inside: of a layer with its activation the last call gives what the activation made of it.
     """
@@ -360,19 +336,17 @@ def last_inside(
 
 
 def _giving(side: Side, module: int, inside: list[int]) -> list[int]:
-    """Calls that give what a module gives; where its values say nothing, those that give its shape."""
-    results = side.tensors(module).outputs
-    if not results:
-        return []
-    key = value_key(results[0])
+    """Calls with the result of a module; where its values say nothing, those with a result of its shape."""
+    results = side.tensors(module).outputs[:1]
     found = []
-    for at in inside:
-        given = side.tensors(at).outputs[:1]
-        if side.names[at].kind != "api" or not given or _hands_on(side, at):
+    for at in inside if results else ():
+        made = side.tensors(at).outputs[:1]
+        if side.names[at].kind != "api" or not made or _passes_on(side, at):
             continue
-        is_same = value_key(given[0]) == key
-        if key is None:
-            is_same = given[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _HAND_ON
+        if results[0].key is not None:
+            is_same = made[0].key == results[0].key
+        else:
+            is_same = made[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _PASS_ON
         if is_same:
             found.append(at)
     return found

@@ -96,7 +96,7 @@ Items = Sequence[Item]
 
 
 def tells_inner_nodes(dump: Dump) -> bool:
-    """Whether a dump's backward calls hold the gradients of PyTorch's last inner node, in its order, as msprobe's do."""
+    """Whether backward calls of a dump hold the gradients of PyTorch's last inner node, in its order: msprobe's do."""
     return dump.framework == "pytorch" and dump.format_version == 0
 
 
