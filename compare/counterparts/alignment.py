@@ -20,7 +20,7 @@ that come back; otherwise they stay without partner.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from itertools import accumulate, groupby, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,31 @@ WHOLE = 4_000_000
 MOST = 16_000_000
 """Cells of a band at most, 128 MB a table."""
 
+AMONG = 100_000
+"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
+
+LEAST_LIKENESS = 0.5
+"""Part of two calls' roles that must be common."""
+
+MARGIN = 0.9
+"""Points by which a pair must beat everything else that its calls could be."""
+
+LEAST = 2.0
+"""Points that a pair must have of itself."""
+
+SURPLUS, FEW = 2, 4
+"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
+
+MOST_CANDIDATES, BEHIND = 5, 2.0
+"""Candidates that are named, and the points that one may lie behind the best."""
+
+CANDIDATES_AMONG = 1_000_000
+"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
+
+ROUNDS = 12
+"""Each round stands on the pairs of the one before; most nets need three."""
+
+Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 Row = Callable[[int, int, int], Floats]
 
@@ -109,15 +134,6 @@ def _certain(scores: Floats, before: Floats, behind: Floats, lows: list[int]) ->
     return found
 
 
-Group = tuple[int, ...]
-
-AMONG = 100_000
-"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
-
-LEAST_LIKENESS = 0.5
-"""Part of two calls' roles that must be common."""
-
-
 class Alike:
     """The groups of calls of two runs that look alike: `left[a]` and `right[b]` are the others like it and itself."""
 
@@ -131,35 +147,41 @@ class Alike:
             if len(mine) * len(theirs) > AMONG:
                 continue
             taken: set[int] = set()
-            for likeness_of in (self._fed, self._used, self._blamed):
+            for likeness_of in (self._by_inputs, self._by_use, self._by_gradients):
                 points = np.array(
                     [[likeness_of(a, b) if self._evidence.are_kin(a, b) else 0.0 for b in theirs] for a in mine]
                 )
-                for i, a in enumerate(mine):
-                    j = int(points[i].argmax())
-                    b = theirs[j]
-                    rival = max(np.delete(points[i], j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
-                    if points[i, j] < LEAST_LIKENESS or points[i, j] <= rival or taken & {a, ~b}:
+                for i, j, most, rival in outstanding(points):
+                    a, b = mine[i], theirs[j]
+                    if most < LEAST_LIKENESS or most <= rival or taken & {a, ~b}:
                         continue
                     taken |= {a, ~b}
                     if self._evidence.golden_of[a] == self._evidence.target_of[b] == NONE:
                         yield a, b
 
-    def _fed(self, a: int, b: int) -> float:
+    def _by_inputs(self, a: int, b: int) -> float:
         mine, theirs = self._evidence.labels(a, True), self._evidence.labels(b, False)
-        told = [bool(set(x) & set(y)) for x, y in zip(mine, theirs, strict=False) if x and y]
-        return sum(told) / len(told) if told else 0.0
+        common = [bool(set(x) & set(y)) for x, y in zip(mine, theirs, strict=False) if x and y]
+        return sum(common) / len(common) if common else 0.0
 
-    def _used(self, a: int, b: int) -> float:
+    def _by_use(self, a: int, b: int) -> float:
         return likeness(self._roles[0].of(a), self._roles[1].of(b))
 
-    def _blamed(self, a: int, b: int) -> float:
+    def _by_gradients(self, a: int, b: int) -> float:
         mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)
         if mine is None or theirs is None:
             return 0.0
         if mine.digest or theirs.digest:
             return float(mine.digest == theirs.digest)
         return float(close(np.array(mine.statistics), np.array([theirs.statistics]), WITHIN)[0])
+
+
+def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
+    """Each row with its best column, the points of both, and the most points that either has otherwise."""
+    for i, row in enumerate(points):
+        j = int(row.argmax())
+        rival = max(np.delete(row, j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
+        yield i, j, float(row[j]), float(rival)
 
 
 def _gradient(side: Side, at: int) -> Tensor | None:
@@ -179,25 +201,6 @@ def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group
             look = (*(column[at].tobytes() for column in numbers), *values)
             found[look].append(at)
     return {at: tuple(group) for group in found.values() if len(group) > 1 for at in group}
-
-
-MARGIN = 0.9
-"""Points by which a pair must beat everything else that its calls could be."""
-
-LEAST = 2.0
-"""Points that a pair must have of itself."""
-
-SURPLUS, FEW = 2, 4
-"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
-
-MOST_CANDIDATES, BEHIND = 5, 2.0
-"""Candidates that are named, and the points that one may lie behind the best."""
-
-CANDIDATES_AMONG = 1_000_000
-"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
-
-ROUNDS = 12
-"""Each round stands on the pairs of the one before; most nets need three."""
 
 
 def fill(
@@ -233,11 +236,11 @@ def fill(
         for a, (b, margin) in new.items():
             evidence.join(a, b)
             made[a] = Because("order", margin)
-        told = list(alike.told_apart(doubtful))
-        for a, b in told:
+        apart = list(alike.told_apart(doubtful))
+        for a, b in apart:
             evidence.join(a, b)
             made[a] = Because("use")
-        if not new and not told:
+        if not new and not apart:
             break
     return made
 
@@ -270,22 +273,19 @@ def _runs(
 ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Runs of the left without partner, with the calls of the right that are offered, and whether order speaks."""
     place = {b: j for j, b in enumerate(right)}
-    back = {b: a for a, b in phantoms.items()}
+    standing_for = set(phantoms.values())
     stands_for = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
     partner = [place.get(b, NONE) for b in stands_for]
-    is_open = [evidence.target_of[b] == NONE and b not in back for b in right]
+    is_open = [evidence.target_of[b] == NONE and b not in standing_for for b in right]
     has_modules = bool(evidence.target.leaves)
     last_before = list(accumulate(partner, max, initial=NONE))
     behind = [len(right) if j == NONE else j for j in partner]
     first_behind = list(accumulate(reversed(behind), min, initial=len(right)))[::-1]
-    start = 0
-    while start < len(left):
-        end = start
-        while end < len(left) and stands_for[end] == NONE:
-            end += 1
-        if end == start:
-            start += 1
+    for is_run, group in groupby(range(len(left)), lambda i: stands_for[i] == NONE):
+        if not is_run:
             continue
+        places = list(group)
+        start, end = places[0], places[-1] + 1
         mine = left[start:end]
         low, high = last_before[start], first_behind[end]
         before = partner[start - 1] if start else NONE
@@ -301,7 +301,6 @@ def _runs(
             theirs = [right[j] for j in sorted({*following, *leading})]
         if theirs:
             yield mine, theirs, in_order
-        start = end
 
 
 def has_surplus(mine: list[int], theirs: list[int]) -> bool:

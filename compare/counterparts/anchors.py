@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from .alignment import has_surplus, with_kin
-from .dump_view import Flow, Side
+from .dump_view import Dataflow, Side
 from .features import Fingerprint, fingerprint
 from .score import WITHIN, Evidence
 
+MOST = 200
+"""Open calls of a side beyond which nobody is looked for out of order."""
+
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls of modules that alone hold a parameter on their side, and hold the same one.
+    """Calls of modules that hold the same parameter, which no other module of their side holds.
 
     A module that runs several times has its runs paired in order, where both sides have as many. Where the parameters
     of one module point to several, none is believed.
@@ -39,9 +42,10 @@ def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list
 
 
 def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls that alone on their side are given a tensor which no call produced: a weight, where modules are not seen.
+    """Calls with the same input that no call produced, and no other call of their side has: a weight, where modules are
+    not collected.
 
-    They need not be kin: a matmul and a linear that are given one weight are no pair, and still the same place of
+    They need not be kin: a matmul and a linear with one weight are no pair, and still the same place of
     the program.
     """
     mine = _by_constant(evidence.target, evidence.flows[0], left)
@@ -58,7 +62,7 @@ def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
 
 
 def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls whose results and inputs agree in value with those of one call of the other side alone."""
+    """Kin calls whose results and inputs agree in value with those of exactly one call of the other side."""
     mine, theirs = evidence.features
     right = [b for b in right if theirs.telling[b]]
     by_size: defaultdict[int, list[int]] = defaultdict(list)
@@ -135,7 +139,7 @@ def _runs(side: Side, calls: Iterable[int]) -> dict[str, list[int]]:
     return found
 
 
-def _by_constant(side: Side, flow: Flow, calls: list[int]) -> dict[Fingerprint, list[int]]:
+def _by_constant(side: Side, flow: Dataflow, calls: list[int]) -> dict[Fingerprint, list[int]]:
     found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
     for at in calls:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False):
@@ -144,12 +148,9 @@ def _by_constant(side: Side, flow: Flow, calls: list[int]) -> dict[Fingerprint, 
     return found
 
 
-MOST = 200
-"""Open calls of a side beyond which nobody is looked for out of order."""
-
-
 def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls without partner, anywhere in the same place of the program, that alone are given tensors of pairs.
+    """Kin calls without partner, anywhere in the same place of the program, whose inputs come from the same pairs, and
+    those of no other call do.
 
     A tensor that no call made (a table of cosines) counts where it agrees in value.
     """
@@ -162,7 +163,7 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
     if is_whole_step and has_surplus(
         with_kin(evidence, left, right, {}), with_kin(evidence.mirrored(), right, left, {})
     ):
-        return []  # of a layer too many the first call is given what the layer behind it is given elsewhere
+        return []  # of a layer too many the first call has the inputs of the layer behind it
     mine, theirs = evidence.features
     there = np.array(right, np.int64)
     forth: dict[int, list[int]] = {}

@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump_view import NONE, Flow, Side
+from .dump_view import NONE, Dataflow, Side
 from .features import Features, close, operation_word
 from .score import WITHIN, Evidence
 
@@ -42,8 +42,17 @@ _ATTENTION, _MATMUL, _LINEAR = (
 )
 _IN_ATTENTION = ((f"{_MATMUL} 0", "softmax 0"), (f"{_MATMUL} 1", "softmax 0"), (f"{_MATMUL} 1",))
 
+_AT_ONCE = 256
+"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
+
+_PASS_ON = frozenset(
+    operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
+)
+_FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
+
 Role = frozenset[str]
 Path = tuple[str, ...]
+Ints = NDArray[np.int64]
 
 
 def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -67,15 +76,15 @@ def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tupl
 
 
 class Roles:
-    """What becomes of the results of one side's calls."""
+    """Which operations consume the results of one side's calls."""
 
-    def __init__(self, side: Side, flow: Flow) -> None:
+    def __init__(self, side: Side, flow: Dataflow) -> None:
         self._side, self._flow = side, flow
         self._known: dict[int, Role] = {}
 
-    def takers(self, call: int) -> list[tuple[int, int]]:
-        """The calls that take a call's result, and as which of their tensors."""
-        return self._takers.get(call, [])
+    def consumers(self, call: int) -> list[tuple[int, int]]:
+        """The calls that have a call's result as an input, and as which of their tensors."""
+        return self._consumers.get(call, [])
 
     def nearest(self, call: int) -> Role:
         """The operations that take a result first, layout apart."""
@@ -97,31 +106,30 @@ class Roles:
         waiting: list[tuple[int, Path]] = [(call, ())]
         while waiting and len(seen) < MOST_STEPS:
             at, path = waiting.pop()
-            for taker, k in self.takers(at):
-                if self._side.names[taker].kind != "api" or not self._side.tensors(taker).outputs:
+            for consumer, k in self.consumers(at):
+                if self._side.names[consumer].kind != "api" or not self._side.tensors(consumer).outputs:
                     continue
-                step = self._steps(taker, k, passing)
+                step = self._steps(consumer, k, passing)
                 longer = (path + step)[:length]
                 if step:
                     found.add(longer)
-                if len(longer) < length and (taker, longer) not in seen:
-                    seen.add((taker, longer))
-                    waiting.append((taker, longer))
+                if len(longer) < length and (consumer, longer) not in seen:
+                    seen.add((consumer, longer))
+                    waiting.append((consumer, longer))
         return found
 
-    def _steps(self, taker: int, k: int, passing: frozenset[str]) -> Path:
-        what = operation_word(self._side.names[taker].stem)
+    def _steps(self, consumer: int, k: int, passing: frozenset[str]) -> Path:
+        what = operation_word(self._side.names[consumer].stem)
         if what in passing:
             return ()
         if what == _ATTENTION and k < len(_IN_ATTENTION):
             return _IN_ATTENTION[k]
-        if what == _MATMUL and any(self._flow.constant[taker]):
+        if what == _MATMUL and any(self._flow.constant[consumer]):
             what = _LINEAR
         return (what if what in _COMMUTATIVE else f"{what} {k}",)
 
     @cached_property
-    def _takers(self) -> dict[int, list[tuple[int, int]]]:
-        """By call: the calls that take its result, and as which of their tensors."""
+    def _consumers(self) -> dict[int, list[tuple[int, int]]]:
         found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for at, inputs in self._flow.made.items():
             for k, chains in enumerate(inputs):
@@ -138,9 +146,10 @@ def likeness(mine: Role, theirs: Role) -> float:
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:
-    """Calls of the target, the last first, with the golden call that gives to the partners of their takers.
+    """Calls of the target, the last first, with the golden call whose result the partners of their consumers have.
 
-    NONE where several do, or it is taken: the pair that there was is none then. `is_weak` says which may be touched.
+    NONE where several calls do, or it has another partner: then the pair that there was is undone. `is_weak` says which
+    pairs may be changed.
     """
     movable = _first_steps(evidence.target, evidence.flows[0], roles[0])
     found = []
@@ -151,11 +160,11 @@ def retied(
         b = evidence.golden_of[a]
         if evidence.target.names[a].kind != "api" or a not in movable or (b != NONE and not is_weak(a)):
             continue
-        givers = _givers(evidence, roles, a, now)
-        if not givers or b in givers:
+        producers = _producers_for(evidence, roles, a, now)
+        if not producers or b in producers:
             continue
-        free = [g for g in givers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
-        new = free[0] if len(givers) == len(free) == 1 else NONE
+        free = [g for g in producers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
+        new = free[0] if len(producers) == len(free) == 1 else NONE
         if b != NONE:
             freed.add(b)
         if new != b:
@@ -165,10 +174,10 @@ def retied(
     return found
 
 
-def _first_steps(side: Side, flow: Flow, roles: Roles) -> set[int]:
-    """Calls without weights whose results reach calls that are given weights, and nothing that brings together.
+def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
+    """Calls without weights whose results reach calls with weights, and none where several branches meet.
 
-    What brings together takes tensors of several calls with weights, or of several that bring together themselves.
+    Branches meet in a call whose inputs come from several calls with weights, or from several such meetings.
     """
     weighted: set[int] = set()
     origins: dict[int, frozenset[int]] = {}
@@ -184,17 +193,17 @@ def _first_steps(side: Side, flow: Flow, roles: Roles) -> set[int]:
         origins[at] = frozenset((at,)) if at in weighted or at in ends else before
     reaching = set(ends)
     for at in reversed(side.forward):
-        if any(taker in reaching and taker not in weighted for taker, _ in roles.takers(at)):
+        if any(consumer in reaching and consumer not in weighted for consumer, _ in roles.consumers(at)):
             reaching.add(at)
     return set(side.forward) - weighted - reaching
 
 
-def _givers(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
-    """Calls like `a` whose results the partners of its takers take, as the same of their tensors."""
+def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
+    """Calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
     mine, theirs = evidence.features
     found: set[int] = set()
-    for taker, k in roles[0].takers(a):
-        partner = now.get(taker, evidence.golden_of[taker])
+    for consumer, k in roles[0].consumers(a):
+        partner = now.get(consumer, evidence.golden_of[consumer])
         inputs = evidence.flows[1].made.get(partner, ())
         if k < len(inputs):
             found |= {call for chain in inputs[k] for call in chain}
@@ -207,32 +216,21 @@ def _givers(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[in
     }
 
 
-Ints = NDArray[np.int64]
-
-_AT_ONCE = 256
-"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
-
-_PASS_ON = frozenset(
-    operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
-)
-_FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
-
-
 def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls that alone among those around them, paired or not, give one value in one shape."""
+    """Pairs of calls whose result no other call around them has, paired or not: one value in one shape."""
     mine, theirs = evidence.features
     ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
     found = []
     for shape in ours.keys() & others.keys():
-        givers, other_givers = _Givers(mine, ours[shape]), _Givers(theirs, others[shape])
+        targets, goldens = _ByResult(mine, ours[shape]), _ByResult(theirs, others[shape])
         for a in ours[shape].tolist():
             if evidence.golden_of[a] != NONE:
-                continue  # only where something is found is asked who else gives it: of many calls most have a partner
-            same = other_givers.of(mine, a)
+                continue  # most calls have a partner; only for the others is it worth asking who else has this result
+            same = goldens.of(mine, a)
             if (
                 len(same) == 1
                 and evidence.target_of[same[0]] == NONE
-                and givers.of(theirs, same[0]) == [a]
+                and targets.of(theirs, same[0]) == [a]
                 and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(same[0]).outputs)
             ):
                 found.append((a, same[0]))
@@ -248,7 +246,7 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
     return {shape: np.array(each, np.int64) for shape, each in found.items()}
 
 
-class _Givers:
+class _ByResult:
     """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
 
     def __init__(self, features: Features, calls: Ints) -> None:
@@ -265,7 +263,7 @@ class _Givers:
         self._odd: Ints = calls[~is_plain]
 
     def of(self, mine: Features, at: int) -> list[int]:
-        """The calls that give the result of a call of the other side; two of them where there are more."""
+        """The calls with the result of a call of the other side; two of them where there are more."""
         norm = float(mine.out[at, 3])
         plain = self._plain
         if np.isfinite(norm) and norm >= 0:
@@ -284,7 +282,7 @@ class _Givers:
 def behind_phantoms(
     evidence: Evidence, phantoms: dict[int, int], left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """Where calls that are no kin are given one weight: the last steps behind them that give the same shape.
+    """Where calls that are no kin have one weight: the last steps behind them whose results have the same shape.
 
     MindSpore's layers call primitives one after the other, a matmul, a bias_add and a reshape for PyTorch's linear.
     """
@@ -300,7 +298,7 @@ def behind_phantoms(
     return found
 
 
-def _finishing(side: Side, flow: Flow, at: int, following: dict[int, int]) -> list[int]:
+def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -> list[int]:
     """A call and the primitives that take its result right behind it, as long as they finish a layer."""
     found = [at]
     while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
@@ -326,16 +324,16 @@ def last_inside(
 ) -> list[tuple[int, int]]:
     """The last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
 
-    None where a module runs inside: of a layer with its activation the last call gives what the activation made of it.
+    None where a module runs inside: of a layer with its activation the last result is the activation's.
     """
     if target in evidence.target.around or golden in evidence.golden.around:
         return []
-    mine = _giving(evidence.target, target, left)
-    theirs = _giving(evidence.golden, golden, right)
+    mine = _with_result(evidence.target, target, left)
+    theirs = _with_result(evidence.golden, golden, right)
     return [(mine[-1], theirs[-1])] if mine and theirs else []
 
 
-def _giving(side: Side, module: int, inside: list[int]) -> list[int]:
+def _with_result(side: Side, module: int, inside: list[int]) -> list[int]:
     """Calls with the result of a module; where its values say nothing, those with a result of its shape."""
     results = side.tensors(module).outputs[:1]
     found = []

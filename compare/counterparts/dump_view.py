@@ -16,6 +16,14 @@ NONE = -1
 _INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))
 _NAN = float("nan")
 
+Chain = tuple[int, ...]
+"""A producer and the modules that ended with it, innermost first."""
+
+ALTERNATIVES = 4
+"""Calls that gave the same values one after the other (a dropout that is off, a cast to the same dtype, a reshape)."""
+
+Key = tuple[object, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -28,14 +36,14 @@ class Tensor:
     source: str
 
     @property
-    def key(self) -> "Key | None":
+    def key(self) -> Key | None:
         """Equal for tensors of one side that hold the same values in the same shape; None where values say nothing."""
         if self.digest:
             return self.shape, self.digest
         return (self.shape, *self.statistics) if self.says_something else None
 
     @property
-    def loose_key(self) -> "Key | None":
+    def loose_key(self) -> Key | None:
         """The same, whatever the shape: of a reshape or a transpose, which not every collector records."""
         key = self.key
         return None if key is None else (math.prod(self.shape), *key[1:])
@@ -187,16 +195,7 @@ class Side:
         return high, low, mean, norm
 
 
-Chain = tuple[int, ...]
-"""A producer and the modules that ended with it, innermost first."""
-
-ALTERNATIVES = 4
-"""Calls that gave the same values one after the other (a dropout that is off, a cast to the same dtype, a reshape)."""
-
-Key = tuple[object, ...]
-
-
-class Flow:
+class Dataflow:
     """The producers of every forward call's tensors: `made[at][k]` has the chains of those that its k-th tensor input
     may come from, none where that is not known. `constant[at][k]` says that no call made it."""
 

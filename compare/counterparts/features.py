@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from msprobe.mapping.api import load_table
 from msprobe.mapping.layers import counterpart_classes, layers
 
-from .dump_view import Flow, Side, Tensor
+from .dump_view import Dataflow, Side, Tensor
 
 KIN, MAYBE, UNLIKELY, STRANGERS = 2.0, 0.0, -1.5, float("-inf")
 _WORD_ONLY = 1.5
@@ -54,6 +54,11 @@ _SAME = (
     ("repeat", "tile"),
     ("clamp", "clip", "clipbyvalue"),
 )
+INPUTS = 3
+"""Tensor inputs that are looked at; operations rarely have more that tell them apart."""
+
+_GREATEST = 1e300
+
 _WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
 _WORD = {operation_word: group[0] for group in _SAME for operation_word in group}
 
@@ -102,12 +107,6 @@ def _layers_of_pytorch() -> frozenset[str]:
     return frozenset(pt for layer in layers() for pt in layer.pt)
 
 
-INPUTS = 3
-"""Tensor inputs that are looked at; operations rarely have more that tell them apart."""
-
-_GREATEST = 1e300
-
-
 class Operation(NamedTuple):
     """A stem or class, and how many tensors an operation is given."""
 
@@ -139,7 +138,7 @@ class Features:
     result's values say anything. `out` and `ins` are statistics (max, min, mean, norm), NaN where unknown.
     """
 
-    def __init__(self, side: Side, flow: Flow, numbers: Numbers) -> None:
+    def __init__(self, side: Side, flow: Dataflow, numbers: Numbers) -> None:
         count = len(side)
         self.operation, self.out_shape, self.out_layout, self.in_shapes, self.ranks = np.zeros((5, count), np.int64)
         self.own_count, self.own_shapes, self.own_values, self.arguments = np.zeros((4, count), np.int64)
@@ -179,8 +178,8 @@ class Features:
         known = [fingerprint(tensor) for tensor in (tensors.parameters if is_module else tensors.inputs)]
         prints = sorted(str(one) for one in known if one is not None and (is_module or one in self._weights))
         self.own_values[at] = numbers.of(("prints", *prints)) if prints else 0
-        told = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
-        self.arguments[at] = numbers.of(("arguments", *told))
+        numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
+        self.arguments[at] = numbers.of(("arguments", *numeric))
         for k, tensor in enumerate(tensors.inputs[:INPUTS]):
             self.ins[at, k] = tensor.statistics
         for k, tensor in enumerate((*tensors.outputs[:1], *tensors.inputs[:INPUTS])):
@@ -189,7 +188,7 @@ class Features:
                 self.digests[at, place] = numbers.of(("digest", tensor.digest, int(np.prod(tensor.shape))))
 
 
-def _weights(side: Side, flow: Flow) -> set[Fingerprint | None]:
+def _weights(side: Side, flow: Dataflow) -> set[Fingerprint | None]:
     """Fingerprints of parameters, and of tensors with several axes or elements that no call made."""
     found = {fingerprint(tensor) for at in side.forward for tensor in side.tensors(at).parameters}
     for at in side.apis:

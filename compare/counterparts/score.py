@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump_view import ALTERNATIVES, NONE, Flow, Side
+from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
 from .features import INPUTS, KIN, STRANGERS, Features, classes, close, may_add_bias, operations
 
 WITHIN = 1e-3
@@ -47,7 +47,7 @@ class Evidence:
 
     target: Side
     golden: Side
-    flows: tuple[Flow, Flow]
+    flows: tuple[Dataflow, Dataflow]
     features: tuple[Features, Features]
     golden_of: list[int] = field(init=False)
     target_of: list[int] = field(init=False)
@@ -162,12 +162,16 @@ class Scorer:
         at = self._left[i]
         there = self._at[low:high]
         mine, theirs = self._mine, self._theirs
-        score: Floats = self._kin(at)[low:high].copy()
+        kin = self._kin(at)[low:high]
+        score: Floats = kin.copy()
         score += _shape(mine, theirs, at, there, self._is_module)
         score += np.where(theirs.in_shapes[there] == mine.in_shapes[at], 1.0, -0.7)
         if mine.own_shapes[at]:
             own = theirs.own_shapes[there]
-            score += np.where(own == mine.own_shapes[at], 1.5, np.where(own == 0, -1.0, self._own_apart(at, there)))
+            # Layers that are kin may hold more parameters: running statistics are parameters on one side only.
+            has_more = (kin >= KIN) & (theirs.own_count[there] != mine.own_count[at])
+            apart = np.where(own == 0, -1.0, np.where(has_more, 0.0, -3.0))
+            score += np.where(own == mine.own_shapes[at], 1.5, apart)
         prints = theirs.own_values[there]
         known = (prints != 0) & (mine.own_values[at] != 0)
         score += np.where(known, np.where(prints == mine.own_values[at], 3.0, -1.0), 0.0)
@@ -185,11 +189,6 @@ class Scorer:
         if operation not in self._kin_rows:
             self._kin_rows[operation] = np.array([self._evidence.kinship(at, b) for b in self._right])
         return self._kin_rows[operation]
-
-    def _own_apart(self, at: int, there: Ints) -> Any:
-        """Layers that are kin may hold more parameters: running statistics are parameters on one side only."""
-        kin = np.array([self._evidence.kinship(at, int(b)) for b in there])
-        return np.where((kin >= KIN) & (self._theirs.own_count[there] != self._mine.own_count[at]), 0.0, -3.0)
 
 
 def _labels(evidence: Evidence, calls: list[int], is_target: bool) -> Ints:

@@ -21,11 +21,11 @@ import numpy as np
 
 from msprobe.store.record import Dump
 
-from .alignment import candidates, fill
+from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
 from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
 from .counterpart import Because, Counterpart, Counterparts, words
-from .dump_view import NONE, Flow, Side, Tensor
+from .dump_view import NONE, Dataflow, Side, Tensor
 from .features import UNLIKELY, Features, Numbers
 from .score import Evidence
 
@@ -105,14 +105,8 @@ def _join(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
     if not mine or not theirs:
         return []
     points = np.array([[_points(evidence, a, b) for b in theirs] for a in mine])
-    found = []
-    for i, a in enumerate(mine):
-        j = int(points[i].argmax())
-        row, column = np.delete(points[i], j), np.delete(points[:, j], i)
-        rival = max(row.max(initial=0.0), column.max(initial=0.0))
-        if points[i, j] >= 1.0 and points[i, j] - rival >= 1.0:
-            found.append((a, theirs[j]))
-    return found
+    clear = ((i, j) for i, j, most, rival in outstanding(points) if most >= 1.0 and most - rival >= 1.0)
+    return [(mine[i], theirs[j]) for i, j in clear]
 
 
 def _points(evidence: Evidence, a: int, b: int) -> float:
@@ -256,7 +250,7 @@ class _Search:
     def __init__(self, target: Dump, golden: Dump) -> None:
         self.target, self.golden = Side(target), Side(golden)
         numbers = Numbers()
-        flows = Flow(self.target), Flow(self.golden)
+        flows = Dataflow(self.target), Dataflow(self.golden)
         features = Features(self.target, flows[0], numbers), Features(self.golden, flows[1], numbers)
         self.evidence = Evidence(self.target, self.golden, flows, features)
         self.roles = Roles(self.target, flows[0]), Roles(self.golden, flows[1])

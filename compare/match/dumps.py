@@ -6,8 +6,8 @@ never by the text of their row.
 """
 
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,11 +75,7 @@ def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
         a, b = slice(ours.start, ours.stop), slice(theirs.start, theirs.stop)
         if left.part[a] == right.part[b] and left.path[a] == right_path[b]:
             return ours, theirs
-        joined = _join_records(_places(left.part[a], left.path[a]), _places(right.part[b], right_path[b]))
-        return (
-            [-1 if t is None else ours.start + t for t, _ in joined],
-            [-1 if g is None else theirs.start + g for _, g in joined],
-        )
+        return _join_records(_placed(left.part[a], left.path[a], ours), _placed(right.part[b], right_path[b], theirs))
 
     return pairs_of(target, golden, calls, join)
 
@@ -88,39 +84,39 @@ Place = tuple[int, int, int]
 """Part, path, and how many records of the same part and path stand before (an argument and a keyword may share one)."""
 
 
-def _places(parts: Iterable[int], paths: Iterable[int]) -> list[Place]:
+def _placed(parts: Iterable[int], paths: Iterable[int], rows: Iterable[int]) -> dict[Place, int]:
+    """The rows by their places, in order."""
     seen: Counter[tuple[int, int]] = Counter()
-    found = []
-    for place in zip(parts, paths, strict=True):
-        found.append((*place, seen[place]))
-        seen[place] += 1
+    found: dict[Place, int] = {}
+    for part, path, row in zip(parts, paths, rows, strict=True):
+        found[part, path, seen[part, path]] = row
+        seen[part, path] += 1
     return found
 
 
-def _join_records(left: Sequence[Place], right: Sequence[Place]) -> list[tuple[int | None, int | None]]:
-    """Places of records by their places, in row order: the left's, with right-only ones after their neighbour."""
-    waiting = {place: g for g, place in enumerate(right)}
-    taken = set(left)
-    # The right-only records by what they stand behind: the nearest earlier right record of the same part that has a
-    # partner. Without one they stand at the end of their part.
-    behind: dict[int, list[int]] = {}
-    first: dict[int, list[int]] = {}
+def _join_records(left: Mapping[Place, int], right: Mapping[Place, int]) -> tuple[Rows, Rows]:
+    """The rows of both sides joined by their places, in the left's order; -1 for none.
+
+    A right-only record stands behind the nearest earlier right record of the same part that has a partner, or without
+    one at the end of its part.
+    """
+    behind: defaultdict[int, list[int]] = defaultdict(list)
+    first: defaultdict[int, list[int]] = defaultdict(list)
     last: dict[int, int] = {}
-    for g, place in enumerate(right):
-        if place in taken:
+    for place, g in right.items():
+        if place in left:
             last[place[0]] = g
         elif place[0] in last:
-            behind.setdefault(last[place[0]], []).append(g)
+            behind[last[place[0]]].append(g)
         else:
-            first.setdefault(place[0], []).append(g)
-    joined: list[tuple[int | None, int | None]] = []
-    for t, place in enumerate(left):
+            first[place[0]].append(g)
+    joined: list[tuple[int, int]] = []
+    for place, t in left.items():
         for part in sorted(part for part in first if part < place[0]):
-            joined += ((None, g) for g in first.pop(part))
-        here = waiting.get(place)
+            joined += ((-1, g) for g in first.pop(part))
+        here = right.get(place, -1)
         joined.append((t, here))
-        if here is not None:
-            joined += ((None, g) for g in behind.get(here, ()))
+        joined += ((-1, g) for g in behind.get(here, ()))
     for part in sorted(first):
-        joined += ((None, g) for g in first[part])
-    return joined
+        joined += ((-1, g) for g in first[part])
+    return [t for t, _ in joined], [g for _, g in joined]

@@ -337,7 +337,7 @@ class _Operands:
     def _by_origin(self, mine: Item, theirs: Item) -> int:
         """1 where both are parameters, or one result of a pair of calls; -1 where they come from elsewhere."""
         sources = [item.columns.source[item.row] for item in (mine, theirs)]
-        are_parameters = [source.startswith(_PARAMETER) for source in sources]
+        are_parameters = [text.startswith(_PARAMETER) for text in sources]
         if all(are_parameters) or not all(sources):
             return int(all(are_parameters))
         if any(are_parameters):
