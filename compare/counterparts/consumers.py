@@ -82,9 +82,15 @@ class Roles:
         self._side, self._flow = side, flow
         self._known: dict[int, Role] = {}
 
-    def consumers(self, call: int) -> list[tuple[int, int]]:
-        """The calls that have a call's result as an input, and as which of their tensors."""
-        return self._consumers.get(call, [])
+    @cached_property
+    def consumers(self) -> defaultdict[int, list[tuple[int, int]]]:
+        """By call: the calls that have its result as an input, and as which of their tensors."""
+        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, inputs in self._flow.made.items():
+            for k, chains in enumerate(inputs):
+                for call in {call for chain in chains for call in chain}:
+                    found[call].append((at, k))
+        return found
 
     def nearest(self, call: int) -> Role:
         """The operations that take a result first, layout apart."""
@@ -106,7 +112,7 @@ class Roles:
         waiting: list[tuple[int, Path]] = [(call, ())]
         while waiting and len(seen) < MOST_STEPS:
             at, path = waiting.pop()
-            for consumer, k in self.consumers(at):
+            for consumer, k in self.consumers[at]:
                 if self._side.names[consumer].kind != "api" or not self._side.tensors(consumer).outputs:
                     continue
                 step = self._steps(consumer, k, passing)
@@ -127,15 +133,6 @@ class Roles:
         if what == _MATMUL and any(self._flow.constant[consumer]):
             what = _LINEAR
         return (what if what in _COMMUTATIVE else f"{what} {k}",)
-
-    @cached_property
-    def _consumers(self) -> dict[int, list[tuple[int, int]]]:
-        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for at, inputs in self._flow.made.items():
-            for k, chains in enumerate(inputs):
-                for call in {call for chain in chains for call in chain}:
-                    found[call].append((at, k))
-        return found
 
 
 def likeness(mine: Role, theirs: Role) -> float:
@@ -193,7 +190,7 @@ def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
         origins[at] = frozenset((at,)) if at in weighted or at in ends else before
     reaching = set(ends)
     for at in reversed(side.forward):
-        if any(consumer in reaching and consumer not in weighted for consumer, _ in roles.consumers(at)):
+        if any(consumer in reaching and consumer not in weighted for consumer, _ in roles.consumers[at]):
             reaching.add(at)
     return set(side.forward) - weighted - reaching
 
@@ -202,7 +199,7 @@ def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: 
     """Calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
     mine, theirs = evidence.features
     found: set[int] = set()
-    for consumer, k in roles[0].consumers(a):
+    for consumer, k in roles[0].consumers[a]:
         partner = now.get(consumer, evidence.golden_of[consumer])
         inputs = evidence.flows[1].made.get(partner, ())
         if k < len(inputs):

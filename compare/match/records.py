@@ -50,8 +50,6 @@ _OPERANDS = 2
 _UNKNOWN = object()
 _BUFFERS = (("running_mean",), ("running_var",), ("num_batches_tracked",))
 _PART_ORDER = {part: n for n, part in enumerate(PARTS)}
-_GIVEN: Mapping[str, Part] = {"forward": "input", "backward": "output"}
-"""By direction: the part of a call that holds its arguments, or their gradients."""
 
 
 @dataclass
@@ -185,7 +183,7 @@ class Records:
     def _key_by_operand(self, left: Items, right: Items, mine: Name, theirs: Name) -> None:
         """Exchange the operands, or in a backward call their gradients, of a commutative call where the other side has
         them in the other order."""
-        part = _GIVEN["backward" if mine.direction == "backward" else "forward"]
+        part: Part = "output" if mine.direction == "backward" else "input"
         found = _two_operands(part, left, right)
         if part == "output":
             found = self._forward_operands(mine, theirs) or found
@@ -405,7 +403,7 @@ def _leave_arguments_out(items: Items, ms: Name, pt: Name, is_known: bool) -> No
     Under two, one of them is the last of several steps: its inputs are not those of the other.
     """
     if word(ms) != word(pt):
-        argument = _GIVEN["backward" if ms.direction == "backward" else "forward"]
+        argument = "output" if ms.direction == "backward" else "input"
         for item in items:
             if item.part == argument:
                 item.key = None
