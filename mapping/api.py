@@ -23,7 +23,7 @@ unverified   why this could not be executed
 ```
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path as File
@@ -33,7 +33,7 @@ import yaml  # type: ignore[import-untyped]  # ships without types
 
 from msprobe.base.errors import MappingError
 
-from .correspondence import Correspondence, Path, Place, Signature, signature_of
+from .correspondence import Correspondence, Path, Place, Signature
 from .transform import parse
 
 __all__ = ["ApiTable", "Correspondence", "Place", "load_table", "read_table"]
@@ -55,7 +55,8 @@ _KEYS = {
     "required": (int,),
     "unverified": (str,),
 }
-
+_AS_WRITTEN = ("attributes", "dropped", "inserted", "values", "required", "unverified")
+"""Keys of an entry that are fields of a `Correspondence` as they are."""
 
 _NEIGHBOUR = {"Mint": "MintFunctional", "MintFunctional": "Mint"}
 _OLD = {"bce_with_logits": "binary_cross_entropy_with_logits", "dense": "linear"}
@@ -70,8 +71,16 @@ class ApiTable:
     without: Mapping[str, str] = field(default_factory=dict)
 
     def counterparts(self, ms_stem: str) -> tuple[Correspondence, ...]:
-        """What stands for a stem of MindSpore (`Primitive.matmul.MatMul`); empty where that is not known."""
-        return next((found for key in _keys(ms_stem) if (found := self.entries.get(key))), ())
+        """What stands for a stem of MindSpore (`Primitive.matmul.MatMul`); empty where that is not known.
+
+        Names of MindSpore before 2.7 are looked up as they are called since: then `mint.gelu` was
+        `mint.nn.functional.gelu` too, and some functions had a suffix.
+        """
+        key = key_of(ms_stem)
+        prefix, _, name = key.partition(".")
+        new = _OLD.get(name, name.removesuffix("_ext").removesuffix("_ex"))
+        since = (f"{prefix}.{new}", f"{_NEIGHBOUR[prefix]}.{new}") if prefix in _NEIGHBOUR else ()
+        return next((found for known in (key, *since) if (found := self.entries.get(known))), ())
 
     def between(
         self, ms_stem: str, pt_stem: str, ms_tops: Sequence[str], pt_tops: Sequence[str] = ()
@@ -94,52 +103,30 @@ def key_of(ms_stem: str) -> str:
     return f"Primitive.{rest.rpartition('.')[2]}" if first == "Primitive" else ms_stem
 
 
-def _keys(ms_stem: str) -> Iterator[str]:
-    """Where a stem may stand in the table: under its key, or under what older names are called since MindSpore 2.7.
-
-    Then `mint.gelu` was `mint.nn.functional.gelu` too, and some functions had a suffix.
-    """
-    key = key_of(ms_stem)
-    yield key
-    prefix, _, name = key.partition(".")
-    if prefix in _NEIGHBOUR:
-        name = _OLD.get(name, name.removesuffix("_ext").removesuffix("_ex"))
-        yield f"{prefix}.{name}"
-        yield f"{_NEIGHBOUR[prefix]}.{name}"
-
-
 @lru_cache(maxsize=1)
 def load_table() -> ApiTable:
     """The table that comes with the package, read once."""
-    return read_table(_held("ms_to_pt_api.yaml"), _held("no_counterpart.yaml"))
+    # The loader in C is ten times as fast; both read the same.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    files = (TABLES / name for name in ("ms_to_pt_api.yaml", "no_counterpart.yaml"))
+    return read_table(*(yaml.load(file.read_text(encoding="utf-8"), loader) for file in files))
 
 
 def read_table(entries: Mapping[str, Any], without: Mapping[str, Any]) -> ApiTable:
     """A table from what its files hold; MappingError where an entry contradicts itself, or a name stands in both."""
     if both := sorted(set(entries) & set(without)):
         raise MappingError(f"{both[0]}: stands in the table and among the names without counterpart; remove one")
-    made = {stem: tuple(_correspondences(stem, entry)) for stem, entry in entries.items()}
-    return ApiTable(made, {stem: str(reason) for stem, reason in without.items()})
+    made: dict[str, list[Correspondence]] = {stem: [] for stem in entries}
+    for stem, entry in entries.items():
+        for overload in entry if isinstance(entry, list) else [entry]:
+            _check(stem, overload)
+            pt = overload["pt"]
+            made[stem] += [_correspondence(stem, name, overload) for name in ([pt] if isinstance(pt, str) else pt)]
+    found = {stem: tuple(pairs) for stem, pairs in made.items()}
+    return ApiTable(found, {stem: str(reason) for stem, reason in without.items()})
 
 
-def _held(name: str) -> dict[str, Any]:
-    """What a file of the package holds."""
-    # The loader in C is ten times as fast; both read the same.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    held: dict[str, Any] = yaml.load((TABLES / name).read_text(encoding="utf-8"), loader)
-    return held
-
-
-def _correspondences(stem: str, entry: Any) -> Iterable[Correspondence]:
-    overloads = entry if isinstance(entry, list) else [entry]
-    for overload in overloads:
-        _checked(stem, overload)
-        pt = overload["pt"]
-        for name in [pt] if isinstance(pt, str) else pt:
-            yield _correspondence(stem, name, overload)
-
-
-def _checked(stem: str, entry: Any) -> None:
+def _check(stem: str, entry: Any) -> None:
     if not isinstance(entry, dict) or "pt" not in entry:
         raise MappingError(f"{stem}: an entry of the table is a map with the key 'pt', or a list of such maps")
     for key, value in entry.items():
@@ -148,11 +135,11 @@ def _checked(stem: str, entry: Any) -> None:
         if not isinstance(value, _KEYS[key]):
             wanted = " or a ".join(kind.__name__ for kind in _KEYS[key])
             raise MappingError(f"{stem}: {key} is {value!r}; make it a {wanted}")
-    _no_number_as_text(stem, entry)
+    _check_numbers(stem, entry)
 
 
-def _no_number_as_text(stem: str, value: Any) -> None:
-    """Yaml takes 1e-05 for a text."""
+def _check_numbers(stem: str, value: Any) -> None:
+    """MappingError for a number without a dot, 1e-05, which yaml takes for a text."""
     if isinstance(value, str) and value[:1].isdigit() and "e" in value:
         try:
             float(value)
@@ -160,62 +147,48 @@ def _no_number_as_text(stem: str, value: Any) -> None:
             return
         raise MappingError(f"{stem}: {value} is a text in yaml; write {float(value):.1e} with a dot, as in 1.0e-05")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _no_number_as_text(stem, inner)
+        _check_numbers(stem, inner)
 
 
 def _correspondence(stem: str, pt: str, entry: Mapping[str, Any]) -> Correspondence:
-    defaults = entry.get("defaults", {})
-    ms_signature, pt_signature = _signatures(stem, entry)
+    ms_args, pt_args, renamed = entry.get("ms_args"), entry.get("pt_args"), entry.get("args", {})
+    if ms_args is None and pt_args is not None:
+        back = {to: of for of, to in renamed.items() if "." not in of + to}
+        ms_args = [_renamed(back, name) for name in pt_args if name not in entry.get("inserted", {})]
+    if pt_args is None and ms_args is not None:
+        pt_args = [_renamed(renamed, name) for name in ms_args if name not in entry.get("dropped", {})]
+    output, defaults = entry.get("output", []), entry.get("defaults", {})
+    results = output.items() if isinstance(output, dict) else enumerate(output)
     made = Correspondence(
         ms=stem,
         pt=pt,
-        ms_signature=ms_signature,
-        pt_signature=pt_signature,
-        renamed=entry.get("args", {}),
-        attributes=entry.get("attributes", {}),
-        dropped=entry.get("dropped", {}),
-        inserted=entry.get("inserted", {}),
-        values=entry.get("values", {}),
+        ms_signature=Signature.of(ms_args or [], stem),
+        pt_signature=Signature.of(pt_args or [], stem),
+        renamed=renamed,
         transforms={name: parse(text) for name, text in entry.get("transforms", {}).items()},
-        output=_output(entry.get("output", [])),
+        output={_path(of): None if to is None else _path(to) for of, to in results},
         ms_defaults=defaults.get("ms", {}),
         pt_defaults=defaults.get("pt", {}),
-        required=entry.get("required", 0),
-        unverified=entry.get("unverified", ""),
+        **{key: entry[key] for key in _AS_WRITTEN if key in entry},
     )
-    _consistent(made)
+    _check_consistency(made)
     return made
 
 
-def _signatures(stem: str, entry: Mapping[str, Any]) -> tuple[Signature, Signature]:
-    ms, pt, renamed = entry.get("ms_args"), entry.get("pt_args"), entry.get("args", {})
-    if ms is None and pt is not None:
-        back = {to: of for of, to in renamed.items() if "." not in of + to}
-        ms = [_starred(back, name) for name in pt if name not in entry.get("inserted", {})]
-    if pt is None and ms is not None:
-        pt = [_starred(renamed, name) for name in ms if name not in entry.get("dropped", {})]
-    return signature_of(ms or [], stem), signature_of(pt or [], stem)
-
-
-def _starred(names: Mapping[str, str], name: str) -> str:
-    stars = "*" if name.startswith("*") else ""
-    return stars + names.get(name[len(stars) :], name[len(stars) :])
-
-
-def _output(listed: Any) -> dict[Path, Path | None]:
-    pairs = listed.items() if isinstance(listed, dict) else enumerate(listed)
-    return {_path(of): None if to is None else _path(to) for of, to in pairs}
+def _renamed(names: Mapping[str, str], name: str) -> str:
+    bare = name.removeprefix("*")
+    return name.removesuffix(bare) + names.get(bare, bare)
 
 
 def _path(dotted: Any) -> Path:
     return tuple(str(dotted).split("."))
 
 
-def _consistent(pair: Correspondence) -> None:
+def _check_consistency(pair: Correspondence) -> None:
     """MappingError where a key speaks of a parameter that its side does not have."""
     known = set(pair.ms_signature.every) | set(pair.attributes)
     known |= set(pair.dropped) if pair.ms.startswith("Primitive.") else set()  # what it is constructed with
-    words = {
+    words: dict[str, Iterable[str]] = {
         "args": pair.renamed,
         "dropped": pair.dropped,
         "values": pair.values,
@@ -223,14 +196,12 @@ def _consistent(pair: Correspondence) -> None:
         "defaults: ms": pair.ms_defaults,
     }
     for key, names in words.items():
-        for name in names:
-            top = name.split(".")[0]
+        for top in (name.split(".")[0] for name in names):
             if known and top not in known and top != "output":
                 raise MappingError(f"{pair.ms}: {key} speaks of {top!r}, which ms_args does not list; add it there")
-    pt_names = set(pair.pt_signature.every)
-    for key, found in {"args": pair.renamed.values(), "attributes": pair.attributes.values()}.items():
-        for name in found:
-            if pt_names and name.split(".")[0] not in pt_names:
+    for key, found in {"args": pair.renamed, "attributes": pair.attributes}.items():
+        for name in found.values():
+            if pair.pt_signature and name.split(".")[0] not in pair.pt_signature:
                 raise MappingError(f"{pair.ms}: {key} leads to {name!r}, which pt_args does not list; add it there")
     if lost := sorted(set(pair.dropped) & {name.split(".")[0] for name in pair.renamed}):
         raise MappingError(f"{pair.ms}: {lost[0]!r} is in args and in dropped; remove one")

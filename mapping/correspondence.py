@@ -1,6 +1,4 @@
-"""One function of MindSpore and one of PyTorch that compute the same: their arguments and results.
-
-One function of MindSpore and one of PyTorch that compute the same: which argument and which result is which.
+"""One function of MindSpore and one of PyTorch that compute the same: which argument and which result is which.
 
 Both sides are brought to one canonical place, named after PyTorch's parameter. Two records belong together when their
 places are equal.
@@ -46,30 +44,31 @@ class Signature:
     keywords: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, listed: Iterable[str]) -> "Signature":
-        """From the table's list, written as in Python: `[equation, "*operands"]`, `[input, "*", dtype]`."""
-        names: list[str] = []
-        keywords: list[str] = []
-        rest, open_end = "", True
-        for name in listed:
-            if name.startswith("*"):
-                rest, open_end = name[1:], False
-            else:
-                (names if open_end else keywords).append(name)
-        return cls(tuple(names), rest, tuple(keywords))
+    def of(cls, listed: Sequence[str], where: str) -> "Signature":
+        """From the table's list, written as in Python: `[equation, "*operands"]`, `[input, "*", dtype]`.
+
+        MappingError where a name stands twice.
+        """
+        if len(set(listed)) < len(listed):
+            raise MappingError(f"{where}: a parameter stands twice in {listed}; remove one")
+        star = next((n for n, name in enumerate(listed) if name.startswith("*")), len(listed))
+        rest = [name[1:] for name in listed if name.startswith("*")]
+        keywords = (name for name in listed[star:] if not name.startswith("*"))
+        return cls(tuple(listed[:star]), rest[-1] if rest else "", tuple(keywords))
 
     def __contains__(self, name: str) -> bool:
-        return name in self.names or name in self.keywords or bool(name and name == self.rest)
+        return name in self.every
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.rest or self.keywords)
+        return bool(self.every)
 
     def takes(self, top: str) -> bool:
         """Whether a call may have this argument, a position or a keyword."""
         return (bool(self.rest) or int(top) < len(self.names)) if top.isdigit() else top in self
 
-    @property
+    @cached_property
     def every(self) -> tuple[str, ...]:
+        """The names of all parameters."""
         return (*self.names, *((self.rest,) if self.rest else ()), *self.keywords)
 
     def named(self, path: Path) -> Path:
@@ -122,21 +121,22 @@ class Correspondence:
         The `output` of a backward call holds the gradients of the arguments by number, keyword arguments behind the
         positional ones: `arguments` names those of the forward call, in order (`("0", "1", "axis")`).
         """
-        if _is_argument(part, direction):
+        if part == _ARGUMENTS[direction]:
             name = self.ms_signature.named(_forward_path(path, direction, arguments))
-            return None if name[0] in self.dropped else Place(part, self._renamed(name))
-        if _is_result(part, direction) and self.output:
-            return _joined(part, path, self.output)
+            return None if name[0] in self.dropped else Place(part, _replaced(name, self._targets) or name)
+        if part == _RESULTS[direction] and self.output:
+            to = _replaced(path, self.output)
+            return None if to is None else Place(part, to)
         return Place(part, path)
 
     def pt_place(
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Place | None:
         """The canonical place of a record of PyTorch's call; None where MindSpore's has deliberately nothing there."""
-        if _is_argument(part, direction):
+        if part == _ARGUMENTS[direction]:
             name = self._own_name(self.pt_signature.named(_forward_path(path, direction, arguments)))
-            return None if name[0] in self._alone_in_pt else Place(part, name)
-        if _is_result(part, direction) and self.output:
+            return None if name[0] in self._only_in_pt else Place(part, name)
+        if part == _RESULTS[direction] and self.output:
             is_taken = any(to is not None and path[: len(to)] == to for to in self.output.values())
             return Place(part, path) if is_taken else None
         return Place(part, path)
@@ -145,14 +145,11 @@ class Correspondence:
         self, part: str, path: Path, direction: Direction = "forward", arguments: Sequence[str] = ()
     ) -> Transform:
         """What brings a record of MindSpore's call into PyTorch's layout; the identity where they agree."""
-        if not self.transforms:
+        if not self.transforms or part not in (_ARGUMENTS[direction], _RESULTS[direction]):
             return IDENTITY
-        if _is_argument(part, direction):
+        name = ("output", *path)
+        if part == _ARGUMENTS[direction]:
             name = self.ms_signature.named(_forward_path(path, direction, arguments))
-        elif _is_result(part, direction):
-            name = ("output", *path)
-        else:
-            return IDENTITY
         found = self.transforms.get(".".join(name), self.transforms.get(name[0], IDENTITY))
         return found if direction == "forward" or found.is_layout else IDENTITY
 
@@ -177,37 +174,100 @@ class Correspondence:
         arguments. A default that differs is passed on. MappingError where an argument has no counterpart and its value
         is not the one at which both sides agree, and where there are more arguments than parameters.
         """
-        return translated(self, args, kwargs)
+        given = self._by_parameter(args, kwargs)
+        placed = set(list(given)[: len(args)])
+        made: dict[str, Any] = {}
+        by_position = set()
+        for name, value in {**given, **{n: v for n, v in self.ms_defaults.items() if n not in given}}.items():
+            if name in self.dropped:
+                self._check_dropped(name, value)
+                continue
+            for target, part in self._translated(name, value):
+                _put(made, target.split("."), part)
+                if name in placed:
+                    by_position.add(target.split(".")[0])
+        for name, value in self.inserted.items():
+            made.setdefault(name, value)
+        if self.pt.startswith("Tensor.") and self.pt_signature.names:
+            by_position.add(self.pt_signature.names[0])  # whose method it is
+        made = {name: _listed(value) for name, value in made.items()}
+        return self._passed(made, by_position), made
+
+    def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of MindSpore's arguments by parameter, positional arguments first."""
+        names, rest = self.ms_signature.names, list(args[len(self.ms_signature.names) :])
+        given = dict(zip(names, args, strict=False))
+        if rest and not self.ms_signature.rest:
+            raise MappingError(
+                f"{self.ms}: {len(args)} arguments by position, the table knows {len(names)}; correct its ms_args"
+            )
+        if rest:
+            is_one_list = len(rest) == 1 and isinstance(rest[0], list | tuple)
+            given[self.ms_signature.rest] = list(rest[0]) if is_one_list else rest
+        return {**given, **kwargs}
+
+    def _check_dropped(self, name: str, value: Any) -> None:
+        wanted = self.dropped[name]
+        agreed = tuple(wanted) if isinstance(wanted, list) else wanted
+        if wanted is not None and value is not None and value != agreed:
+            raise MappingError(
+                f"{self.ms}: {self.pt} has no {name!r}, and can only do what {wanted!r} does, not {value!r}"
+            )
+
+    def _translated(self, name: str, value: Any) -> list[tuple[str, Any]]:
+        """(parameter of PyTorch, value) for an argument; several where elements of a list are parameters there."""
+        words = self.values.get(name, {})
+        if isinstance(value, str | int | float | bool | None) and value in words:
+            value = words[value]
+        if name in self.transforms and value is not None:
+            value = self.transforms[name](value)
+        names = {**self.renamed, **self.attributes}
+        found = []
+        for of, to in names.items():
+            top, _, inner = of.partition(".")
+            if top == name and inner:
+                part = value
+                for index in map(int, inner.split(".")):
+                    if index >= len(part):
+                        break
+                    part = part[index]
+                else:
+                    found.append((to, part))
+        return found or [(names.get(name, name), value)]
+
+    def _passed(self, made: dict[str, Any], by_position: set[str]) -> tuple[Any, ...]:
+        """Take out of `made` what is passed by position: what came so, without a gap; all before `*rest`, if given."""
+        known, args = self.pt_signature, []
+        for name in known.names:
+            if name not in made or not (name in by_position or known.rest in made):
+                break
+            args.append(made.pop(name))
+        rest = made.pop(known.rest, ())
+        return (*args, *(rest if isinstance(rest, list | tuple) else [rest]))
 
     def _own_name(self, path: Path) -> Path:
         own = NUMPY_NAMES.get(path[0], "")
         return (own, *path[1:]) if own in self.pt_signature and path[0] not in self.pt_signature else path
 
     @cached_property
-    def _alone_in_pt(self) -> frozenset[str]:
+    def _only_in_pt(self) -> frozenset[str]:
         """PyTorch's parameters that no recorded argument of MindSpore's stands for."""
         attributes = {name.split(".")[0] for name in self.attributes.values()}
-        taken = {self._renamed((name,))[0] for name in self.ms_signature.every if name not in self.dropped}
+        taken = {
+            self.renamed.get(name, name).split(".")[0] for name in self.ms_signature.every if name not in self.dropped
+        }
         taken |= {to.split(".")[0] for of, to in self.renamed.items() if of not in self.dropped}
         return (frozenset(self.pt_signature.every) | attributes | frozenset(self.inserted)) - taken
 
     @cached_property
-    def _targets(self) -> dict[Path, Path]:
+    def _targets(self) -> dict[Path, Path | None]:
         return {tuple(of.split(".")): tuple(to.split(".")) for of, to in self.renamed.items()}
 
-    def _renamed(self, path: Path) -> Path:
-        for length in range(len(path), 0, -1):
-            if (to := self._targets.get(path[:length])) is not None:
-                return to + path[length:]
-        return path
 
+_ARGUMENTS: Mapping[Direction, str] = {"forward": "input", "backward": "output"}
+"""By direction: the part of a call that holds its arguments, or their gradients."""
 
-def _is_argument(part: str, direction: Direction) -> bool:
-    return part == ("input" if direction == "forward" else "output")
-
-
-def _is_result(part: str, direction: Direction) -> bool:
-    return part == ("output" if direction == "forward" else "input")
+_RESULTS: Mapping[Direction, str] = {"forward": "output", "backward": "input"}
 
 
 def _forward_path(path: Path, direction: Direction, arguments: Sequence[str]) -> Path:
@@ -217,90 +277,13 @@ def _forward_path(path: Path, direction: Direction, arguments: Sequence[str]) ->
     return path
 
 
-def _joined(part: str, path: Path, output: Mapping[Path, Path | None]) -> Place | None:
+def _replaced(path: Path, by: Mapping[Path, Path | None]) -> Path | None:
+    """The path with its longest beginning that is listed replaced; None without one, or where that stands for none."""
     for length in range(len(path), 0, -1):
-        if path[:length] in output:
-            to = output[path[:length]]
-            return None if to is None else Place(part, to + path[length:])
+        if path[:length] in by:
+            to = by[path[:length]]
+            return None if to is None else to + path[length:]
     return None
-
-
-def signature_of(listed: Iterable[str], where: str) -> Signature:
-    """A signature from the table's list; MappingError where a name stands twice."""
-    names = list(listed)
-    if len(set(names)) < len(names):
-        raise MappingError(f"{where}: a parameter stands twice in {names}; remove one")
-    return Signature.of(names)
-
-
-def translated(
-    pair: "Correspondence", args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """`Correspondence.translate`, see there."""
-    given = _bound(pair, args, kwargs)
-    placed = set(list(given)[: len(args)])
-    for name, value in pair.ms_defaults.items():
-        given.setdefault(name, value)
-    made: dict[str, Any] = {}
-    by_position = set()
-    for name, value in given.items():
-        if name in pair.dropped:
-            _agreed(pair, name, value)
-            continue
-        for target, part in _targets(pair, name, _spelled(pair, name, value)):
-            _put(made, target.split("."), part)
-            if name in placed:
-                by_position.add(target.split(".")[0])
-    for name, value in pair.inserted.items():
-        made.setdefault(name, value)
-    if pair.pt.startswith("Tensor.") and pair.pt_signature.names:
-        by_position.add(pair.pt_signature.names[0])  # whose method it is
-    return _passed(pair.pt_signature, {name: _listed(value) for name, value in made.items()}, by_position)
-
-
-def _bound(pair: "Correspondence", args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameter to value, positional arguments first."""
-    known = pair.ms_signature
-    if len(args) > len(known.names) and not known.rest:
-        raise MappingError(
-            f"{pair.ms}: {len(args)} arguments by position, the table knows {len(known.names)}; correct its ms_args"
-        )
-    given = dict(zip(known.names, args, strict=False))
-    if len(args) > len(known.names):
-        rest = list(args[len(known.names) :])
-        is_one_list = len(rest) == 1 and isinstance(rest[0], list | tuple)
-        given[known.rest] = list(rest[0]) if is_one_list else rest
-    return {**given, **kwargs}
-
-
-def _agreed(pair: "Correspondence", name: str, value: Any) -> None:
-    wanted = pair.dropped[name]
-    if wanted is not None and value is not None and value != (tuple(wanted) if isinstance(wanted, list) else wanted):
-        raise MappingError(f"{pair.ms}: {pair.pt} has no {name!r}, and can only do what {wanted!r} does, not {value!r}")
-
-
-def _spelled(pair: "Correspondence", name: str, value: Any) -> Any:
-    words = pair.values.get(name)
-    if words is not None and isinstance(value, str | int | float | bool | None) and value in words:
-        value = words[value]
-    return pair.transforms[name](value) if name in pair.transforms and value is not None else value
-
-
-def _targets(pair: "Correspondence", name: str, value: Any) -> list[tuple[str, Any]]:
-    """(parameter of PyTorch, value) for one of MindSpore; several where the elements of a list are parameters there."""
-    names = {**pair.renamed, **pair.attributes}
-    found = []
-    for of, to in names.items():
-        top, _, inner = of.partition(".")
-        if top == name and inner:
-            part = value
-            for index in inner.split("."):
-                if int(index) >= len(part):
-                    break
-                part = part[int(index)]
-            else:
-                found.append((to, part))
-    return found or [(names.get(name, name), value)]
 
 
 def _put(made: dict[str, Any], path: list[str], value: Any) -> None:
@@ -317,16 +300,3 @@ def _listed(value: Any) -> Any:
     if not isinstance(value, _Elements):
         return value
     return tuple(_listed(value[index]) for index in sorted(value, key=int))
-
-
-def _passed(known: "Signature", made: dict[str, Any], by_position: set[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """By position as many as came so, without a gap; all that stand before `*rest`, where that is given."""
-    args = []
-    for name in known.names:
-        if name not in made or not (name in by_position or known.rest in made):
-            break
-        args.append(made.pop(name))
-    if known.rest in made:
-        rest = made.pop(known.rest)
-        args += list(rest) if isinstance(rest, list | tuple) else [rest]
-    return tuple(args), made

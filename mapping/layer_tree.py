@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from msprobe.base import names
 
-from .user_files import TOP, LayerRules, Parts
+from .user_files import TOP, LayerRules, Place
 
 _STARTS = re.compile(r"construct|in forward,|in backward,")
 _FRAMEWORK = re.compile(r"(?:site-packages|package)[/\\](?:torch|mindspore)")
@@ -24,8 +24,8 @@ _PIPELINE = "ParallelTransformer"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What of a call is asked: its name, the cell around it, and its stack, innermost frame first."""
+class PlacedCall:
+    """A call's name, the cell around it, and its stack, innermost frame first."""
 
     name: str
     parent: str | None = None
@@ -39,8 +39,8 @@ class _Node:
     calls: dict[str, list[int]] = field(default_factory=dict)
 
 
-def pair_layers(target: Sequence[Told], golden: Sequence[Told], rules: LayerRules) -> dict[int, int]:
-    """The golden call that stands for each target call by the rules, as places in the two; what has none is left
+def pair_layers(target: Sequence[PlacedCall], golden: Sequence[PlacedCall], rules: LayerRules) -> dict[int, int]:
+    """The golden call that stands for each target call by the rules, as places in the two; calls without one are left
     out."""
     left, right = _scopes(target), _scopes(golden)
     mine, theirs = _tree(target, left), _tree(golden, right)
@@ -56,28 +56,23 @@ def pair_layers(target: Sequence[Told], golden: Sequence[Told], rules: LayerRule
     return found
 
 
-def _scopes(calls: Sequence[Told]) -> list[Parts | None]:
+def _scopes(calls: Sequence[PlacedCall]) -> list[Place | None]:
     """The scope of every call behind its first part; None for what is neither a cell's nor an API's."""
-    at = {told.name: n for n, told in enumerate(calls)}
-    found: list[Parts | None] = []
-    for told in calls:
-        forward = at.get(names.counterpart(told.name, "forward"))
-        same = calls[forward] if forward is not None else told
-        found.append(_scope(told, same))
+    at = {call.name: n for n, call in enumerate(calls)}
+    found: list[Place | None] = []
+    for call in calls:
+        name = names.parse(call.name)
+        scope: Place | None = tuple(name.path.split(".")) if name.kind in ("cell", "parameters_grad") else None
+        if name.kind == "api":
+            forward = at.get(names.counterpart(call.name, "forward"))
+            same = calls[forward] if forward is not None else call
+            parent = names.parse(same.parent) if same.parent else None
+            around = tuple(parent.path.split(".")) if parent and parent.path else ()
+            is_python = not name.stem.startswith(("Primitive.", "Jit."))
+            entry = _framework_function(same.stack) if is_python else ""
+            scope = (*around, *((entry,) if entry else ()), _own(name))
+        found.append(scope)
     return _renumbered(calls, found)
-
-
-def _scope(told: Told, forward: Told) -> Parts | None:
-    name = names.parse(told.name)
-    if name.kind in ("cell", "parameters_grad"):
-        return tuple(name.path.split("."))
-    if name.kind != "api":
-        return None
-    parent = names.parse(forward.parent) if forward.parent else None
-    around = tuple(parent.path.split(".")) if parent and parent.path else ()
-    is_told = not name.stem.startswith(("Primitive.", "Jit."))
-    entry = _framework_function(forward.stack) if is_told else ""
-    return (*around, *((entry,) if entry else ()), _own(name))
 
 
 def _own(name: names.Name) -> str:
@@ -103,13 +98,13 @@ def _framework_function(stack: Sequence[str]) -> str:
     return found
 
 
-def _renumbered(calls: Sequence[Told], scopes: list[Parts | None]) -> list[Parts | None]:
+def _renumbered(calls: Sequence[PlacedCall], scopes: list[Place | None]) -> list[Place | None]:
     """Layers of a pipeline's stage counted from its first: one side numbers them over all stages, the other per
     stage."""
     prefixes = {
         (*scope, "layers")
-        for told, scope in zip(calls, scopes, strict=True)
-        if scope is not None and (name := names.parse(told.name)).kind == "cell" and _own(name) == _PIPELINE
+        for call, scope in zip(calls, scopes, strict=True)
+        if scope is not None and (name := names.parse(call.name)).kind == "cell" and _own(name) == _PIPELINE
     }
     found = list(scopes)
     for prefix in sorted(prefixes):
@@ -122,7 +117,7 @@ def _renumbered(calls: Sequence[Told], scopes: list[Parts | None]) -> list[Parts
     return found
 
 
-def _tree(calls: Sequence[Told], scopes: Sequence[Parts | None]) -> _Node:
+def _tree(calls: Sequence[PlacedCall], scopes: Sequence[Place | None]) -> _Node:
     root = _Node(TOP)
     for at, scope in enumerate(scopes):
         if scope is None:
@@ -137,7 +132,7 @@ def _tree(calls: Sequence[Told], scopes: Sequence[Parts | None]) -> _Node:
     return root
 
 
-def _walk(node: _Node, scope: Parts) -> _Node | None:
+def _walk(node: _Node, scope: Place) -> _Node | None:
     for part in scope:
         if part not in node.children:
             return None
@@ -145,7 +140,7 @@ def _walk(node: _Node, scope: Parts) -> _Node | None:
     return node
 
 
-def _converted(root: _Node, scope: Parts, rules: LayerRules) -> Parts:
+def _converted(root: _Node, scope: Place, rules: LayerRules) -> Place:
     """The scope as the other side calls it; rules are asked by the class that stands at each place."""
     said: list[str] = []
     node, at = root, 0

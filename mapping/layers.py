@@ -63,7 +63,13 @@ class Layer:
 @cache
 def layers() -> tuple[Layer, ...]:
     """Every layer of the table."""
-    return tuple(_layer(ms, entry) for ms, entry in _table()["layers"].items())
+    made = []
+    for ms, entry in _table()["layers"].items():
+        lists: dict[str, Any] = {key: tuple(entry.get(key, ())) for key in ("inner", "complements")}
+        pt = (entry["pt"],) if isinstance(entry["pt"], str) else tuple(entry["pt"])
+        rest = {key: value for key, value in entry.items() if key not in ("pt", "class", *lists)}
+        made.append(Layer(ms, entry.get("class", ms.rpartition(".")[2]), pt, **lists, **rest))
+    return tuple(made)
 
 
 def reason_without(ms_class: str) -> str:
@@ -109,7 +115,7 @@ def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[st
     parts = tuple(name.split("."))
     for length in range(len(parts), 0, -1):
         owner, own = parts[: len(parts) - length], ".".join(parts[len(parts) - length :])
-        for layer in _speakers().get(own, ()):
+        for layer in _by_parameter().get(own, ()):
             pt_name, transform = layer.parameter(own, shape)
             found += [(".".join((*path, pt_name)), transform) for path in _paths(owner)]
     found += [(".".join((*path, parts[-1])), "") for path in _paths(parts[:-1])]
@@ -118,8 +124,7 @@ def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[st
 
 def _paths(parts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """A path of inner layers as it is, then with the names that PyTorch gives to inner layers."""
-    renamed = tuple(_children().get(part, part) for part in parts)
-    return (parts,) if renamed == parts else (parts, renamed)
+    return _unique((parts, tuple(_children().get(part, part) for part in parts)))
 
 
 @cache
@@ -132,38 +137,25 @@ def _table() -> dict[str, dict[str, Any]]:
 
 @cache
 def _by_class() -> dict[str, tuple[Layer, ...]]:
-    found: dict[str, tuple[Layer, ...]] = {}
-    for layer in layers():
-        found[layer.ms_class] = (*found.get(layer.ms_class, ()), layer)
-    return found
+    return _grouped((layer.ms_class, layer) for layer in layers())
 
 
 @cache
-def _speakers() -> dict[str, tuple[Layer, ...]]:
-    """Name of a parameter: the layers that have something to say of it."""
+def _by_parameter() -> dict[str, tuple[Layer, ...]]:
+    """Name of a parameter: the layers whose entries name it."""
+    return _grouped((name, layer) for layer in layers() for name in _unique((*layer.parameters, *layer.transforms)))
+
+
+def _grouped(pairs: Iterable[tuple[str, Layer]]) -> dict[str, tuple[Layer, ...]]:
     found: dict[str, tuple[Layer, ...]] = {}
-    for layer in layers():
-        for name in _unique((*layer.parameters, *layer.transforms)):
-            found[name] = (*found.get(name, ()), layer)
+    for name, layer in pairs:
+        found[name] = (*found.get(name, ()), layer)
     return found
 
 
 @cache
 def _children() -> dict[str, str]:
     return {ms: pt for layer in layers() for ms, pt in layer.children.items()}
-
-
-def _layer(ms: str, entry: Mapping[str, Any]) -> Layer:
-    given = dict(entry)
-    pt = given.pop("pt")
-    return Layer(
-        ms,
-        given.pop("class", ms.rpartition(".")[2]),
-        (pt,) if isinstance(pt, str) else tuple(pt),
-        inner=tuple(given.pop("inner", ())),
-        complements=tuple(given.pop("complements", ())),
-        **given,
-    )
 
 
 def _unique(values: Iterable[Any]) -> tuple[Any, ...]:

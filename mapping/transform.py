@@ -74,20 +74,16 @@ class Transform:
         """
         for step in self.steps:
             try:
-                value = _APPLY[step.name](value, *step.numbers)
-            except (
-                ValueError,
-                TypeError,
-                IndexError,
-                AttributeError,
-            ) as err:  # how numpy says that something does not fit
+                value = _WORDS[step.name].apply(value, *step.numbers)
+            except (ValueError, TypeError, IndexError, AttributeError) as err:  # so numpy refuses what does not fit
+                kind = f"tensor of shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
                 raise MappingError(
-                    f"transform {str(self)!r}: {step} cannot be done to {_told(value)} ({err}); correct the transform"
+                    f"transform {str(self)!r}: {step} cannot be done to a {kind} ({err}); correct the transform"
                 ) from err
         return value
 
     def shape(self, shape: Any) -> Shape:
-        """The shape of the result, from the shape (for `concat` the list of shapes) of what comes in.
+        """The shape of the result, from the shape (for `concat` the list of shapes) of the input.
 
         No memory of that size is touched. Raises MappingError as a call does.
         """
@@ -103,7 +99,7 @@ class Transform:
         """What brings the result for a tensor of this shape back; None where a step loses elements or joins tensors."""
         back: list[Step] = []
         for step in self.steps:
-            undo = _UNDO.get(step.name)
+            undo = _WORDS[step.name].undo
             if undo is None:
                 return None
             back.insert(0, undo(shape, step.numbers))
@@ -112,8 +108,6 @@ class Transform:
 
 
 IDENTITY = Transform()
-_VALUES = ("complement", "negate", "reverse")
-"""Words that change values and move nothing."""
 
 
 @lru_cache(maxsize=1024)
@@ -122,20 +116,10 @@ def parse(text: str) -> Transform:
     return Transform(tuple(_step(part.strip(), text) for part in text.split("|"))) if text.strip() else IDENTITY
 
 
-def apply(text: str, value: Any) -> Any:
-    """`parse(text)(value)`: an array in the other layout."""
-    return parse(text)(value)
-
-
-def apply_shape(text: str, shape: Any) -> Shape:
-    """`parse(text).shape(shape)`: a shape in the other layout."""
-    return parse(text).shape(shape)
-
-
 def _step(part: str, text: str) -> Step:
     found = _STEP.fullmatch(part)
-    if found is None or found[1] not in _APPLY:
-        raise MappingError(f"transform {text!r}: {part!r} is no step; known: {', '.join(sorted(_APPLY))}")
+    if found is None or found[1] not in _WORDS:
+        raise MappingError(f"transform {text!r}: {part!r} is no step; known: {', '.join(sorted(_WORDS))}")
     name, inner = found[1], (found[2] or "").strip()
     try:
         numbers = tuple(None if n.strip() in ("none", "None") else int(n) for n in inner.split(",")) if inner else ()
@@ -143,7 +127,7 @@ def _step(part: str, text: str) -> Step:
         raise MappingError(
             f"transform {text!r}: {inner!r} are no whole numbers; write for example {name}(1, 0)"
         ) from None
-    least, most = _COUNTS[name]
+    least, most = _WORDS[name].least, _WORDS[name].most
     if not least <= len(numbers) <= most or (None in numbers and name != "slice"):
         wanted = str(least) if least == most else f"at least {least}"
         raise MappingError(
@@ -172,80 +156,49 @@ def _split(array: Any, axis: int, index: int, count: int) -> Any:
     return _slice(array, axis, index * size, (index + 1) * size)
 
 
-def _concat(arrays: Any, axis: int) -> Any:
-    return np.concatenate(list(arrays), axis)
-
-
 def _complement(value: Any) -> Any:
     is_mask = isinstance(value, np.ndarray) and value.dtype.kind == "b"
     return np.logical_not(value) if is_mask else 1 - value
 
 
-def _negate(value: Any) -> Any:
-    return -value
-
-
-def _reverse(value: Any) -> Any:
-    return type(value)(reversed(value))
-
-
-_APPLY: dict[str, Callable[..., Any]] = {
-    "transpose": lambda array, *axes: np.transpose(array, axes or None),
-    "reshape": lambda array, *sizes: np.reshape(array, sizes),
-    "flatten": _flatten,
-    "squeeze": np.squeeze,
-    "unsqueeze": np.expand_dims,
-    "flip": lambda array, *axes: np.flip(array, axes),
-    "slice": _slice,
-    "split": _split,
-    "concat": _concat,
-    "complement": _complement,
-    "negate": _negate,
-    "reverse": _reverse,
-}
-
-_MANY = 32  # numpy's own limit of axes
-_COUNTS = {
-    "transpose": (0, _MANY),
-    "reshape": (1, _MANY),
-    "flatten": (0, 2),
-    "squeeze": (1, 1),
-    "unsqueeze": (1, 1),
-    "flip": (1, _MANY),
-    "slice": (3, 3),
-    "split": (3, 3),
-    "concat": (1, 1),
-    "complement": (0, 0),
-    "negate": (0, 0),
-    "reverse": (0, 0),
-}
-"""How many numbers a step takes."""
-
-
-def _undo_transpose(shape: Shape, axes: Sequence[Any]) -> Step:
+def _untranspose(shape: Shape, axes: Sequence[Any]) -> Step:
     order = [axis % len(shape) for axis in axes]
     return Step("transpose", tuple(order.index(axis) for axis in range(len(order))))
 
 
-def _undo_reshape(shape: Shape, _: Sequence[Any]) -> Step:
-    return Step("reshape", shape)
+@dataclass(frozen=True)
+class _Word:
+    """A step's effect, how many numbers it takes, and the step that undoes it on a tensor of some shape."""
+
+    apply: Callable[..., Any]
+    least: int = 0
+    most: int = 0
+    undo: Callable[[Shape, Any], Step] | None = None
 
 
-_UNDO: dict[str, Callable[[Shape, Any], Step]] = {
-    "transpose": _undo_transpose,
-    "reshape": _undo_reshape,
-    "flatten": _undo_reshape,
-    "squeeze": lambda _, axis: Step("unsqueeze", axis),
-    "unsqueeze": lambda _, axis: Step("squeeze", axis),
-    "flip": lambda _, axes: Step("flip", axes),
-    "complement": lambda *_: Step("complement", ()),
-    "negate": lambda *_: Step("negate", ()),
+_MANY = 32  # numpy's own limit of axes
+_VALUES = ("complement", "negate", "reverse")
+"""Words that change values and move nothing."""
+
+_WORDS = {
+    "transpose": _Word(lambda array, *axes: np.transpose(array, axes or None), 0, _MANY, _untranspose),
+    "reshape": _Word(lambda array, *sizes: np.reshape(array, sizes), 1, _MANY, lambda s, _: Step("reshape", s)),
+    "flatten": _Word(_flatten, 0, 2, lambda shape, _: Step("reshape", shape)),
+    "squeeze": _Word(np.squeeze, 1, 1, lambda _, axis: Step("unsqueeze", axis)),
+    "unsqueeze": _Word(np.expand_dims, 1, 1, lambda _, axis: Step("squeeze", axis)),
+    "flip": _Word(lambda array, *axes: np.flip(array, axes), 1, _MANY, lambda _, axes: Step("flip", axes)),
+    "slice": _Word(_slice, 3, 3),
+    "split": _Word(_split, 3, 3),
+    "concat": _Word(lambda arrays, axis: np.concatenate(list(arrays), axis), 1, 1),
+    "complement": _Word(_complement, undo=lambda *_: Step("complement", ())),
+    "negate": _Word(lambda value: -value, undo=lambda *_: Step("negate", ())),
+    "reverse": _Word(lambda value: type(value)(reversed(value))),
 }
 
 
 def _hollow(shape: Sequence[int]) -> Any:
     """An array of this shape over a single byte."""
-    if math.prod(shape) < 0 or any(n < 0 for n in shape):
+    if any(n < 0 for n in shape):
         raise MappingError(f"shape {tuple(shape)}: a size is negative; no tensor has it")
     return np.broadcast_to(np.zeros((), np.int8), tuple(shape))
 
@@ -257,9 +210,3 @@ def _concat_shape(arrays: Any, step: Step) -> Shape:
     joined = list(Transform((step,))(rows).shape)
     joined[axis or 0] = sum(a.shape[axis or 0] for a in arrays)
     return tuple(joined)
-
-
-def _told(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"a tensor of shape {value.shape}"
-    return f"a {type(value).__name__}"

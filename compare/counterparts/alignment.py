@@ -1,33 +1,26 @@
-"""Align sequences of calls by scores, and pair the calls between pairs.
+"""Pair the calls between pairs: align runs of calls by scores, and tell apart those that look alike.
 
-Align two sequences by scores, and say by how much each pair beats what else could be.
+`align` is a global alignment in the manner of Needleman and Wunsch (1970): the total of the scores of all pairs is made
+as large as possible, skipping costs nothing, both positions rise. Tables of the best totals before and behind every
+place give, for each pair of the best alignment, the best total without it; the difference is its margin. A pair without
+margin is one of several that explain the sequences equally well. Cost is O(n * w) with w the width of a band around the
+diagonal: the whole table for short sequences, `BAND` beyond the difference of the lengths for long ones.
 
-Global alignment in the manner of Needleman and Wunsch (1970): the total of the scores of all pairs is made as large as
-possible, skipping costs nothing, both positions rise. Tables of the best totals before and behind every place give,
-for each pair of the best alignment, the best total without it; the difference is its margin. A pair without margin is
-one of several that explain the sequences equally well.
-
-Cost is O(n * w) with w the width of a band around the diagonal: the whole table for short sequences, `BAND` beyond the
-difference of the lengths for long ones.
-
-Calls of one side that look alike: order is no evidence among them, only what goes in and what becomes of it.
-
-Where query, key and value begin with the same weights, their layers give the same values, and so does every reshape
-and transpose behind them. A port may call them in another order, so they are told apart by where their tensors come
-from, by what takes their results (roles.py), or by the gradients that come back; otherwise they stay without partner.
-
-Pair what lies between pairs: runs of calls without partner, aligned with the runs beside their neighbours' partners.
-
-A run is aligned with what the other side has behind the partners of all pairs before it, and before the partners of
+`fill` aligns a run with what the other side has behind the partners of all pairs before it, and before the partners of
 all pairs behind it. Where there is no such place because a part was moved (k before q on one side), what follows a pair
 follows its partner, and what stands before a pair stands before its partner; the two runs of the golden side are then
 offered together, and order alone is no evidence.
+
+Among calls of one side that look alike order is no evidence either. Where query, key and value begin with the same
+weights, their layers give the same values, and so does every reshape and transpose behind them. A port may call them in
+another order, so they are told apart by where their tensors come from, by what takes their results, or by the gradients
+that come back; otherwise they stay without partner.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +28,8 @@ from numpy.typing import NDArray
 from .consumers import Roles, likeness
 from .counterpart import Because
 from .dump_view import NONE, Side, Tensor
-from .features import STRANGERS, close
-from .score import WITHIN, Evidence, Scorer, supported
+from .features import close
+from .score import WITHIN, Evidence, Scorer
 
 BAND = 300
 WHOLE = 4_000_000
@@ -45,6 +38,31 @@ WHOLE = 4_000_000
 MOST = 16_000_000
 """Cells of a band at most, 128 MB a table."""
 
+AMONG = 100_000
+"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
+
+LEAST_LIKENESS = 0.5
+"""Part of two calls' roles that must be common."""
+
+MARGIN = 0.9
+"""Points by which a pair must beat everything else that its calls could be."""
+
+LEAST = 2.0
+"""Points that a pair must have of itself."""
+
+SURPLUS, FEW = 2, 4
+"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
+
+MOST_CANDIDATES, BEHIND = 5, 2.0
+"""Candidates that are named, and the points that one may lie behind the best."""
+
+CANDIDATES_AMONG = 1_000_000
+"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
+
+ROUNDS = 12
+"""Each round stands on the pairs of the one before; most nets need three."""
+
+Group = tuple[int, ...]
 Floats = NDArray[np.float64]
 Row = Callable[[int, int, int], Floats]
 
@@ -73,7 +91,9 @@ def align(n: int, m: int, row: Row) -> list[Aligned]:
     scores[~(scores > 0)] = -np.inf
     if not np.isfinite(scores).any():
         return []
-    return _certain(scores, _before(scores, lows, m), _behind(scores, lows, m), lows)
+    # Behind a place is before it, seen from the other end.
+    behind = _before(scores[::-1, ::-1], [m - width - low for low in reversed(lows)], m)[::-1, ::-1]
+    return _certain(scores, _before(scores, lows, m), behind, lows)
 
 
 def _band(n: int, m: int) -> tuple[int, list[int]]:
@@ -89,26 +109,11 @@ def _before(scores: Floats, lows: list[int], m: int) -> Floats:
     table = np.empty((n, width + 1))
     best = np.zeros(m + 1)  # best[j]: of the items so far with those before j; behind the band it may lag
     for i, low in enumerate(lows):
-        table[i] = np.maximum.accumulate(best[low : low + width + 1])
         window = best[low : low + width + 1]
+        table[i] = np.maximum.accumulate(window)
         window[:] = table[i]
         np.maximum(window[1:], table[i, :-1] + scores[i], out=window[1:])
         np.maximum.accumulate(window, out=window)
-    return table
-
-
-def _behind(scores: Floats, lows: list[int], m: int) -> Floats:
-    """behind[i, k]: the best total of the items behind i with those from lows[i] + k on."""
-    n, width = scores.shape
-    table = np.empty((n, width + 1))
-    best = np.zeros(m + 1)  # best[j]: of the items so far with those from j on; before the band it may lag
-    for i in range(n - 1, -1, -1):
-        low = lows[i]
-        window = best[low : low + width + 1]
-        table[i] = np.maximum.accumulate(window[::-1])[::-1]
-        window[:] = table[i]
-        np.maximum(window[:-1], table[i, 1:] + scores[i], out=window[:-1])
-        window[:] = np.maximum.accumulate(window[::-1])[::-1]
     return table
 
 
@@ -129,15 +134,6 @@ def _certain(scores: Floats, before: Floats, behind: Floats, lows: list[int]) ->
     return found
 
 
-Group = tuple[int, ...]
-
-AMONG = 100_000
-"""Calls of two groups, multiplied, beyond which they stay without partner: of so many none stands out."""
-
-LEAST_LIKENESS = 0.5
-"""Part of two calls' roles that must be common."""
-
-
 class Alike:
     """The groups of calls of two runs that look alike: `left[a]` and `right[b]` are the others like it and itself."""
 
@@ -151,39 +147,41 @@ class Alike:
             if len(mine) * len(theirs) > AMONG:
                 continue
             taken: set[int] = set()
-            for likeness_of in (self._fed, self._used, self._blamed):
-                points = np.array([[likeness_of(a, b) for b in theirs] for a in mine])
-                for i, a in enumerate(mine):
-                    j = int(points[i].argmax())
-                    b = theirs[j]
-                    rival = max(np.delete(points[i], j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
-                    if points[i, j] < LEAST_LIKENESS or points[i, j] <= rival or taken & {a, ~b}:
+            for likeness_of in (self._by_inputs, self._by_use, self._by_gradients):
+                points = np.array(
+                    [[likeness_of(a, b) if self._evidence.are_kin(a, b) else 0.0 for b in theirs] for a in mine]
+                )
+                for i, j, most, rival in outstanding(points):
+                    a, b = mine[i], theirs[j]
+                    if most < LEAST_LIKENESS or most <= rival or taken & {a, ~b}:
                         continue
                     taken |= {a, ~b}
                     if self._evidence.golden_of[a] == self._evidence.target_of[b] == NONE:
                         yield a, b
 
-    def _fed(self, a: int, b: int) -> float:
-        if self._evidence.kinship(a, b) == STRANGERS:
-            return 0.0
+    def _by_inputs(self, a: int, b: int) -> float:
         mine, theirs = self._evidence.labels(a, True), self._evidence.labels(b, False)
-        told = [bool(set(x) & set(y)) for x, y in zip(mine, theirs, strict=False) if x and y]
-        return sum(told) / len(told) if told else 0.0
+        common = [bool(set(x) & set(y)) for x, y in zip(mine, theirs, strict=False) if x and y]
+        return sum(common) / len(common) if common else 0.0
 
-    def _used(self, a: int, b: int) -> float:
-        if self._evidence.kinship(a, b) == STRANGERS:
-            return 0.0
+    def _by_use(self, a: int, b: int) -> float:
         return likeness(self._roles[0].of(a), self._roles[1].of(b))
 
-    def _blamed(self, a: int, b: int) -> float:
-        if self._evidence.kinship(a, b) == STRANGERS:
-            return 0.0
+    def _by_gradients(self, a: int, b: int) -> float:
         mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)
         if mine is None or theirs is None:
             return 0.0
         if mine.digest or theirs.digest:
             return float(mine.digest == theirs.digest)
         return float(close(np.array(mine.statistics), np.array([theirs.statistics]), WITHIN)[0])
+
+
+def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
+    """Each row with its best column, the points of both, and the most points that either has otherwise."""
+    for i, row in enumerate(points):
+        j = int(row.argmax())
+        rival = max(np.delete(row, j).max(initial=0.0), np.delete(points[:, j], i).max(initial=0.0))
+        yield i, j, float(row[j]), float(rival)
 
 
 def _gradient(side: Side, at: int) -> Tensor | None:
@@ -203,25 +201,6 @@ def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group
             look = (*(column[at].tobytes() for column in numbers), *values)
             found[look].append(at)
     return {at: tuple(group) for group in found.values() if len(group) > 1 for at in group}
-
-
-MARGIN = 0.9
-"""Points by which a pair must beat everything else that its calls could be."""
-
-LEAST = 2.0
-"""Points that a pair must have of itself."""
-
-SURPLUS, FEW = 2, 4
-"""A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
-
-MOST_CANDIDATES, BEHIND = 5, 2.0
-"""Candidates that are named, and the points that one may lie behind the best."""
-
-CANDIDATES_AMONG = 1_000_000
-"""Open calls of both sides, multiplied, beyond which nobody is named: what fits so little needs no list."""
-
-ROUNDS = 12
-"""Each round stands on the pairs of the one before; most nets need three."""
 
 
 def fill(
@@ -250,18 +229,18 @@ def fill(
                 if a in alike.left and b in alike.right:
                     doubtful[alike.left[a], alike.right[b]] = None
                 elif enough and (
-                    in_order or supported(evidence, a, b, by_flow=has_modules or not has_surplus(mine, theirs))
+                    in_order or evidence.is_supported(a, b, by_flow=has_modules or not has_surplus(mine, theirs))
                 ):
                     claimed.setdefault(b, []).append((a, pair.margin))
         new = {calls[0][0]: (b, calls[0][1]) for b, calls in claimed.items() if len(calls) == 1}
         for a, (b, margin) in new.items():
             evidence.join(a, b)
             made[a] = Because("order", margin)
-        told = list(alike.told_apart(doubtful))
-        for a, b in told:
+        apart = list(alike.told_apart(doubtful))
+        for a, b in apart:
             evidence.join(a, b)
             made[a] = Because("use")
-        if not new and not told:
+        if not new and not apart:
             break
     return made
 
@@ -270,18 +249,14 @@ def with_kin(evidence: Evidence, left: list[int], right: list[int], phantoms: di
     """Without calls that can have no partner: inner steps of layers that nobody calls on the other side."""
     mine, theirs = evidence.features
     representatives = {int(theirs.operation[b]): b for b in right}.values()
-    possible: dict[int, bool] = {}
-    for a in left:
-        operation = int(mine.operation[a])
-        if operation not in possible:
-            possible[operation] = any(evidence.kinship(a, b) > STRANGERS for b in representatives)
-    return [a for a in left if possible[int(mine.operation[a])] or evidence.golden_of[a] != NONE or a in phantoms]
+    by_operation = {int(mine.operation[a]): a for a in left}
+    possible = {o for o, a in by_operation.items() if any(evidence.are_kin(a, b) for b in representatives)}
+    return [a for a in left if int(mine.operation[a]) in possible or evidence.golden_of[a] != NONE or a in phantoms]
 
 
 def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Calls without partner, with what they could be: open calls of the other side that look like them, best first."""
-    mine = [a for a in left if evidence.golden_of[a] == NONE]
-    theirs = [b for b in right if evidence.target_of[b] == NONE]
+    mine, theirs = evidence.open(left, right)
     if not mine or not theirs or len(mine) * len(theirs) > CANDIDATES_AMONG:
         return
     scorer = Scorer(evidence, mine, theirs)
@@ -298,22 +273,19 @@ def _runs(
 ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Runs of the left without partner, with the calls of the right that are offered, and whether order speaks."""
     place = {b: j for j, b in enumerate(right)}
-    back = {b: a for a, b in phantoms.items()}
+    standing_for = set(phantoms.values())
     stands_for = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
     partner = [place.get(b, NONE) for b in stands_for]
-    is_open = [evidence.target_of[b] == NONE and b not in back for b in right]
+    is_open = [evidence.target_of[b] == NONE and b not in standing_for for b in right]
     has_modules = bool(evidence.target.leaves)
     last_before = list(accumulate(partner, max, initial=NONE))
     behind = [len(right) if j == NONE else j for j in partner]
     first_behind = list(accumulate(reversed(behind), min, initial=len(right)))[::-1]
-    start = 0
-    while start < len(left):
-        end = start
-        while end < len(left) and stands_for[end] == NONE:
-            end += 1
-        if end == start:
-            start += 1
+    for is_run, group in groupby(range(len(left)), lambda i: stands_for[i] == NONE):
+        if not is_run:
             continue
+        places = list(group)
+        start, end = places[0], places[-1] + 1
         mine = left[start:end]
         low, high = last_before[start], first_behind[end]
         before = partner[start - 1] if start else NONE
@@ -324,28 +296,13 @@ def _runs(
             theirs = [right[j] for j in range(low + 1, high) if is_open[j]]
             in_order = in_order and (has_modules or not has_surplus(mine, theirs))
         else:
-            following = _following(is_open, before) if start else []
-            leading = _leading(is_open, after) if end < len(left) else []
+            following = takewhile(is_open.__getitem__, range(before + 1, len(right))) if start else ()
+            leading = takewhile(is_open.__getitem__, range(after - 1, -1, -1)) if end < len(left) else ()
             theirs = [right[j] for j in sorted({*following, *leading})]
         if theirs:
             yield mine, theirs, in_order
-        start = end
 
 
 def has_surplus(mine: list[int], theirs: list[int]) -> bool:
     """Whether one of two runs is so much longer that it holds a layer more."""
     return max(len(mine), len(theirs)) > SURPLUS * min(len(mine), len(theirs)) + FEW
-
-
-def _following(is_open: list[bool], place: int) -> list[int]:
-    end = place + 1
-    while end < len(is_open) and is_open[end]:
-        end += 1
-    return list(range(place + 1, end))
-
-
-def _leading(is_open: list[bool], place: int) -> list[int]:
-    start = place
-    while start > 0 and is_open[start - 1]:
-        start -= 1
-    return list(range(start, place))

@@ -2,19 +2,22 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from .alignment import has_surplus, with_kin
-from .dump_view import NONE, Side
-from .features import STRANGERS, Fingerprint, fingerprint
-from .score import WITHIN, Evidence, agreement, fed_alike
+from .dump_view import Dataflow, Side
+from .features import Fingerprint, fingerprint
+from .score import WITHIN, Evidence
+
+MOST = 200
+"""Open calls of a side beyond which nobody is looked for out of order."""
 
 
 def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls of modules that alone hold a parameter on their side, and hold the same one.
+    """Calls of modules that hold the same parameter, which no other module of their side holds.
 
     A module that runs several times has its runs paired in order, where both sides have as many. Where the parameters
     of one module point to several, none is believed.
@@ -39,12 +42,14 @@ def by_parameters(evidence: Evidence, left: list[int], right: list[int]) -> list
 
 
 def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls that alone on their side are given a tensor which no call produced: a weight, where modules are not seen.
+    """Calls with the same input that no call produced, and no other call of their side has: a weight, where modules are
+    not collected.
 
-    They need not be kin: a matmul and a linear that are given one weight are no pair, and still the same place of
+    They need not be kin: a matmul and a linear with one weight are no pair, and still the same place of
     the program.
     """
-    mine, theirs = _given(evidence, left, True), _given(evidence, right, False)
+    mine = _by_constant(evidence.target, evidence.flows[0], left)
+    theirs = _by_constant(evidence.golden, evidence.flows[1], right)
     pairs: list[tuple[int, int]] = []
     taken: set[int] = set()
     both = mine.keys() & theirs.keys()
@@ -57,7 +62,7 @@ def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
 
 
 def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls whose results and inputs agree in value with those of one call of the other side alone."""
+    """Kin calls whose results and inputs agree in value with those of exactly one call of the other side."""
     mine, theirs = evidence.features
     right = [b for b in right if theirs.telling[b]]
     by_size: defaultdict[int, list[int]] = defaultdict(list)
@@ -74,16 +79,13 @@ def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
             continue
         norm = _number(mine.out[a, 3])
         low, high = bisect_left(norms[size], norm * (1 - WITHIN)), bisect_right(norms[size], norm * (1 + WITHIN))
-        near = [b for b in by_size[size][low:high] if evidence.kinship(a, b) > STRANGERS]
+        near = [b for b in by_size[size][low:high] if evidence.are_kin(a, b)]
         if not near or len(near) > 64:
             continue
-        out, ins = agreement(mine, theirs, a, np.array(near, np.int64))
+        out, ins = evidence.agreement(a, np.array(near, np.int64))
         shapes = theirs.out_shape[near] == mine.out_shape[a]
         found[a] = [b for b, good in zip(near, out & (ins > 0) & shapes, strict=True) if good]
-    claims: defaultdict[int, int] = defaultdict(int)
-    for candidates in found.values():
-        for b in candidates:
-            claims[b] += 1
+    claims = Counter(b for candidates in found.values() for b in candidates)
     return [(a, c[0]) for a, c in found.items() if len(c) == 1 and claims[c[0]] == 1]
 
 
@@ -108,8 +110,8 @@ def _only(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
     """The modules that hold one parameter, paired where classes leave one choice (tied weights have two)."""
     found = []
     for a in mine:
-        kin = [b for b in theirs if evidence.kinship(a, b) > STRANGERS]
-        if len(kin) == 1 and len([c for c in mine if evidence.kinship(c, kin[0]) > STRANGERS]) == 1:
+        kin = [b for b in theirs if evidence.are_kin(a, b)]
+        if len(kin) == 1 and sum(evidence.are_kin(c, kin[0]) for c in mine) == 1:
             found.append((evidence.target.names[a].stem, evidence.golden.names[kin[0]].stem))
     return found
 
@@ -137,9 +139,7 @@ def _runs(side: Side, calls: Iterable[int]) -> dict[str, list[int]]:
     return found
 
 
-def _given(evidence: Evidence, calls: list[int], is_target: bool) -> dict[Fingerprint, list[int]]:
-    side = evidence.target if is_target else evidence.golden
-    flow = evidence.flows[0 if is_target else 1]
+def _by_constant(side: Side, flow: Dataflow, calls: list[int]) -> dict[Fingerprint, list[int]]:
     found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
     for at in calls:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False):
@@ -148,24 +148,22 @@ def _given(evidence: Evidence, calls: list[int], is_target: bool) -> dict[Finger
     return found
 
 
-MOST = 200
-"""Open calls of a side beyond which nobody is looked for out of order."""
-
-
 def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Kin calls without partner, anywhere in the same place of the program, that alone are given tensors of pairs.
+    """Kin calls without partner, anywhere in the same place of the program, whose inputs come from the same pairs, and
+    those of no other call do.
 
     A tensor that no call made (a table of cosines) counts where it agrees in value.
     """
-    left = [a for a in left if evidence.golden_of[a] == NONE and evidence.target.names[a].kind == "api"]
-    right = [b for b in right if evidence.target_of[b] == NONE and evidence.golden.names[b].kind == "api"]
+    left, right = evidence.open(left, right)
+    left = [a for a in left if evidence.target.names[a].kind == "api"]
+    right = [b for b in right if evidence.golden.names[b].kind == "api"]
     if not left or not right or max(len(left), len(right)) > MOST:
         return []
     is_whole_step = not evidence.target.leaves
     if is_whole_step and has_surplus(
         with_kin(evidence, left, right, {}), with_kin(evidence.mirrored(), right, left, {})
     ):
-        return []  # of a layer too many the first call is given what the layer behind it is given elsewhere
+        return []  # of a layer too many the first call has the inputs of the layer behind it
     mine, theirs = evidence.features
     there = np.array(right, np.int64)
     forth: dict[int, list[int]] = {}
@@ -174,8 +172,8 @@ def moved(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[i
         shapes = (theirs.out_shape[there] == mine.out_shape[a]) & (theirs.in_shapes[there] == mine.in_shapes[a])
         others = (theirs.own_values[there] != mine.own_values[a]) & (theirs.own_values[there] != 0)
         shapes &= ~(others & bool(mine.own_values[a]))
-        near = [b for b in there[shapes].tolist() if evidence.kinship(a, b) > STRANGERS and fed_alike(evidence, a, b)]
-        constants = [int(agreement(mine, theirs, a, np.array([b], np.int64))[1][0]) for b in near]
+        near = [b for b in there[shapes].tolist() if evidence.are_kin(a, b) and evidence.is_fed_alike(a, b)]
+        constants = [evidence.agrees(a, b)[1] for b in near]
         most = max(constants, default=0)
         forth[a] = [b for b, n in zip(near, constants, strict=True) if n == most]
         for b in forth[a]:

@@ -1,20 +1,17 @@
 """Pairs by what consumes a result, and by results that are equal.
 
-What becomes of a module's result: which operations take it, however it is turned and reshaped on the way.
+Parameters alone may mislead: two layers of one shape whose weights were loaded crosswise would be paired crosswise. The
+operations that take their results, however these are turned and reshaped on the way, show it: the gate is what silu
+takes, whichever weight it holds.
 
-Two layers of one shape whose weights were loaded crosswise would be paired crosswise by their parameters. What is made
-of their results tells it: the gate is what silu takes, whichever weight it holds.
+Where no module says to which layer a call belongs, a layer more on one side misleads too: the first steps of the layer
+behind it have the inputs, and so the results, that the first steps of the new layer have elsewhere. Which layer they
+belong to is told by the weights further on. The last steps of the layer before are no such calls: they bring together
+(add) what several layers gave, or feed what does.
 
-Calls by what takes their results, where no module says to which layer they belong.
-
-With a layer more on one side, the first steps of the layer behind it are given what the first steps of the new layer
-are given elsewhere, and give the same values. Which layer they belong to is told by the weights further on. The last
-steps of the layer before are no such calls: they bring together (add) what several layers gave, or feed what does.
-
-Functions that are no kin and still give the same result: what one side does in several steps ends in one value.
-
-A `repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
-gives what PyTorch's `linear` gives. Only a value that nobody paired yet gives is asked about.
+Functions that are no kin may still give the same result: what one side does in several steps ends in one value. A
+`repeat_interleave` is an `expand` and a `reshape` elsewhere, and inside a dense layer of MindSpore's the last reshape
+gives what PyTorch's `linear` gives. Only a value that no pair has yet is asked about.
 """
 
 import math
@@ -26,8 +23,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump_view import NONE, Flow, Side, value_key
-from .features import STRANGERS, Features, close, operation_word
+from .dump_view import NONE, Dataflow, Side
+from .features import Features, close, operation_word
 from .score import WITHIN, Evidence
 
 MOST_STEPS = 200
@@ -45,53 +42,55 @@ _ATTENTION, _MATMUL, _LINEAR = (
 )
 _IN_ATTENTION = ((f"{_MATMUL} 0", "softmax 0"), (f"{_MATMUL} 1", "softmax 0"), (f"{_MATMUL} 1",))
 
+_AT_ONCE = 256
+"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
+
+_PASS_ON = frozenset(
+    operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
+)
+_FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
+
 Role = frozenset[str]
 Path = tuple[str, ...]
+Ints = NDArray[np.int64]
 
 
-def uncrossed(evidence: Evidence, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def uncrossed(evidence: Evidence, roles: "tuple[Roles, Roles]", pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The pairs, with those straightened that parameters alone have crossed.
 
     Two pairs that stand in another order on the two sides change partners where their results play each other's role,
-    and the new pairs play one role each.
+    and the new pairs play one role each. Crossed pairs stand close together in the target's order.
     """
-    crossed = [(x, y) for x, y in _neighbours(pairs) if x[1] > y[1]]
-    if not crossed:
-        return pairs
-    roles = Roles(evidence.target, evidence.flows[0]), Roles(evidence.golden, evidence.flows[1])
+    features, ordered = evidence.features[0], sorted(pairs)
+    same = (features.operation, features.own_shapes, features.in_shapes, features.out_shape)
     partner = dict(pairs)
-    for (a, b), (c, d) in crossed:
-        if partner[a] != b or partner[c] != d or not _are_alike(evidence, a, c):
-            continue
-        mine = roles[0].nearest(a), roles[0].nearest(c)
-        theirs = roles[1].nearest(b), roles[1].nearest(d)
-        if mine[0] != mine[1] and mine == (theirs[1], theirs[0]) and all(mine):
-            partner[a], partner[c] = d, b
+    for n, (a, b) in enumerate(ordered):
+        for c, d in ordered[n + 1 : n + 4]:
+            if b <= d or partner[a] != b or partner[c] != d or any(column[a] != column[c] for column in same):
+                continue
+            mine = roles[0].nearest(a), roles[0].nearest(c)
+            theirs = roles[1].nearest(b), roles[1].nearest(d)
+            if mine[0] != mine[1] and mine == (theirs[1], theirs[0]) and all(mine):
+                partner[a], partner[c] = d, b
     return list(partner.items())
 
 
-def _neighbours(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Pairs with one of the next few in the target's order: what was crossed stands close together."""
-    ordered = sorted(pairs)
-    return [(x, y) for n, x in enumerate(ordered) for y in ordered[n + 1 : n + 4]]
-
-
-def _are_alike(evidence: Evidence, a: int, c: int) -> bool:
-    mine = evidence.features[0]
-    same = (mine.operation, mine.own_shapes, mine.in_shapes, mine.out_shape)
-    return all(column[a] == column[c] for column in same)
-
-
 class Roles:
-    """What becomes of the results of one side's calls."""
+    """Which operations consume the results of one side's calls."""
 
-    def __init__(self, side: Side, flow: Flow) -> None:
+    def __init__(self, side: Side, flow: Dataflow) -> None:
         self._side, self._flow = side, flow
         self._known: dict[int, Role] = {}
 
-    def takers(self, call: int) -> list[tuple[int, int]]:
-        """The calls that take a call's result, and as which of their tensors."""
-        return self._takers.get(call, [])
+    @cached_property
+    def consumers(self) -> defaultdict[int, list[tuple[int, int]]]:
+        """By call: the calls that have its result as an input, and as which of their tensors."""
+        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for at, inputs in self._flow.made.items():
+            for k, chains in enumerate(inputs):
+                for call in {call for chain in chains for call in chain}:
+                    found[call].append((at, k))
+        return found
 
     def nearest(self, call: int) -> Role:
         """The operations that take a result first, layout apart."""
@@ -113,37 +112,27 @@ class Roles:
         waiting: list[tuple[int, Path]] = [(call, ())]
         while waiting and len(seen) < MOST_STEPS:
             at, path = waiting.pop()
-            for taker, k in self.takers(at):
-                if self._side.names[taker].kind != "api" or not self._side.tensors(taker).outputs:
+            for consumer, k in self.consumers[at]:
+                if self._side.names[consumer].kind != "api" or not self._side.tensors(consumer).outputs:
                     continue
-                step = self._steps(taker, k, passing)
+                step = self._steps(consumer, k, passing)
                 longer = (path + step)[:length]
                 if step:
                     found.add(longer)
-                if len(longer) < length and (taker, longer) not in seen:
-                    seen.add((taker, longer))
-                    waiting.append((taker, longer))
+                if len(longer) < length and (consumer, longer) not in seen:
+                    seen.add((consumer, longer))
+                    waiting.append((consumer, longer))
         return found
 
-    def _steps(self, taker: int, k: int, passing: frozenset[str]) -> Path:
-        what = operation_word(self._side.names[taker].stem)
+    def _steps(self, consumer: int, k: int, passing: frozenset[str]) -> Path:
+        what = operation_word(self._side.names[consumer].stem)
         if what in passing:
             return ()
         if what == _ATTENTION and k < len(_IN_ATTENTION):
             return _IN_ATTENTION[k]
-        if what == _MATMUL and any(self._flow.constant[taker]):
+        if what == _MATMUL and any(self._flow.constant[consumer]):
             what = _LINEAR
         return (what if what in _COMMUTATIVE else f"{what} {k}",)
-
-    @cached_property
-    def _takers(self) -> dict[int, list[tuple[int, int]]]:
-        """By call: the calls that take its result, and as which of their tensors."""
-        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for at, inputs in self._flow.made.items():
-            for k, chains in enumerate(inputs):
-                for call in {call for chain in chains for call in chain}:
-                    found[call].append((at, k))
-        return found
 
 
 def likeness(mine: Role, theirs: Role) -> float:
@@ -154,9 +143,10 @@ def likeness(mine: Role, theirs: Role) -> float:
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:
-    """Calls of the target, the last first, with the golden call that gives to the partners of their takers.
+    """Calls of the target, the last first, with the golden call whose result the partners of their consumers have.
 
-    NONE where several do, or it is taken: the pair that there was is none then. `is_weak` says which may be touched.
+    NONE where several calls do, or it has another partner: then the pair that there was is undone. `is_weak` says which
+    pairs may be changed.
     """
     movable = _first_steps(evidence.target, evidence.flows[0], roles[0])
     found = []
@@ -167,11 +157,11 @@ def retied(
         b = evidence.golden_of[a]
         if evidence.target.names[a].kind != "api" or a not in movable or (b != NONE and not is_weak(a)):
             continue
-        givers = _givers(evidence, roles, a, now)
-        if not givers or b in givers:
+        producers = _producers_for(evidence, roles, a, now)
+        if not producers or b in producers:
             continue
-        free = [g for g in givers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
-        new = free[0] if len(givers) == len(free) == 1 else NONE
+        free = [g for g in producers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
+        new = free[0] if len(producers) == len(free) == 1 else NONE
         if b != NONE:
             freed.add(b)
         if new != b:
@@ -181,10 +171,10 @@ def retied(
     return found
 
 
-def _first_steps(side: Side, flow: Flow, roles: Roles) -> set[int]:
-    """Calls without weights whose results reach calls that are given weights, and nothing that brings together.
+def _first_steps(side: Side, flow: Dataflow, roles: Roles) -> set[int]:
+    """Calls without weights whose results reach calls with weights, and none where several branches meet.
 
-    What brings together takes tensors of several calls with weights, or of several that bring together themselves.
+    Branches meet in a call whose inputs come from several calls with weights, or from several such meetings.
     """
     weighted: set[int] = set()
     origins: dict[int, frozenset[int]] = {}
@@ -200,55 +190,44 @@ def _first_steps(side: Side, flow: Flow, roles: Roles) -> set[int]:
         origins[at] = frozenset((at,)) if at in weighted or at in ends else before
     reaching = set(ends)
     for at in reversed(side.forward):
-        if any(taker in reaching and taker not in weighted for taker, _ in roles.takers(at)):
+        if any(consumer in reaching and consumer not in weighted for consumer, _ in roles.consumers[at]):
             reaching.add(at)
     return set(side.forward) - weighted - reaching
 
 
-def _givers(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
-    """Calls like `a` whose results the partners of its takers take, as the same of their tensors."""
+def _producers_for(evidence: Evidence, roles: tuple[Roles, Roles], a: int, now: dict[int, int]) -> set[int]:
+    """Calls like `a` whose results are inputs of the partners of its consumers, at the same place."""
     mine, theirs = evidence.features
     found: set[int] = set()
-    for taker, k in roles[0].takers(a):
-        partner = now.get(taker, evidence.golden_of[taker])
+    for consumer, k in roles[0].consumers[a]:
+        partner = now.get(consumer, evidence.golden_of[consumer])
         inputs = evidence.flows[1].made.get(partner, ())
         if k < len(inputs):
             found |= {call for chain in inputs[k] for call in chain}
     return {
         b
         for b in found
-        if evidence.kinship(a, b) > STRANGERS
+        if evidence.are_kin(a, b)
         and theirs.out_shape[b] == mine.out_shape[a]
         and theirs.in_shapes[b] == mine.in_shapes[a]
     }
 
 
-Ints = NDArray[np.int64]
-
-_AT_ONCE = 256
-"""Calls that are compared with a value at once; of many with that value the first few tell that it is not unique."""
-
-_HAND_ON = frozenset(
-    operation_word(f"Tensor.{name}") for name in ("dropout", "identity", "contiguous", "to", "clone", "detach")
-)
-_FINISH = frozenset(operation_word(f"Primitive.{name}") for name in ("BiasAdd", "Reshape", "Cast"))
-
-
 def by_results(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
-    """Calls that alone among those around them, paired or not, give one value in one shape."""
+    """Pairs of calls whose result no other call around them has, paired or not: one value in one shape."""
     mine, theirs = evidence.features
     ours, others = _by_shape(evidence.target, mine, left), _by_shape(evidence.golden, theirs, right)
     found = []
     for shape in ours.keys() & others.keys():
-        givers, other_givers = _Givers(mine, ours[shape]), _Givers(theirs, others[shape])
+        targets, goldens = _ByResult(mine, ours[shape]), _ByResult(theirs, others[shape])
         for a in ours[shape].tolist():
             if evidence.golden_of[a] != NONE:
-                continue  # only where something is found is asked who else gives it: of many calls most have a partner
-            same = other_givers.of(mine, a)
+                continue  # most calls have a partner; only for the others is it worth asking who else has this result
+            same = goldens.of(mine, a)
             if (
                 len(same) == 1
                 and evidence.target_of[same[0]] == NONE
-                and givers.of(theirs, same[0]) == [a]
+                and targets.of(theirs, same[0]) == [a]
                 and len(evidence.target.tensors(a).outputs) == len(evidence.golden.tensors(same[0]).outputs)
             ):
                 found.append((a, same[0]))
@@ -259,12 +238,12 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
     """The functions whose results tell something, by the shape of these."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for at in calls:
-        if side.names[at].kind == "api" and features.telling[at] and not _hands_on(side, at):
+        if side.names[at].kind == "api" and features.telling[at] and not _passes_on(side, at):
             found[int(features.out_shape[at])].append(at)
     return {shape: np.array(each, np.int64) for shape, each in found.items()}
 
 
-class _Givers:
+class _ByResult:
     """Calls of one side with results of one shape, by their norms: what is close to a value has a norm near it."""
 
     def __init__(self, features: Features, calls: Ints) -> None:
@@ -281,7 +260,7 @@ class _Givers:
         self._odd: Ints = calls[~is_plain]
 
     def of(self, mine: Features, at: int) -> list[int]:
-        """The calls that give the result of a call of the other side; two of them where there are more."""
+        """The calls with the result of a call of the other side; two of them where there are more."""
         norm = float(mine.out[at, 3])
         plain = self._plain
         if np.isfinite(norm) and norm >= 0:
@@ -300,79 +279,69 @@ class _Givers:
 def behind_phantoms(
     evidence: Evidence, phantoms: dict[int, int], left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """Where calls that are no kin are given one weight: the last steps behind them that give the same shape.
+    """Where calls that are no kin have one weight: the last steps behind them whose results have the same shape.
 
     MindSpore's layers call primitives one after the other, a matmul, a bias_add and a reshape for PyTorch's linear.
     """
     mine, theirs = evidence.features
-    following = _next_of(left), _next_of(right)
+    following = dict(pairwise(left)), dict(pairwise(right))
     found = []
     for a, b in phantoms.items():
-        lasts = _steps(evidence, a, following[0], True), _steps(evidence, b, following[1], False)
-        pairs = [(c, d) for c in lasts[0] for d in lasts[1] if mine.out_shape[c] == theirs.out_shape[d]]
+        ours = _finishing(evidence.target, evidence.flows[0], a, following[0])
+        others = _finishing(evidence.golden, evidence.flows[1], b, following[1])
+        pairs = [(c, d) for c in ours for d in others if mine.out_shape[c] == theirs.out_shape[d]]
         if pairs and evidence.golden_of[pairs[-1][0]] == NONE and evidence.target_of[pairs[-1][1]] == NONE:
             found.append(pairs[-1])
     return found
 
 
-def _next_of(calls: list[int]) -> dict[int, int]:
-    return dict(pairwise(calls))
-
-
-def _steps(evidence: Evidence, at: int, following: dict[int, int], is_target: bool) -> list[int]:
+def _finishing(side: Side, flow: Dataflow, at: int, following: dict[int, int]) -> list[int]:
     """A call and the primitives that take its result right behind it, as long as they finish a layer."""
-    side = evidence.target if is_target else evidence.golden
-    flow = evidence.flows[0 if is_target else 1]
     found = [at]
     while side.names[found[-1]].stem.startswith("Primitive.") and (then := following.get(found[-1], NONE)) != NONE:
         takes = any(found[-1] in chain for chains in flow.made.get(then, ())[:1] for chain in chains)
-        if (
-            not takes
-            or not side.names[then].stem.startswith("Primitive.")
-            or operation_word(side.names[then].stem) not in _FINISH
-        ):
+        stem = side.names[then].stem
+        if not takes or not stem.startswith("Primitive.") or operation_word(stem) not in _FINISH:
             break
         found.append(then)
     return found
 
 
-def _hands_on(side: Side, at: int) -> bool:
-    """Whether a call gives what it is given, as a dropout does that is off."""
-    if operation_word(side.names[at].stem) not in _HAND_ON:
+def _passes_on(side: Side, at: int) -> bool:
+    """Whether the result of a call is its input, as that of a dropout that is off."""
+    if operation_word(side.names[at].stem) not in _PASS_ON:
         return False
     tensors = side.tensors(at)
-    keys = {value_key(tensor) for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
+    keys = {tensor.key for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
     return len(keys) == 1 and None not in keys
 
 
 def last_inside(
     evidence: Evidence, target: int, golden: int, left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
-    """The last calls inside a pair of leaf modules that give the modules' results, and do not merely hand them on.
+    """The last calls inside a pair of leaf modules whose results are the modules', identity operations apart.
 
-    None where a module runs inside: of a layer with its activation the last call gives what the activation made of it.
+    None where a module runs inside: of a layer with its activation the last result is the activation's.
     """
     if target in evidence.target.around or golden in evidence.golden.around:
         return []
-    mine = _giving(evidence.target, target, left)
-    theirs = _giving(evidence.golden, golden, right)
+    mine = _with_result(evidence.target, target, left)
+    theirs = _with_result(evidence.golden, golden, right)
     return [(mine[-1], theirs[-1])] if mine and theirs else []
 
 
-def _giving(side: Side, module: int, inside: list[int]) -> list[int]:
-    """Calls that give what a module gives; where its values say nothing, those that give its shape."""
-    results = side.tensors(module).outputs
-    if not results:
-        return []
-    key = value_key(results[0])
+def _with_result(side: Side, module: int, inside: list[int]) -> list[int]:
+    """Calls with the result of a module; where its values say nothing, those with a result of its shape."""
+    results = side.tensors(module).outputs[:1]
     found = []
-    for at in inside:
-        given = side.tensors(at).outputs[:1]
-        if side.names[at].kind != "api" or not given or _hands_on(side, at):
+    for at in inside if results else ():
+        made = side.tensors(at).outputs[:1]
+        if side.names[at].kind != "api" or not made or _passes_on(side, at):
             continue
-        is_same = value_key(given[0]) == key
-        if key is None:
-            is_same = given[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _HAND_ON
+        if results[0].key is not None:
+            is_same = made[0].key == results[0].key
+        else:
+            is_same = made[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _PASS_ON
         if is_same:
             found.append(at)
     return found

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
-
-import numpy as np
 
 from .features import KIN
-from .score import Evidence, agreement
+from .score import Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,58 +37,33 @@ class Counterparts:
         return {pair.target: pair.golden for pair in self.calls}
 
 
-Step = Literal[
-    "given",
-    "parameters",
-    "inputs",
-    "values",
-    "inside",
-    "order",
-    "use",
-    "takers",
-    "moved",
-    "weight",
-    "results",
-    "last",
-    "fused",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class Because:
-    """The step of the search that made a pair; `amount` is its margin in points, or the part in common."""
+    """The step of the search that made a pair, a key of `_REASONS` or `inside`; `amount` is its margin in points, or
+    the part in common."""
 
-    by: Step
+    by: str
     amount: float = 0.0
 
 
-_FIRST = {
-    "given": "fixed by the user",
-    "parameters": "no other module holds the same parameters",
-    "inputs": "are given the same weight",
-    "values": "no other call takes and gives the same values",
-    "results": "no other call around gives the same values",
-    "moved": "the only ones of their kind here that are given the same tensors",
-    "weight": "the last steps behind calls that are given the same weight",
-    "last": "both give the result of the pair of modules around them",
-    "fused": "several modules together hold the parameters of one",
-    "use": "of several that look alike the ones that are given the same tensors, or whose results are used alike",
-    "takers": "calls that are a pair take their results",
-    "order": "stands at the same place in the order of execution",
+_REASONS = {
+    "given": (1.0, "fixed by the user"),
+    "parameters": (0.98, "no other module holds the same parameters"),
+    "inputs": (0.97, "are given the same weight"),
+    "values": (0.96, "no other call takes and gives the same values"),
+    "results": (0.9, "no other call around gives the same values"),
+    "moved": (0.85, "the only ones of their kind here that are given the same tensors"),
+    "weight": (0.93, "the last steps behind calls that are given the same weight"),
+    "last": (0.95, "both give the result of the pair of modules around them"),
+    "fused": (0.9, "several modules together hold the parameters of one"),
+    "use": (
+        0.85,
+        "of several that look alike the ones that are given the same tensors, or whose results are used alike",
+    ),
+    "takers": (0.85, "calls that are a pair take their results"),
+    "order": (0.0, "stands at the same place in the order of execution"),
 }
-_SURE = {
-    "given": 1.0,
-    "parameters": 0.98,
-    "inputs": 0.97,
-    "values": 0.96,
-    "results": 0.9,
-    "weight": 0.93,
-    "moved": 0.85,
-    "use": 0.85,
-    "takers": 0.85,
-    "last": 0.95,
-    "fused": 0.9,
-}
+"""Confidence and reason of a step; by order, the confidence depends on what agrees."""
 
 
 def words(evidence: Evidence, target: int, because: Because) -> tuple[float, str]:
@@ -100,18 +72,18 @@ def words(evidence: Evidence, target: int, because: Because) -> tuple[float, str
     golden = evidence.golden_of[target]
     if because.by == "inside":
         return 0.6 + 0.35 * because.amount, f"hold the same paired modules ({because.amount:.0%} of them)"
-    out, ins = agreement(mine, theirs, target, np.array([golden], np.int64))
-    said = [_FIRST[because.by]]
-    unsure = 1.0 - _SURE.get(because.by, 0.0)
+    sure, reason = _REASONS[because.by]
+    said, unsure = [reason], 1.0 - sure
     if because.by == "order":
+        out, ins = evidence.agrees(target, golden)
         unsure = 0.4 / (1.0 + because.amount)
         if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
             said.append("same parameters")
             unsure *= 0.3
-        if bool(out[0]) and mine.telling[target]:
+        if out and mine.telling[target]:
             said.append("same values come out")
             unsure *= 0.5
-        if int(ins[0]):
+        if ins:
             said.append("same values go in")
             unsure *= 0.7
     if evidence.kinship(target, golden) >= KIN:

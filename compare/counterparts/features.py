@@ -1,14 +1,12 @@
 """Features of calls: kinds of operation, shapes, values, arguments and own parameters.
 
-Which operation of one framework may be which operation of the other, and which class of layer which class.
-
-The tables of `mapping` say it best. What they do not know is compared by the bare word: `ops.matmul`, `torch.matmul`
-and `Tensor.__matmul__` are one operation.
+The tables of `mapping` know best which operation or class of one framework is which of the other. What they do not know
+is compared by the bare word: `ops.matmul`, `torch.matmul` and `Tensor.__matmul__` are one operation.
 """
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from msprobe.mapping.api import load_table
 from msprobe.mapping.layers import counterpart_classes, layers
 
-from .dump_view import Flow, Side, Tensor, Tensors
+from .dump_view import Dataflow, Side, Tensor
 
 KIN, MAYBE, UNLIKELY, STRANGERS = 2.0, 0.0, -1.5, float("-inf")
 _WORD_ONLY = 1.5
@@ -56,18 +54,19 @@ _SAME = (
     ("repeat", "tile"),
     ("clamp", "clip", "clipbyvalue"),
 )
+INPUTS = 3
+"""Tensor inputs that are looked at; operations rarely have more that tell them apart."""
+
+_GREATEST = 1e300
+
 _WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
 _WORD = {operation_word: group[0] for group in _SAME for operation_word in group}
 
 
 def operations(target: str, golden: str, frameworks: tuple[str, str]) -> float:
     """KIN, a little less where only the words agree, or STRANGERS; stems of two API calls."""
-    if frameworks[0] == frameworks[1]:
-        return (
-            KIN if target == golden else _WORD_ONLY if operation_word(target) == operation_word(golden) else STRANGERS
-        )
     ms, pt = (target, golden) if frameworks[0] == "mindspore" else (golden, target)
-    if pt in _listed(ms):
+    if pt == ms if frameworks[0] == frameworks[1] else pt in _listed(ms):
         return KIN
     return _WORD_ONLY if operation_word(ms) == operation_word(pt) else STRANGERS
 
@@ -77,13 +76,11 @@ def classes(target: str, golden: str, frameworks: tuple[str, str]) -> float:
 
     UNLIKELY for a layer of one framework against a class of the user: he would have taken the layer of the other.
     """
-    if frameworks[0] == frameworks[1]:
-        return KIN if target == golden else MAYBE
     ms, pt = (target, golden) if frameworks[0] == "mindspore" else (golden, target)
-    known = counterpart_classes(ms)
+    known = () if frameworks[0] == frameworks[1] else counterpart_classes(ms)
     if pt in known:
         return KIN
-    if known or pt in _layers_of_pytorch():
+    if frameworks[0] != frameworks[1] and (known or pt in _layers_of_pytorch()):
         return STRANGERS if known and pt in _layers_of_pytorch() else UNLIKELY
     return KIN if ms == pt else MAYBE
 
@@ -110,14 +107,7 @@ def _layers_of_pytorch() -> frozenset[str]:
     return frozenset(pt for layer in layers() for pt in layer.pt)
 
 
-INPUTS = 3
-"""Tensor inputs that are looked at; operations rarely have more that tell them apart."""
-
-_GREATEST = 1e300
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """A stem or class, and how many tensors an operation is given."""
 
     called: str
@@ -148,23 +138,16 @@ class Features:
     result's values say anything. `out` and `ins` are statistics (max, min, mean, norm), NaN where unknown.
     """
 
-    def __init__(self, side: Side, flow: Flow, numbers: Numbers) -> None:
+    def __init__(self, side: Side, flow: Dataflow, numbers: Numbers) -> None:
         count = len(side)
-        self.operation: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.again = np.array(side.again, bool)
-        self.out_shape: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.out_layout: NDArray[np.int64] = np.zeros(count, np.int64)
+        self.operation, self.out_shape, self.out_layout, self.in_shapes, self.ranks = np.zeros((5, count), np.int64)
+        self.own_count, self.own_shapes, self.own_values, self.arguments = np.zeros((4, count), np.int64)
         self.out_size: NDArray[np.int64] = np.full(count, -1, np.int64)
-        self.in_shapes: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.ranks: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.own_count: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.own_shapes: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.own_values: NDArray[np.int64] = np.zeros(count, np.int64)
-        self.arguments: NDArray[np.int64] = np.zeros(count, np.int64)
         self.out: NDArray[np.float64] = np.full((count, 4), np.nan)
         self.ins: NDArray[np.float64] = np.full((count, INPUTS, 4), np.nan)
         self.digests: NDArray[np.int64] = np.zeros((count, 1 + INPUTS), np.int64)
         self.telling: NDArray[np.bool_] = np.zeros(count, bool)
+        self.again = np.array(side.again, bool)
         self.operations: dict[int, Operation] = {}
         self._weights = _weights(side, flow)
         for at in side.forward:
@@ -184,17 +167,19 @@ class Features:
             self.out_size[at] = int(np.prod(first.shape, dtype=np.int64))
             self.out[at] = first.statistics
             self.telling[at] = first.says_something
-        self.in_shapes[at] = numbers.of(("inputs", *sorted(tensor.shape for tensor in tensors.inputs)))
-        self.ranks[at] = numbers.of(
-            ("ranks", *sorted(len(tensor.shape) for tensor in tensors.inputs), -1, _rank(tensors))
-        )
+        shapes = sorted(tensor.shape for tensor in tensors.inputs)
+        rank = len(tensors.outputs[0].shape) if tensors.outputs else -1
+        self.in_shapes[at] = numbers.of(("inputs", *shapes))
+        self.ranks[at] = numbers.of(("ranks", *sorted(map(len, shapes)), -1, rank))
         self.own_count[at] = len(tensors.parameters)
-        self.own_shapes[at] = _layouts(numbers, tensors.parameters)
+        # Whatever their order; a transposed matrix has the same.
+        own = sorted(_lengths(tensor) for tensor in tensors.parameters)
+        self.own_shapes[at] = numbers.of(("own", *own)) if own else 0
         known = [fingerprint(tensor) for tensor in (tensors.parameters if is_module else tensors.inputs)]
         prints = sorted(str(one) for one in known if one is not None and (is_module or one in self._weights))
         self.own_values[at] = numbers.of(("prints", *prints)) if prints else 0
-        told = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
-        self.arguments[at] = numbers.of(("arguments", *told))
+        numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
+        self.arguments[at] = numbers.of(("arguments", *numeric))
         for k, tensor in enumerate(tensors.inputs[:INPUTS]):
             self.ins[at, k] = tensor.statistics
         for k, tensor in enumerate((*tensors.outputs[:1], *tensors.inputs[:INPUTS])):
@@ -203,7 +188,7 @@ class Features:
                 self.digests[at, place] = numbers.of(("digest", tensor.digest, int(np.prod(tensor.shape))))
 
 
-def _weights(side: Side, flow: Flow) -> set[Fingerprint | None]:
+def _weights(side: Side, flow: Dataflow) -> set[Fingerprint | None]:
     """Fingerprints of parameters, and of tensors with several axes or elements that no call made."""
     found = {fingerprint(tensor) for at in side.forward for tensor in side.tensors(at).parameters}
     for at in side.apis:
@@ -218,14 +203,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and type(value) is not bool and abs(value) < _GREATEST
 
 
-def _rank(tensors: Tensors) -> int:
-    return len(tensors.outputs[0].shape) if tensors.outputs else -1
-
-
-def _layouts(numbers: Numbers, tensors: Iterable[Tensor]) -> int:
-    """A number for the shapes of parameters whatever their order, 0 for none; a transposed matrix has the same."""
-    shapes = sorted(tuple(sorted(n for n in tensor.shape if n != 1)) for tensor in tensors)
-    return numbers.of(("own", *shapes)) if shapes else 0
+def _lengths(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(sorted(n for n in tensor.shape if n != 1))
 
 
 def fingerprint(tensor: Tensor) -> Fingerprint | None:
@@ -236,8 +215,7 @@ def fingerprint(tensor: Tensor) -> Fingerprint | None:
     """
     if not tensor.says_something:
         return None
-    lengths = tuple(sorted(n for n in tensor.shape if n != 1))
-    return (lengths, tensor.digest or tensor.statistics[:2])
+    return (_lengths(tensor), tensor.digest or tensor.statistics[:2])
 
 
 def close(mine: NDArray[np.float64], theirs: NDArray[np.float64], within: float) -> NDArray[np.bool_]:

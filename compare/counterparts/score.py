@@ -2,7 +2,7 @@
 
 | evidence | points |
 |---|---|
-| the operation or class corresponds (kinship.py) | 2, 1.5 by the word alone, 0 for classes of the user |
+| the operation or class corresponds | 2, 1.5 by the word alone, 0 for classes of the user |
 | shape of the result: equal; the same lengths in another order | 2; 1 |
 | as many axes, where the inputs differ too, or of a module | -1 |
 | else: of a module the same number of elements; another number; of a function | 0.5; -4; -30 |
@@ -18,13 +18,14 @@
 With a planted bug no value behind it agrees, and the rest still carries a pair.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dump_view import ALTERNATIVES, NONE, Flow, Side
+from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
 from .features import INPUTS, KIN, STRANGERS, Features, classes, close, may_add_bias, operations
 
 WITHIN = 1e-3
@@ -46,7 +47,7 @@ class Evidence:
 
     target: Side
     golden: Side
-    flows: tuple[Flow, Flow]
+    flows: tuple[Dataflow, Dataflow]
     features: tuple[Features, Features]
     golden_of: list[int] = field(init=False)
     target_of: list[int] = field(init=False)
@@ -67,21 +68,46 @@ class Evidence:
         seen.golden_of, seen.target_of = self.target_of, self.golden_of
         return seen
 
+    def open(self, left: Iterable[int], right: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Those calls of both sides that have no partner."""
+        return [a for a in left if self.golden_of[a] == NONE], [b for b in right if self.target_of[b] == NONE]
+
     def kinship(self, target: int, golden: int) -> float:
         """Points for operation or class."""
-        mine, theirs = self.features[0], self.features[1]
-        a, b = int(mine.operation[target]), int(theirs.operation[golden])
+        mine, theirs = self.features
         is_module = self.target.names[target].kind == "cell"
-        if (self.target.names[target].kind == "cell") != (self.golden.names[golden].kind == "cell"):
+        if is_module != (self.golden.names[golden].kind == "cell"):
             return STRANGERS
-        key = (is_module, a, b)
+        key = (is_module, int(mine.operation[target]), int(theirs.operation[golden]))
         if key not in self._kinship:
-            one, other = mine.operations[a], theirs.operations[b]
+            one, other = mine.operations[key[1]], theirs.operations[key[2]]
             judge = classes if is_module else operations
             self._kinship[key] = judge(one.called, other.called, self.frameworks)
             if not is_module and one.given != other.given and may_add_bias(one.called, other.called):
                 self._kinship[key] = STRANGERS
         return self._kinship[key]
+
+    def are_kin(self, target: int, golden: int) -> bool:
+        """Whether operation or class allow a pair."""
+        return self.kinship(target, golden) > STRANGERS
+
+    def agreement(self, target: int, there: Ints) -> tuple[Any, Any]:
+        """Whether the results of golden calls agree in value with that of a target call, and how many inputs do."""
+        mine, theirs = self.features
+
+        def agree(k: int, other: int) -> Any:
+            values = close(mine.ins[target, k], theirs.ins[there, other], WITHIN)
+            return values | _same(mine.digests[target, 1 + k], theirs.digests[there, 1 + other])
+
+        out = close(mine.out[target], theirs.out[there], WITHIN) | _same(
+            mine.digests[target, 0], theirs.digests[there, 0]
+        )
+        return out, np.maximum(agree(0, 0).astype(int) + agree(1, 1), agree(0, 1).astype(int) + agree(1, 0))
+
+    def agrees(self, target: int, golden: int) -> tuple[bool, int]:
+        """The same for one golden call."""
+        out, ins = self.agreement(target, np.array([golden], np.int64))
+        return bool(out[0]), int(ins[0])
 
     def labels(self, at: int, is_target: bool) -> list[list[int]]:
         """For each tensor input the golden calls that stand for those which it may come from, outermost modules."""
@@ -91,6 +117,29 @@ class Evidence:
             paired = [[call for call in chain if pair_of[call] != NONE] for chain in chains]
             found.append([pair_of[chain[-1]] if is_target else chain[-1] for chain in paired if chain])
         return found
+
+    def label_points(self, target: int, golden: int) -> float:
+        """Points for inputs that come from pairs."""
+        return float(_from(_labels(self, [target], True)[0], _labels(self, [golden], False))[0])
+
+    def is_supported(self, target: int, golden: int, *, by_flow: bool = True) -> bool:
+        """Whether more than order and looks speaks for a pair: values, parameters, or where its tensors come from."""
+        mine, theirs = self.features
+        if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
+            return True
+        out, ins = self.agrees(target, golden)
+        return bool(mine.telling[target] and out and ins > 0) or (by_flow and self.is_fed_alike(target, golden))
+
+    def is_fed_alike(self, target: int, golden: int) -> bool:
+        """Whether a tensor input comes from calls that are a pair, and none from calls that are pairs of others."""
+        return self.label_points(target, golden) >= 1.5
+
+    def is_contradicted(self, target: int, golden: int) -> bool:
+        """Whether more tensors of a pair come from calls that are pairs of others than from calls that are a pair."""
+        labels = zip(self.labels(target, True), self.labels(golden, False), strict=False)
+        if all(set(a) & set(b) for a, b in labels if a and b):
+            return False
+        return self.label_points(target, golden) < 0
 
 
 class Scorer:
@@ -113,16 +162,20 @@ class Scorer:
         at = self._left[i]
         there = self._at[low:high]
         mine, theirs = self._mine, self._theirs
-        score: Floats = self._kin(at)[low:high].copy()
+        kin = self._kin(at)[low:high]
+        score: Floats = kin.copy()
         score += _shape(mine, theirs, at, there, self._is_module)
         score += np.where(theirs.in_shapes[there] == mine.in_shapes[at], 1.0, -0.7)
         if mine.own_shapes[at]:
             own = theirs.own_shapes[there]
-            score += np.where(own == mine.own_shapes[at], 1.5, np.where(own == 0, -1.0, self._own_apart(at, there)))
+            # Layers that are kin may hold more parameters: running statistics are parameters on one side only.
+            has_more = (kin >= KIN) & (theirs.own_count[there] != mine.own_count[at])
+            apart = np.where(own == 0, -1.0, np.where(has_more, 0.0, -3.0))
+            score += np.where(own == mine.own_shapes[at], 1.5, apart)
         prints = theirs.own_values[there]
         known = (prints != 0) & (mine.own_values[at] != 0)
         score += np.where(known, np.where(prints == mine.own_values[at], 3.0, -1.0), 0.0)
-        out, ins = agreement(mine, theirs, at, there)
+        out, ins = self._evidence.agreement(at, there)
         score += 1.5 * out + 1.5 * np.minimum(ins, 2) - 0.5 * ((ins > 0) & ~out)
         score += 0.4 * (theirs.arguments[there] == mine.arguments[at])
         score[theirs.again[there] != mine.again[at]] = STRANGERS
@@ -136,38 +189,6 @@ class Scorer:
         if operation not in self._kin_rows:
             self._kin_rows[operation] = np.array([self._evidence.kinship(at, b) for b in self._right])
         return self._kin_rows[operation]
-
-    def _own_apart(self, at: int, there: Ints) -> Any:
-        """Layers that are kin may hold more parameters: running statistics are parameters on one side only."""
-        kin = np.array([self._evidence.kinship(at, int(b)) for b in there])
-        return np.where((kin >= KIN) & (self._theirs.own_count[there] != self._mine.own_count[at]), 0.0, -3.0)
-
-
-def supported(evidence: Evidence, target: int, golden: int, *, by_flow: bool = True) -> bool:
-    """Whether more than order and looks speaks for a pair: values, parameters, or where its tensors come from."""
-    mine, theirs = evidence.features
-    if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
-        return True
-    out, ins = agreement(mine, theirs, target, np.array([golden], np.int64))
-    if mine.telling[target] and bool(out[0]) and int(ins[0]) > 0:
-        return True
-    return by_flow and fed_alike(evidence, target, golden)
-
-
-def fed_alike(evidence: Evidence, target: int, golden: int) -> bool:
-    """Whether a tensor input comes from calls that are a pair, and none from calls that are pairs of others."""
-    labels = _labels(evidence, [target], True), _labels(evidence, [golden], False)
-    return bool(_from(labels[0][0], labels[1])[0] >= 1.5)
-
-
-def contradicted(evidence: Evidence, target: int, golden: int) -> bool:
-    """Whether more tensors of a pair come from calls that are pairs of others than from calls that are a pair."""
-    mine, theirs = evidence.labels(target, True), evidence.labels(golden, False)
-    told = [(set(a), set(b)) for a, b in zip(mine, theirs, strict=False) if a and b]
-    if all(a & b for a, b in told):
-        return False
-    labels = _labels(evidence, [target], True), _labels(evidence, [golden], False)
-    return bool(_from(labels[0][0], labels[1])[0] < 0)
 
 
 def _labels(evidence: Evidence, calls: list[int], is_target: bool) -> Ints:
@@ -201,22 +222,6 @@ def _shape(mine: Features, theirs: Features, at: int, there: Ints, is_module: bo
     other_size, same_size = (-4.0, 0.5) if is_module else (-30.0, -30.0)
     unequal = np.where(begun, -1.0, np.where(size, same_size, other_size))
     return np.where(equal, 2.0, np.where(turned, 1.0, unequal))
-
-
-def agreement(mine: Features, theirs: Features, at: int, there: Ints) -> tuple[Any, Any]:
-    """Whether results agree in value, and how many inputs do."""
-    out = close(mine.out[at], theirs.out[there], WITHIN) | _same(mine.digests[at, 0], theirs.digests[there, 0])
-    straight = np.zeros(len(there), int)
-    crossed = np.zeros(len(there), int)
-    for k in range(2):
-        straight += _input(mine, theirs, at, there, k, k)
-        crossed += _input(mine, theirs, at, there, k, 1 - k)
-    return out, np.maximum(straight, crossed)
-
-
-def _input(mine: Features, theirs: Features, at: int, there: Ints, k: int, other: int) -> Any:
-    values = close(mine.ins[at, k], theirs.ins[there, other], WITHIN)
-    return values | _same(mine.digests[at, 1 + k], theirs.digests[there, 1 + other])
 
 
 def _same(mine: Any, theirs: Ints) -> Any:

@@ -1,41 +1,45 @@
-"""Search the counterparts: leaf modules, then the modules around them, then the calls inside and between.
+"""Find counterparts: leaf modules, then what holds them, then the calls inside and between.
 
-Modules whose parameters are one parameter on the other side: query, key and value against one projection.
-
-Fused weights are laid behind one another, so the greatest element of the whole is the greatest of the parts, its mean
-is theirs weighted by size, and its squared norm is the sum of theirs.
-
-Find counterparts: leaf modules, then what holds them, then the calls inside and between.
-
-1. Leaf modules that alone hold the same parameters are pairs wherever they stand (anchors.py), then those whose
-   results and inputs agree in value with those of one other alone.
-2. The runs between them are aligned in execution order (fill.py, sequence.py, score.py).
-3. Containers are paired by the paired leaves below them (containers.py).
+1. Leaf modules that alone hold the same parameters are pairs wherever they stand, then those whose results and inputs
+   agree in value with those of one other alone. Modules whose parameters are one parameter on the other side (query,
+   key and value against one projection) are fused.
+2. The runs between them are aligned in execution order.
+3. Containers are paired by the paired leaves below them.
 4. Functions, methods and primitives are paired inside the innermost pair of modules around them, between the pairs of
    modules there, by the same two steps; then, by values that no other call of the dump gives, those that run inside a
    module on one side and beside it on the other.
 5. What contradicts the flow of tensors is taken back. Backward calls follow their forward calls, gradients of
-   parameters their modules (follow.py).
+   parameters their modules.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 
 from msprobe.store.record import Dump
 
-from .alignment import candidates, fill
+from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
 from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
 from .counterpart import Because, Counterpart, Counterparts, words
-from .dump_view import NONE, Flow, Side, Tensor, value_key
-from .features import STRANGERS, UNLIKELY, Features, Numbers
-from .score import Evidence, agreement, contradicted
+from .dump_view import NONE, Dataflow, Side, Tensor
+from .features import UNLIKELY, Features, Numbers
+from .score import Evidence
 
 LEAST_COMMON = 0.6
 """Part of the paired leaves below either container that must be below both."""
+
+MOST_PARTS = 8
+"""Parts of a fused module that are tried together."""
+
+ROUNDS = 4
+"""How often the whole is gone through again with what was found: where tensors come from is known better then."""
+
+WEAK = frozenset(("values", "order", "use", "moved"))
+"""Steps of the search whose pairs give way to what takes the results of a call."""
 
 
 def pair_containers(evidence: Evidence) -> list[tuple[int, int, float]]:
@@ -44,9 +48,10 @@ def pair_containers(evidence: Evidence) -> list[tuple[int, int, float]]:
     Wrappers around one module hold the same leaves as it does: chains of equal length are paired from the outside in,
     others where result and class single one out.
     """
-    mine, theirs = _below(evidence.target), _below(evidence.golden)
-    mine = {a: {evidence.golden_of[leaf] for leaf in leaves} - {NONE} for a, leaves in mine.items()}
-    theirs = {b: {leaf for leaf in leaves if evidence.target_of[leaf] != NONE} for b, leaves in theirs.items()}
+    golden_of = evidence.golden_of
+    below = _below(evidence.target, golden_of), _below(evidence.golden, evidence.target_of)
+    mine = {a: {golden_of[leaf] for leaf in leaves} for a, leaves in below[0].items()}
+    theirs = {b: set(leaves) for b, leaves in below[1].items()}
     holders: defaultdict[int, list[int]] = defaultdict(list)
     for b, leaves in theirs.items():
         for leaf in leaves:
@@ -80,12 +85,14 @@ def _best(leaves: set[int], holders: dict[int, list[int]], theirs: dict[int, set
     return (most, [b for b, part in common.items() if part == most]) if most >= LEAST_COMMON else (0.0, [])
 
 
-def _below(side: Side) -> dict[int, set[int]]:
-    found: dict[int, set[int]] = {at: set() for at in side.containers}
+def _below(side: Side, pair_of: list[int]) -> dict[int, list[int]]:
+    """The paired leaves below each container."""
+    leaves = set(side.leaves)
+    found: dict[int, list[int]] = {at: [] for at in side.modules if at not in leaves}
     for leaf in side.leaves:
-        for outer in side.enclosing(leaf):
-            if outer in found:  # a layer with an activation of its own is none
-                found[outer].add(leaf)
+        # A layer with an activation of its own is no container.
+        for outer in set(side.enclosing(leaf)) & found.keys() if pair_of[leaf] != NONE else ():
+            found[outer].append(leaf)
     return found
 
 
@@ -94,32 +101,21 @@ def _join(evidence: Evidence, mine: list[int], theirs: list[int]) -> list[tuple[
     if len(mine) == len(theirs):
         pairs = zip(mine, theirs, strict=True)
         return [(a, b) for a, b in pairs if evidence.golden_of[a] == evidence.target_of[b] == NONE]
-    mine = [a for a in mine if evidence.golden_of[a] == NONE]
-    theirs = [b for b in theirs if evidence.target_of[b] == NONE]
+    mine, theirs = evidence.open(mine, theirs)
     if not mine or not theirs:
         return []
     points = np.array([[_points(evidence, a, b) for b in theirs] for a in mine])
-    found = []
-    for i, a in enumerate(mine):
-        j = int(points[i].argmax())
-        row, column = np.delete(points[i], j), np.delete(points[:, j], i)
-        rival = max(row.max(initial=0.0), column.max(initial=0.0))
-        if points[i, j] >= 1.0 and points[i, j] - rival >= 1.0:
-            found.append((a, theirs[j]))
-    return found
+    clear = ((i, j) for i, j, most, rival in outstanding(points) if most >= 1.0 and most - rival >= 1.0)
+    return [(mine[i], theirs[j]) for i, j in clear]
 
 
 def _points(evidence: Evidence, a: int, b: int) -> float:
     mine, theirs = evidence.features
-    out, ins = agreement(mine, theirs, a, np.array([b], np.int64))
+    out, ins = evidence.agrees(a, b)
     shape = mine.out_shape[a] == theirs.out_shape[b] and mine.in_shapes[a] == theirs.in_shapes[b]
     named = evidence.target.names[a].path.rpartition(".")[2] == evidence.golden.names[b].path.rpartition(".")[2]
     kin = max(evidence.kinship(a, b), UNLIKELY)
-    return float(shape) + float(out[0]) + min(1, int(ins[0])) + 0.8 * kin + 0.3 * named
-
-
-MOST = 8
-"""Parts that are tried together."""
+    return float(shape) + float(out) + min(1, ins) + 0.8 * kin + 0.3 * named
 
 
 def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
@@ -127,52 +123,50 @@ def fused(evidence: Evidence) -> Iterator[tuple[list[int], int]]:
 
     Where digests are all that is known the lengths must add up, and the modules around must be pairs.
     """
-    right = [b for b in evidence.golden.leaves if evidence.target_of[b] == NONE]
+    _, right = evidence.open((), evidence.golden.leaves)
     right = [b for b in right if evidence.golden.tensors(b).parameters]
     taken: set[int] = set()
-    for run in _with_one_input(evidence.target, evidence):
+    for run in _with_one_input(evidence):
         for b in right:
-            if b in taken or not all(evidence.kinship(a, b) > STRANGERS for a in run):
-                continue
-            whole = evidence.golden.tensors(b).parameters
-            parts = [evidence.target.tensors(a).parameters for a in run]
-            if all(len(part) == len(whole) for part in parts) and _make_up(evidence, run, parts, b, whole):
+            if b not in taken and all(evidence.are_kin(a, b) for a in run) and _make_up(evidence, run, b):
                 taken.add(b)
                 yield run, b
                 break
 
 
-def _with_one_input(side: Side, evidence: Evidence) -> Iterator[list[int]]:
-    run: list[int] = []
-    last: object = None
-    for at in [*side.leaves, NONE]:
-        key = None
-        if at != NONE and evidence.golden_of[at] == NONE and side.tensors(at).parameters and side.tensors(at).inputs:
-            key = value_key(side.tensors(at).inputs[0])
-        if key is None or key != last:
-            if 1 < len(run) <= MOST:
-                yield run
-            run = []
-        if key is not None:
-            run.append(at)
-        last = key
+def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
+    """Runs of target modules without partner that are given the same values."""
+    side = evidence.target
+
+    def key(at: int) -> object:
+        tensors = side.tensors(at)
+        is_part = evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs
+        return tensors.inputs[0].key if is_part else None
+
+    for known, group in groupby(side.leaves, key):
+        run = list(group)
+        if known is not None and 1 < len(run) <= MOST_PARTS:
+            yield run
 
 
-def _make_up(
-    evidence: Evidence, run: list[int], parts: list[tuple[Tensor, ...]], b: int, whole: tuple[Tensor, ...]
-) -> bool:
-    for k, tensor in enumerate(whole):
-        pieces = [part[k] for part in parts]
-        first = [piece.shape[0] if piece.shape else 0 for piece in pieces]
-        rest = {piece.shape[1:] for piece in pieces}
+def _make_up(evidence: Evidence, run: list[int], b: int) -> bool:
+    """Whether the parameters of a run are parts of those of a golden module, one behind the other."""
+    whole = evidence.golden.tensors(b).parameters
+    parts = [evidence.target.tensors(a).parameters for a in run]
+    if any(len(part) != len(whole) for part in parts):
+        return False
+    pieces = list(zip(*parts, strict=True))
+    for tensor, own in zip(whole, pieces, strict=True):
+        first = [piece.shape[0] if piece.shape else 0 for piece in own]
+        rest = {piece.shape[1:] for piece in own}
         if not tensor.shape or sum(first) != tensor.shape[0] or rest != {tensor.shape[1:]}:
             return False
-    if all(_adds_up([part[k] for part in parts], tensor) for k, tensor in enumerate(whole)):
-        return True
-    return _same_neighbours(evidence, run, b)
+    return all(map(_adds_up, pieces, whole)) or _same_neighbours(evidence, run, b)
 
 
-def _adds_up(pieces: list[Tensor], whole: Tensor) -> bool:
+def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
+    """The greatest element of the whole is the greatest of the parts, its mean theirs weighted by size, and its squared
+    norm the sum of theirs."""
     if any(piece.digest for piece in pieces) or whole.statistics[3] != whole.statistics[3]:
         return False
     high, low, mean, norm = whole.statistics
@@ -201,31 +195,25 @@ def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
 
 def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
     """Pairs of backward calls and of parameters' gradients."""
+    sides = evidence.target, evidence.golden
     taken = {pair.target for pair in found}
     stands_for: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
+    gradients = _gradients(sides[0]), _gradients(sides[1])
     more: list[Counterpart] = []
-
-    def add(target: int, golden: int, source: int, confidence: float, reason: str) -> None:
-        if NONE not in (target, golden) and target not in taken and stands_for.setdefault(golden, source) == source:
-            taken.add(target)
-            more.append(Counterpart(target, golden, confidence, reason))
-
-    gradients = _gradients(evidence.target), _gradients(evidence.golden)
     for pair in found:
-        mine, theirs = evidence.target.names[pair.target], evidence.golden.names[pair.golden]
+        mine, theirs = sides[0].names[pair.target], sides[1].names[pair.golden]
         if mine.direction != "forward":
             continue
-        add(
-            evidence.target.backward_of(pair.target),
-            evidence.golden.backward_of(pair.golden),
-            pair.golden,
-            pair.confidence,
-            "their forward calls are a pair",
-        )
+        backward = sides[0].backward_of(pair.target), sides[1].backward_of(pair.golden)
+        following = [(*backward, "their forward calls are a pair")]
         lists = gradients[0].get(mine.stem, []), gradients[1].get(theirs.stem, [])
         if len(lists[0]) == len(lists[1]):
-            for a, b in zip(*lists, strict=True):
-                add(a, b, pair.golden, pair.confidence, "the modules that own the parameters are a pair")
+            reason = "the modules that own the parameters are a pair"
+            following += [(a, b, reason) for a, b in zip(*lists, strict=True)]
+        for a, b, reason in following:
+            if NONE not in (a, b) and a not in taken and stands_for.setdefault(b, pair.golden) == pair.golden:
+                taken.add(a)
+                more.append(Counterpart(a, b, pair.confidence, reason))
     return more
 
 
@@ -235,13 +223,6 @@ def _gradients(side: Side) -> dict[str, list[int]]:
         if name.kind == "parameters_grad":
             found[name.stem].append(at)
     return found
-
-
-ROUNDS = 4
-"""How often the whole is gone through again with what was found: where tensors come from is known better then."""
-
-WEAK = frozenset(("values", "order", "use", "moved"))
-"""Steps of the search whose pairs give way to what takes the results of a call."""
 
 
 def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | None = None) -> Counterparts:
@@ -269,7 +250,7 @@ class _Search:
     def __init__(self, target: Dump, golden: Dump) -> None:
         self.target, self.golden = Side(target), Side(golden)
         numbers = Numbers()
-        flows = Flow(self.target), Flow(self.golden)
+        flows = Dataflow(self.target), Dataflow(self.golden)
         features = Features(self.target, flows[0], numbers), Features(self.golden, flows[1], numbers)
         self.evidence = Evidence(self.target, self.golden, flows, features)
         self.roles = Roles(self.target, flows[0]), Roles(self.golden, flows[1])
@@ -285,10 +266,9 @@ class _Search:
             self.because[a] = Because("given")
 
     def anchor_leaves(self) -> None:
-        left, right = self._open(self.target.leaves, self.golden.leaves)
-        for a, b in uncrossed(self.evidence, by_parameters(self.evidence, left, right)):
-            self._join(a, b, Because("parameters"))
-        self._values(self.target.leaves, self.golden.leaves)
+        left, right = self.evidence.open(self.target.leaves, self.golden.leaves)
+        self._join(uncrossed(self.evidence, self.roles, by_parameters(self.evidence, left, right)), "parameters")
+        self._join_values(self.target.leaves, self.golden.leaves)
         self._fuse()
 
     def _fuse(self) -> None:
@@ -307,44 +287,33 @@ class _Search:
 
     def pair_containers(self) -> None:
         for a, b, common in pair_containers(self.evidence):
-            self._join(a, b, Because("inside", common))
+            self._join([(a, b)], "inside", common)
 
     def pair_apis(self) -> None:
-        left, right = self._contexts(self.target, True), self._contexts(self.golden, False)
         leaves = set(self.golden.leaves)
-        for context in sorted(left.keys() & right.keys()):
-            mine, theirs = self._whole(left[context], right[context])
+        for context, mine, theirs in self._contexts():
             if context in leaves:
-                for a, b in last_inside(self.evidence, self.evidence.target_of[context], context, mine, theirs):
-                    self._join(a, b, Because("last"))
-            phantoms = {} if self.target.leaves else self._by_inputs(mine, theirs)
-            for a, b in behind_phantoms(self.evidence, phantoms, mine, theirs):
-                self._join(a, b, Because("weight"))
-            self._values([a for a in mine if a not in phantoms], theirs)
+                target = self.evidence.target_of[context]
+                self._join(last_inside(self.evidence, target, context, mine, theirs), "last")
+            phantoms = {} if self.target.leaves else self._join_inputs(mine, theirs)
+            self._join(behind_phantoms(self.evidence, phantoms, mine, theirs), "weight")
+            self._join_values([a for a in mine if a not in phantoms], theirs)
             for _ in range(ROUNDS):
                 self._fill(mine, theirs, phantoms)
                 found = moved(self.evidence, mine, theirs)
-                for a, b in found:
-                    self._join(a, b, Because("moved"))
+                self._join(found, "moved")
                 if not found:
                     break
             if not self.target.leaves:
                 self._retie(mine, theirs)
-            for a, b in by_results(self.evidence, mine, theirs):
-                self._join(a, b, Because("results"))
+            self._join(by_results(self.evidence, mine, theirs), "results")
 
     def pair_across(self) -> None:
         """Functions of other pairs of modules: what one side does at the end of a block the other does behind it."""
-        contexts = self._contexts(self.target, True), self._contexts(self.golden, False)
-        left, right = (sorted(at for calls in found.values() for at in calls) for found in contexts)
-        self._values(
-            *(
-                [at for at in calls if side.names[at].kind == "api"]
-                for side, calls in ((self.target, left), (self.golden, right))
-            )
-        )
-        for a, b in by_results(self.evidence, left, right):
-            self._join(a, b, Because("results"))
+        every = [sorted(at for calls in self._by_context(n).values() for at in calls) for n in (0, 1)]
+        sides = zip((self.target, self.golden), every, strict=True)
+        self._join_values(*([at for at in calls if side.names[at].kind == "api"] for side, calls in sides))
+        self._join(by_results(self.evidence, *every), "results")
 
     def _retie(self, left: list[int], right: list[int]) -> None:
         evidence, target_of = self.evidence, self.evidence.target_of
@@ -352,22 +321,18 @@ class _Search:
         for a, _ in forth:
             if evidence.golden_of[a] != NONE:
                 self._part(a)
-        for a, b in forth:
-            if b != NONE:
-                self._join(a, b, Because("takers"))
+        self._join([(a, b) for a, b in forth if b != NONE], "takers")
         back = retied(evidence.mirrored(), self.roles[::-1], right, lambda b: self.because[target_of[b]].by in WEAK)
         for b, _ in back:
             if target_of[b] != NONE:
                 self._part(target_of[b])
-        for b, a in back:
-            if a != NONE:
-                self._join(a, b, Because("takers"))
+        self._join([(a, b) for b, a in back if a != NONE], "takers")
 
     def take_back(self) -> None:
         """Pairs whose tensors come from calls of other pairs are none, unless more than order made them."""
         for a, because in list(self.because.items()):
-            b = self.evidence.golden_of[a]
-            if because.by in ("order", "use", "takers") and contradicted(self.evidence, a, b):
+            is_by_order = because.by in ("order", "use", "takers")
+            if is_by_order and self.evidence.is_contradicted(a, self.evidence.golden_of[a]):
                 self._part(a)
 
     def result(self) -> Counterparts:
@@ -376,32 +341,27 @@ class _Search:
             for a, because in self.because.items()
         ]
         found += follow(self.evidence, found)
-        return Counterparts(tuple(sorted(found, key=lambda pair: pair.target)), self._candidates())
+        # For calls without partner the kin ones of the other side at the same place of the program, best first.
+        open_calls = dict(candidates(self.evidence, *self._whole(self.target.leaves, self.golden.leaves)))
+        for _, mine, theirs in self._contexts():
+            open_calls.update(candidates(self.evidence, mine, theirs))
+        ambiguous = dict(sorted((open_calls | self.parts).items()))
+        return Counterparts(tuple(sorted(found, key=lambda pair: pair.target)), ambiguous)
 
-    def _candidates(self) -> dict[int, tuple[int, ...]]:
-        """For calls without partner the kin ones of the other side at the same place of the program, best first."""
-        found = dict(candidates(self.evidence, *self._whole(self.target.leaves, self.golden.leaves)))
-        left, right = self._contexts(self.target, True), self._contexts(self.golden, False)
-        for context in sorted(left.keys() & right.keys()):
-            found.update(candidates(self.evidence, *self._whole(left[context], right[context])))
-        return dict(sorted((found | self.parts).items()))
+    def _join_values(self, left: list[int], right: list[int]) -> None:
+        for a, b in by_values(self.evidence, *self.evidence.open(left, right)):
+            if not self.evidence.is_contradicted(a, b):
+                self._join([(a, b)], "values")
 
-    def _values(self, left: list[int], right: list[int]) -> None:
-        for a, b in by_values(self.evidence, *self._open(left, right)):
-            if not contradicted(self.evidence, a, b):
-                self._join(a, b, Because("values"))
-
-    def _by_inputs(self, left: list[int], right: list[int]) -> dict[int, int]:
+    def _join_inputs(self, left: list[int], right: list[int]) -> dict[int, int]:
         """Joins what is kin and gives one shape; of the rest, and of primitives, more of a layer may follow."""
         phantoms = {}
         mine, theirs = self.evidence.features
-        for a, b in by_inputs(self.evidence, *self._open(left, right)):
-            is_step = any(
-                side.names[c].stem.startswith("Primitive.") for side, c in ((self.target, a), (self.golden, b))
-            )
-            is_same = self.evidence.kinship(a, b) > STRANGERS and mine.out_shape[a] == theirs.out_shape[b]
-            if is_same and not is_step:
-                self._join(a, b, Because("inputs"))
+        for a, b in by_inputs(self.evidence, *self.evidence.open(left, right)):
+            stems = self.target.names[a].stem, self.golden.names[b].stem
+            is_same = self.evidence.are_kin(a, b) and mine.out_shape[a] == theirs.out_shape[b]
+            if is_same and not any(stem.startswith("Primitive.") for stem in stems):
+                self._join([(a, b)], "inputs")
             else:
                 phantoms[a] = b
         return phantoms
@@ -409,38 +369,39 @@ class _Search:
     def _fill(self, left: list[int], right: list[int], phantoms: dict[int, int] | None = None) -> None:
         self.because.update(fill(self.evidence, left, right, self.roles, phantoms))
 
-    def _contexts(self, side: Side, is_target: bool) -> dict[int, list[int]]:
-        """Calls by the innermost pair of modules around them (as golden position): functions, and paired modules."""
-        pair_of = self.evidence.golden_of if is_target else self.evidence.target_of
+    def _contexts(self) -> Iterator[tuple[int, list[int], list[int]]]:
+        """Calls of both sides by the innermost pair of modules around them (as golden position), without fused ones."""
+        left, right = self._by_context(0), self._by_context(1)
+        for context in sorted(left.keys() & right.keys()):
+            yield context, *self._whole(left[context], right[context])
+
+    def _by_context(self, which: int) -> dict[int, list[int]]:
+        """The functions, and paired modules, of one side by the innermost pair of modules around them."""
+        side = (self.target, self.golden)[which]
+        pair_of = (self.evidence.golden_of, self.evidence.target_of)[which]
         found: defaultdict[int, list[int]] = defaultdict(list)
         for at in side.forward:
             is_module = side.names[at].kind == "cell"
             if (is_module and pair_of[at] == NONE) or side.names[at].kind == "other":
                 continue
             enclosing = side.enclosing(at)
-            if any((outer if is_target else ~outer) in self.fused for outer in enclosing):
+            if any((~outer if which else outer) in self.fused for outer in enclosing):
                 continue  # what goes on inside a part is no part of what goes on inside the whole
             around = next((outer for outer in enclosing if pair_of[outer] != NONE), NONE)
-            found[NONE if around == NONE else pair_of[around] if is_target else around].append(at)
+            found[around if which or around == NONE else pair_of[around]].append(at)
         return found
 
     def _whole(self, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
         """Without fused modules: they stand at several places at once."""
         return [a for a in left if a not in self.fused], [b for b in right if ~b not in self.fused]
 
-    def _open(self, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
-        evidence = self.evidence
-        return (
-            [a for a in left if evidence.golden_of[a] == NONE],
-            [b for b in right if evidence.target_of[b] == NONE],
-        )
-
     def _part(self, a: int) -> None:
         self.evidence.target_of[self.evidence.golden_of[a]] = NONE
         self.evidence.golden_of[a] = NONE
         del self.because[a]
 
-    def _join(self, a: int, b: int, because: Because) -> None:
-        if self.evidence.golden_of[a] == NONE and self.evidence.target_of[b] == NONE:
-            self.evidence.join(a, b)
-            self.because[a] = because
+    def _join(self, pairs: Iterable[tuple[int, int]], by: str, amount: float = 0.0) -> None:
+        for a, b in pairs:
+            if self.evidence.golden_of[a] == NONE and self.evidence.target_of[b] == NONE:
+                self.evidence.join(a, b)
+                self.because[a] = Because(by, amount)

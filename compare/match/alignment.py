@@ -36,21 +36,18 @@ def align(left: Sequence[Hashable], right: Sequence[Hashable]) -> Indices:
 
 
 def _align(left: list[int], right: list[int]) -> Indices:
+    # Items that stand exactly once on both sides: the longest chain in which both indices rise.
+    in_left, in_right = Counter(left), Counter(right)
+    where = {key: j for j, key in enumerate(right) if in_right[key] == 1}
+    unique = longest_chain([(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where])
     found: Indices = []
     i = j = 0
-    for a, b in [*_unique_in_both(left, right), (len(left), len(right))]:
+    for a, b in [*unique, (len(left), len(right))]:
         found += [(i + x, j + y) for x, y in _piece(left[i:a], right[j:b])]
         if a < len(left):
             found.append((a, b))
         i, j = a + 1, b + 1
     return found
-
-
-def _unique_in_both(left: list[int], right: list[int]) -> Indices:
-    """Items that stand exactly once on both sides: the longest chain in which both indices rise."""
-    in_left, in_right = Counter(left), Counter(right)
-    where = {key: j for j, key in enumerate(right) if in_right[key] == 1}
-    return longest_chain([(i, where[key]) for i, key in enumerate(left) if in_left[key] == 1 and key in where])
 
 
 def longest_chain(pairs: Indices) -> Indices:
@@ -97,7 +94,7 @@ def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -
         trace.append(dict(furthest))
         furthest = {}
         for k in range(-d, d + 1, 2):
-            x = _step(trace[d], d, k)
+            x, _ = _entry(trace[d], d, k)
             y = x - k
             while x < width and y < height and left[i + x] == right[j + y]:
                 x += 1
@@ -110,30 +107,21 @@ def _search(left: list[int], right: list[int], i: int, j: int, n: int, m: int) -
     return _walk_back(trace, WINDOW, x, x - k, i, j), i + x, j + x - k
 
 
-def _step(before: dict[int, int], d: int, k: int) -> int:
-    """Where diagonal k is entered by edit d: from above (skip an item of the right) or from the left."""
-    if _from_above(before, d, k):
-        return before[k + 1]
-    return before[k - 1] + 1
-
-
-def _from_above(before: dict[int, int], d: int, k: int) -> bool:
-    return k == -d or (k != d and before[k - 1] < before[k + 1])
+def _entry(before: dict[int, int], d: int, k: int) -> tuple[int, bool]:
+    """Where diagonal k is entered by edit d, and whether from above (skip an item of the right) or from the left."""
+    is_above = k == -d or (k != d and before[k - 1] < before[k + 1])
+    return (before[k + 1] if is_above else before[k - 1] + 1), is_above
 
 
 def _walk_back(trace: list[dict[int, int]], d: int, x: int, y: int, i: int, j: int) -> Indices:
     found: Indices = []
     while d >= 0:
-        k = x - y
-        start_x = _step(trace[d], d, k)
+        start_x, is_above = _entry(trace[d], d, x - y)
         while x > start_x:
             x -= 1
             y -= 1
             found.append((i + x, j + y))
-        if _from_above(trace[d], d, k):
-            y -= 1
-        else:
-            x -= 1
+        x, y = (x, y - 1) if is_above else (x - 1, y)
         d -= 1
     found.reverse()
     return found

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import groupby
+from typing import Literal
 
 from msprobe.base import names
 from msprobe.base.names import Name
@@ -25,70 +26,43 @@ _ROUND = re.compile(r"round[0-9]+")
 
 
 class Side:
-    """The calls of one dump with their keys; what was renamed can be learned, so that keys say the golden's names."""
+    """The calls of one dump with their keys; renamed cells and functions can be learned, so that keys say the golden's
+    names."""
 
-    def __init__(self, calls: Sequence[Call], names_of: dict[str, Name], has_parents: bool = True) -> None:
-        """`names_of` remembers names taken apart; both sides share it, as most of their names are equal."""
+    def __init__(self, calls: Sequence[Call], has_parents: bool = True) -> None:
         self.calls = calls
+        self.names = [names.parse(call.name) for call in calls]
         self.at = {call.name: i for i, call in enumerate(calls)}
         self.again = [call.is_recompute for call in calls]
-        self.tells_again = False
-        """Whether the other side's marks of recomputation can be trusted to be marked here too."""
+        self.knows_again = False
+        """Whether both dumps mark recomputations."""
         self._has_parents = has_parents
-        self._names_of = names_of
-        self._paths: dict[str, str] = {}
-        self._stems: dict[str, str] = {}
-        self._canonical: dict[str, str] = {}
-        self._called: dict[str, str] = {}
-        self._names = [self.name_of(call.name) for call in calls]
+        self._renamed_paths: dict[str, str] = {}
+        self._renamed_stems: dict[str, str] = {}
+        self._stems: dict[tuple[bool, str], str] = {}
         self._places: dict[int, Hashable] = {}
 
     def __len__(self) -> int:
         return len(self.calls)
 
-    def name(self, i: int) -> Name:
-        """The name of call i, taken apart."""
-        return self._names[i]
-
-    def name_of(self, call: str) -> Name:
-        """Any call's name, taken apart."""
-        known = self._names_of.get(call)
-        if known is None:
-            known = self._names_of[call] = names.parse(call)
-        return known
-
-    def parsed(self) -> Iterable[Name]:
-        """The names of all calls, taken apart."""
-        return self._names
-
     def learn(self, mine: Name, theirs: Name) -> None:
         """From now on `mine` is called `theirs` here; what stands inside a renamed cell moves with it."""
         if mine.kind == "cell":
-            self._paths.setdefault(mine.path, theirs.path)
-        self._stems.setdefault(mine.stem, bare_stem(theirs))
-        self._canonical.clear()
-        self._called.clear()
+            self._renamed_paths.setdefault(mine.path, theirs.path)
+        self._renamed_stems.setdefault(mine.stem, bare_stem(theirs))
+        self._stems.clear()
         self._places.clear()
 
     def stem(self, i: int) -> str:
         """The stem of call i as the golden side would say it, a cell's without `Cell` or `Module`."""
-        name = self.name(i)
-        known = self._canonical.get(name.stem)
-        if known is None:
-            known = self._canonical[name.stem] = self._said(name)
-        return known
+        return self.stem_of(self.names[i])
 
-    def parent(self, i: int) -> str:
-        """The stem of the enclosing cell, empty at the root."""
-        parent = self.parent_name(i)
-        return self.called(parent) if parent is not None else ""
-
-    def called(self, call: str) -> str:
+    def stem_of(self, name: Name) -> str:
         """The stem of any call's name as the golden side would say it."""
-        known = self._called.get(call)
-        if known is None:
-            known = self._called[call] = self._said(self.name_of(call))
-        return known
+        key = name.kind in _CELLS, name.stem
+        if key not in self._stems:
+            self._stems[key] = self._golden_stem(name)
+        return self._stems[key]
 
     def parent_name(self, i: int) -> str | None:
         """The name of the enclosing cell's call, None at the root."""
@@ -96,56 +70,57 @@ class Side:
 
     def place(self, i: int) -> Hashable:
         """Stem, direction, enclosing cell, and whether it is a recomputation where both dumps mark those."""
-        known = self._places.get(i)
-        if known is None:
-            told = self.tells_again and self.again[i]
-            known = self._places[i] = self.stem(i), self._names[i].direction, self.parent(i), told
-        return known
+        if i not in self._places:
+            parent = self.parent_name(i)
+            around = "" if parent is None else self.stem_of(names.parse(parent))
+            again = self.knows_again and self.again[i]
+            self._places[i] = self.stem(i), self.names[i].direction, around, again
+        return self._places[i]
 
     def look(self, i: int) -> Hashable:
         """The place with the paths, shapes and arguments of the records."""
-        return self.place(i), self.again[i], contents(self.calls[i])
+        return self.place(i), self.again[i], _contents(self.calls[i])
 
     def form(self, i: int) -> Hashable:
         """The place with the paths and ranks of the records."""
-        return self.place(i), ranks(self.calls[i])
+        records = self.calls[i].records
+        ranks = [(r.part, r.path, r.kind, None if r.shape is None else len(r.shape)) for r in records]
+        return self.place(i), tuple(ranks)
 
     def bare(self, i: int) -> Hashable:
         """Stem and direction with the paths, shapes and arguments of the records."""
-        return self.stem(i), self.name(i).direction, self.again[i], contents(self.calls[i])
+        return self.stem(i), self.names[i].direction, self.again[i], _contents(self.calls[i])
 
     def named(self, i: int) -> Hashable:
         """The whole name; of an API, whose number alone says little, with its place."""
         call = self.calls[i]
-        return identity(call.name), self.again[i], () if self.name(i).kind == "cell" else self.place(i)
+        return identity(call.name), self.again[i], () if self.names[i].kind == "cell" else self.place(i)
 
     def forward_of(self, i: int) -> int | None:
         """The forward call of backward call i, where the dump holds it."""
-        return self._counterpart(i, "forward")
+        return self._in_direction(i, "forward")
 
     def backward_of(self, i: int) -> int | None:
         """The backward call of forward call i, where the dump holds it."""
-        return self._counterpart(i, "backward")
+        return self._in_direction(i, "backward")
 
-    def _counterpart(self, i: int, direction: names.Direction) -> int | None:
-        name = self.name(i)
-        if name.direction in ("", direction):
+    def _in_direction(self, i: int, direction: Literal["forward", "backward"]) -> int | None:
+        name = self.names[i]
+        if name.kind not in ("cell", "api") or name.direction == direction:
             return None
-        if name.kind == "cell":
-            return self.at.get(names.cell_call(name.stem, name.number, direction))
-        return self.at.get(names.api_call(name.stem, name.number, direction)) if name.kind == "api" else None
+        return self.at.get(names.counterpart(name.text, direction))
 
-    def _said(self, name: Name) -> str:
-        if name.stem in self._stems:
-            return self._stems[name.stem]
+    def _golden_stem(self, name: Name) -> str:
+        if name.stem in self._renamed_stems:
+            return self._renamed_stems[name.stem]
         stem = bare_stem(name)
-        if not self._paths or name.kind not in _CELLS:
+        if not self._renamed_paths or name.kind not in _CELLS:
             return stem
         path = name.path
         at = len(path)
         while at > 0:
-            if path[:at] in self._paths:
-                return self._paths[path[:at]] + stem[at:]
+            if path[:at] in self._renamed_paths:
+                return self._renamed_paths[path[:at]] + stem[at:]
             at = path.rfind(".", 0, at)
         return stem
 
@@ -171,14 +146,8 @@ def word(name: Name) -> str:
     return f"{before[-1].lower()}.{operation}" if is_round else operation
 
 
-def contents(call: Call) -> Hashable:
-    """Paths, shapes and arguments of all records."""
+def _contents(call: Call) -> Hashable:
     return tuple([(r.part, r.path, r.shape if r.kind == "tensor" else repr(r.value)) for r in call.records])
-
-
-def ranks(call: Call) -> Hashable:
-    """Paths and ranks of all records."""
-    return tuple([(r.part, r.path, r.kind, None if r.shape is None else len(r.shape)) for r in call.records])
 
 
 def alike(a: Call, b: Call, with_parents: bool, with_values: bool) -> bool:

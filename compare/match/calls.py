@@ -17,16 +17,65 @@ to be equal.
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from msprobe.base.names import Name
+from msprobe.base.names import parse
 from msprobe.store.record import Call
 
 from .alignment import Indices, align, longest_chain
 from .call_keys import Side, alike, identity, seem_recomputed, word
+from .pairs import Match, MatchedBy
 
 Key = Callable[[Side, int], Hashable]
+
+MAX_ROUNDS = 32
+"""Rounds of learning what was renamed; each needs a deeper cell that was renamed by itself."""
+
+NOTHING_GIVEN: Mapping[int, int] = {}
+
+
+def match_calls(
+    target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
+) -> list[Match]:
+    """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
+
+    A call with several candidates stays unmatched, except where they cannot be told apart at all. `given` are the
+    user's pairs, golden call by target call.
+    """
+    left, right = list(target), list(golden)
+    has_parents = any(c.parent for c in left) and any(c.parent for c in right)
+    if not given and _is_same_program(left, right, has_parents):
+        return [Match(i, i, "name") for i in range(len(left))]
+    pairing = Pairing(Side(left, has_parents), Side(right, has_parents))
+    _take(pairing, given)
+    taken = set(given.values())
+    pairing.join([(i, j) for i, j in _equal_ends(left, right, has_parents) if i not in given and j not in taken])
+    if given:
+        pairing.rechain()
+    if pairing.is_open():
+        _mark_recomputed(pairing.target, pairing.golden)
+        pairing.fill_by_name()
+        pairing.fill_by_alignment()
+        follow_forward(pairing)
+        # From the outside in, as long as something is found; then across cells, and from the inside out.
+        pairing.repeat(
+            lambda: fill_by_structure(pairing, with_shapes=True) or fill_by_structure(pairing, with_shapes=False)
+        )
+        pairing.fill(Side.bare)
+        pairing.repeat(lambda: pair_around(pairing))
+        pair_moved(pairing)
+        follow_forward(pairing)
+    _pair_gradients(pairing)
+    guessed: set[int] = set()
+    before = [*pairing.golden_of]
+    if fuzzy and _fill_fuzzily(pairing):
+        _pair_gradients(pairing)
+        guessed = {i for i, j in enumerate(pairing.golden_of) if j >= 0 > before[i]}
+    _take(pairing, given)
+    return [
+        Match(i, j, "mapping" if i in given else "fuzzy" if i in guessed else _label(pairing, i, j))
+        for i, j in enumerate(pairing.golden_of)
+        if j >= 0
+    ]
 
 
 class Pairing:
@@ -39,7 +88,7 @@ class Pairing:
         self.target, self.golden = target, golden
         self.golden_of = [-1] * len(target)
         self.target_of = [-1] * len(golden)
-        self._in_order = ([is_in_order(c.name) for c in target.calls], [is_in_order(c.name) for c in golden.calls])
+        self._in_order = tuple([is_in_order(call.name) for call in side.calls] for side in (target, golden))
         self.chain: Indices = []
 
     def join(self, pairs: Indices) -> None:
@@ -64,18 +113,16 @@ class Pairing:
         self.chain = longest_chain(pairs)
 
     def is_open(self) -> bool:
-        """Whether both sides still have calls without a partner whose order means something."""
-        in_target, in_golden = self._in_order
-        return any(j < 0 and ok for j, ok in zip(self.golden_of, in_target, strict=True)) and any(
-            i < 0 and ok for i, ok in zip(self.target_of, in_golden, strict=True)
-        )
+        """Whether both sides still have unmatched calls whose order means something."""
+        sides = zip((self.golden_of, self.target_of), self._in_order, strict=True)
+        return all(any(partner < 0 and ok for partner, ok in zip(*side, strict=True)) for side in sides)
 
     def free(self) -> tuple[list[int], list[int]]:
-        """Every call without a partner, of both sides."""
+        """The unmatched calls of both sides."""
         return [i for i, j in enumerate(self.golden_of) if j < 0], [j for j, i in enumerate(self.target_of) if i < 0]
 
     def gaps(self) -> Iterator[tuple[list[int], list[int]]]:
-        """The calls without a partner between neighbours of the chain, where both sides have some."""
+        """The unmatched calls between neighbours of the chain, where both sides have some."""
         in_target, in_golden = self._in_order
         x = y = 0
         for a, b in (*self.chain, (len(self.target), len(self.golden))):
@@ -86,19 +133,24 @@ class Pairing:
                     yield left, right
             x, y = a + 1, b + 1
 
+    def aligned(self, left: list[int], right: list[int], key: Key, *, only_if_as_many: bool = False) -> Indices:
+        """Calls of both sides aligned by a key."""
+        keys = [key(self.target, i) for i in left], [key(self.golden, j) for j in right]
+        if only_if_as_many:
+            counts = Counter(keys[0]), Counter(keys[1])
+            stay = [[n for n, one in enumerate(side) if counts[0][one] == counts[1][one]] for side in keys]
+            left, right = [left[n] for n in stay[0]], [right[n] for n in stay[1]]
+            keys = [keys[0][n] for n in stay[0]], [keys[1][n] for n in stay[1]]
+        return [(left[a], right[b]) for a, b in align(*keys)]
+
     def fill(self, key: Key, *, only_if_as_many: bool = False) -> Indices:
         """Align what lies in the gaps by a key; returns the new pairs.
 
         With `only_if_as_many` a key pairs nothing in a gap where one side has it more often than the other: nobody can
         say which is the one too many.
         """
-        found: Indices = []
-        for left, right in self.gaps():
-            left_keys = [key(self.target, i) for i in left]
-            right_keys = [key(self.golden, j) for j in right]
-            if only_if_as_many:
-                left, left_keys, right, right_keys = _as_many(left, left_keys, right, right_keys)
-            found += [(left[a], right[b]) for a, b in align(left_keys, right_keys)]
+        gaps = self.gaps()
+        found = [pair for gap in gaps for pair in self.aligned(*gap, key, only_if_as_many=only_if_as_many)]
         self.join(found)
         return found
 
@@ -106,17 +158,17 @@ class Pairing:
         """Pair by name the gaps in which both sides have the same names throughout.
 
         Not where an alignment by `look` needs no more changes: there as many calls were put in as were taken out, which
-        the numbers hide. A call without a partner is one change, a pair that does not look alike another, and two
-        where the cells around it differ too.
+        the numbers hide. An unmatched call is one change, a pair that does not look alike another, and two where the
+        cells around it differ too.
         """
+        target, golden = self.target, self.golden
         found: Indices = []
         for left, right in self.gaps():
-            if [identity(self.target.calls[i].name) for i in left] != [
-                identity(self.golden.calls[j].name) for j in right
-            ]:
+            names = [identity(target.names[i].text) for i in left], [identity(golden.names[j].text) for j in right]
+            if names[0] != names[1]:
                 continue
-            looks = [self.target.look(i) for i in left], [self.golden.look(j) for j in right]
-            places = [self.target.place(i) for i in left], [self.golden.place(j) for j in right]
+            looks = [target.look(i) for i in left], [golden.look(j) for j in right]
+            places = [target.place(i) for i in left], [golden.place(j) for j in right]
             changed = sum(a != b for both in (looks, places) for a, b in zip(*both, strict=True))
             if changed < 2 * (len(left) - len(align(*looks))):
                 found += zip(left, right, strict=True)
@@ -129,24 +181,26 @@ class Pairing:
         self.fill(Side.place, only_if_as_many=True)
         self.fill(Side.named)
 
+    def repeat(self, step: Callable[[], Indices]) -> None:
+        """Take a step, and align what is then clearer, as long as the step finds pairs."""
+        for _ in range(MAX_ROUNDS):
+            if not step():
+                break
+            self.fill_by_alignment()
+
+    def looks_paired(self, i: int) -> bool:
+        """Whether target call i (-1: none) has a partner that looks like it."""
+        return i >= 0 <= self.golden_of[i] and self.target.look(i) == self.golden.look(self.golden_of[i])
+
+    def forwards_differ(self, i: int, j: int) -> bool:
+        """Whether both backward calls have forward calls, and those are no pair."""
+        left, right = self.target.forward_of(i), self.golden.forward_of(j)
+        return left is not None and right is not None and self.golden_of[left] != right
+
 
 def is_in_order(name: str) -> bool:
     """Whether a call's place in the dump says when it ran."""
     return ".parameters_grad" not in name
-
-
-def _as_many(
-    left: list[int], left_keys: list[Hashable], right: list[int], right_keys: list[Hashable]
-) -> tuple[list[int], list[Hashable], list[int], list[Hashable]]:
-    in_left, in_right = Counter(left_keys), Counter(right_keys)
-    stay_left = [a for a, key in enumerate(left_keys) if in_left[key] == in_right[key]]
-    stay_right = [b for b, key in enumerate(right_keys) if in_left[key] == in_right[key]]
-    return (
-        [left[a] for a in stay_left],
-        [left_keys[a] for a in stay_left],
-        [right[b] for b in stay_right],
-        [right_keys[b] for b in stay_right],
-    )
 
 
 def pair_moved(pairing: Pairing) -> None:
@@ -161,18 +215,15 @@ def pair_moved(pairing: Pairing) -> None:
         j = where.get(identity(target.calls[i].name))
         if j is None or pairing.target_of[j] >= 0 or target.again[i] != golden.again[j]:
             continue
-        if target.name(i).kind == "api" and target.form(i) != golden.form(j):
+        if target.names[i].kind == "api" and target.form(i) != golden.form(j):
             continue
-        if target.name(i).direction == "backward":
-            if forwards_differ(pairing, i, j):
-                continue
-        elif not order.would_keep(i, j):
-            continue
-        pairing.join_anywhere(i, j)
-        order.add(i, j)
-    for i_calls, j_calls in _inside_moved_cells(pairing):
-        for a, b in align([target.look(i) for i in i_calls], [golden.look(j) for j in j_calls]):
-            pairing.join_anywhere(i_calls[a], j_calls[b])
+        is_backward = target.names[i].direction == "backward"
+        if not pairing.forwards_differ(i, j) if is_backward else order.would_keep(i, j):
+            pairing.join_anywhere(i, j)
+            order.add(i, j)
+    for inside in _inside_moved_cells(pairing):
+        for i, j in pairing.aligned(*inside, Side.look):
+            pairing.join_anywhere(i, j)
 
 
 class _StemOrder:
@@ -180,28 +231,32 @@ class _StemOrder:
 
     def __init__(self, pairing: Pairing) -> None:
         self._target = pairing.target
-        self._pairs: defaultdict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+        self._pairs: defaultdict[Hashable, Indices] = defaultdict(list)
         for i, j in enumerate(pairing.golden_of):
             if j >= 0:
-                self._pairs[self._key(i)].append((i, j))
+                self._of(i).append((i, j))
 
     def would_keep(self, i: int, j: int) -> bool:
         """Whether a further pair fits."""
-        pairs = self._pairs[self._key(i)]
-        at = bisect(pairs, (i, j))
-        return (at == 0 or pairs[at - 1][1] < j) and (at == len(pairs) or pairs[at][1] > j)
+        return not _crosses(self._of(i), i, j)
 
     def add(self, i: int, j: int) -> None:
         """Take a pair that fits."""
-        pairs = self._pairs[self._key(i)]
+        pairs = self._of(i)
         pairs.insert(bisect(pairs, (i, j)), (i, j))
 
-    def _key(self, i: int) -> Hashable:
-        return self._target.stem(i), self._target.name(i).direction
+    def _of(self, i: int) -> Indices:
+        return self._pairs[self._target.stem(i), self._target.names[i].direction]
+
+
+def _crosses(pairs: Indices, i: int, j: int) -> bool:
+    """Whether a pair stands in another order than its neighbours in a list of pairs."""
+    at = bisect(pairs, (i, j))
+    return (at > 0 and pairs[at - 1][1] >= j) or (at < len(pairs) and pairs[at][1] <= j)
 
 
 def _inside_moved_cells(pairing: Pairing) -> list[tuple[list[int], list[int]]]:
-    """Calls without a partner inside cells that were found out of order, by the pair of cell calls around them."""
+    """Unmatched calls inside cells that were found out of order, by the pair of cell calls around them."""
     target, golden = pairing.target, pairing.golden
     groups: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     left, right = pairing.free()
@@ -228,23 +283,68 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
     gaps = list(pairing.gaps())
     if not gaps:
         return []
-    target, golden = pairing.target, pairing.golden
-    cells_of_target, cells_of_golden = _cells(target), _cells(golden)
-    above_target = _Above(target, [*pairing.golden_of])
-    above_golden = _Above(golden, [j if i >= 0 else -1 for j, i in enumerate(pairing.target_of)])
+    sides = pairing.target, pairing.golden
+    cells = [{side.stem(i) for i, name in enumerate(side.names) if name.kind == "cell"} for side in sides]
+    above = (
+        _Above(pairing.target, [*pairing.golden_of]),
+        _Above(pairing.golden, [j if i >= 0 else -1 for j, i in enumerate(pairing.target_of)]),
+    )
+
+    def groups(which: int, calls: list[int]) -> dict[Hashable, list[int]]:
+        side, found = sides[which], defaultdict[Hashable, list[int]](list)
+        for i in calls:
+            name = side.names[i]
+            if (name.kind == "api" and with_shapes) or (name.kind == "cell" and side.stem(i) not in cells[1 - which]):
+                # The names of arguments may differ between two APIs.
+                tensors = [r for r in side.calls[i].records if r.kind == "tensor" and r.shape is not None]
+                shapes = tuple([(r.part, r.shape if with_shapes else len(r.shape or ())) for r in tensors])
+                again = side.knows_again and side.again[i]
+                found[name.kind, word(name), name.direction, again, above[which](i), shapes].append(i)
+        return found
+
+    def is_one_stem(which: int, calls: list[int]) -> bool:
+        return len({sides[which].stem(i) for i in calls}) == 1
+
     found: Indices = []
     for left, right in gaps:
-        left_groups = _groups(target, left, above_target, with_shapes, cells_of_golden)
-        right_groups = _groups(golden, right, above_golden, with_shapes, cells_of_target)
         candidates: Indices = []
-        for key, mine in left_groups.items():
-            theirs = right_groups.get(key, [])
-            if len(mine) == len(theirs) and _one_stem(target, mine) and _one_stem(golden, theirs):
-                candidates += zip(mine, theirs, strict=True)
+        theirs = groups(1, right)
+        for key, mine in groups(0, left).items():
+            others = theirs.get(key, [])
+            if len(mine) == len(others) and is_one_stem(0, mine) and is_one_stem(1, others):
+                candidates += zip(mine, others, strict=True)
         found += longest_chain(sorted(candidates))
     pairing.join(found)
     _learn(pairing, found)
     return found
+
+
+class _Above:
+    """The pair around a call: the nearest enclosing cell that has a partner, told by the golden's index."""
+
+    def __init__(self, side: Side, pair_of: list[int]) -> None:
+        self._side, self._pair_of = side, pair_of
+        self._known: dict[str, Hashable] = {}
+
+    def __call__(self, i: int) -> Hashable:
+        passed: list[str] = []
+        parent = self._side.parent_name(i)
+        above: Hashable = None
+        while parent is not None and parent not in self._known:
+            passed.append(parent)
+            self._known[parent] = None  # a circle of parents ends here
+            at = self._side.at.get(parent)
+            if at is None:  # a cell that was not collected: its own name is all there is
+                above = self._side.stem_of(parse(parent))
+                break
+            if self._pair_of[at] >= 0:
+                above = self._pair_of[at]
+                break
+            parent = self._side.parent_name(at)
+        else:
+            above = None if parent is None else self._known[parent]
+        self._known.update(dict.fromkeys(passed, above))
+        return above
 
 
 def pair_around(pairing: Pairing) -> Indices:
@@ -263,7 +363,7 @@ def pair_around(pairing: Pairing) -> Indices:
         i, j = target.at.get(mine, -1), golden.at.get(theirs, -1)
         if len(candidates) > 1 or len(left_around[theirs]) > 1 or i < 0 or j < 0:
             continue
-        if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0 and _are_of_one_class(target, i, golden, j):
+        if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0 and _operation(target, i) == _operation(golden, j):
             pairing.join_anywhere(i, j)
             found.append((i, j))
     if found:
@@ -272,74 +372,19 @@ def pair_around(pairing: Pairing) -> Indices:
     return found
 
 
-def _are_of_one_class(target: Side, i: int, golden: Side, j: int) -> bool:
-    mine, theirs = target.name(i), golden.name(j)
-    return (mine.kind, word(mine), mine.direction) == (theirs.kind, word(theirs), theirs.direction)
+def _operation(side: Side, i: int) -> Hashable:
+    """Kind, class or operation, and direction."""
+    name = side.names[i]
+    return name.kind, word(name), name.direction
 
 
 def _learn(pairing: Pairing, found: Indices) -> None:
     target, golden = pairing.target, pairing.golden
-    golden_stems = {name.stem for name in golden.parsed()} if found else set()
+    golden_stems = {name.stem for name in golden.names} if found else set()
     for i, j in found:
-        mine = target.name(i)
+        mine = target.names[i]
         if target.stem(i) != golden.stem(j) and (mine.kind == "cell" or mine.stem not in golden_stems):
-            target.learn(mine, golden.name(j))
-
-
-def _groups(
-    side: Side, indices: list[int], above: "_Above", with_shapes: bool, elsewhere: set[str]
-) -> dict[Hashable, list[int]]:
-    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for i in indices:
-        name = side.name(i)
-        if (name.kind == "api" and with_shapes) or (name.kind == "cell" and side.stem(i) not in elsewhere):
-            again = side.tells_again and side.again[i]
-            groups[name.kind, word(name), name.direction, again, above(i), _tensors(side, i, with_shapes)].append(i)
-    return groups
-
-
-def _cells(side: Side) -> set[str]:
-    return {side.stem(i) for i, name in enumerate(side.parsed()) if name.kind == "cell"}
-
-
-def _one_stem(side: Side, indices: list[int]) -> bool:
-    first = side.stem(indices[0])
-    return all(side.stem(i) == first for i in indices)
-
-
-def _tensors(side: Side, i: int, with_shapes: bool) -> Hashable:
-    """Shapes (or ranks) of what goes in and what comes out; the names of arguments may differ between two APIs."""
-    tensors = [r for r in side.calls[i].records if r.kind == "tensor" and r.shape is not None]
-    return tuple([(r.part, r.shape if with_shapes else len(r.shape or ())) for r in tensors])
-
-
-class _Above:
-    """The pair around a call: the nearest enclosing cell that has a partner, told by the golden's index."""
-
-    def __init__(self, side: Side, pair_of: list[int]) -> None:
-        self._side, self._pair_of = side, pair_of
-        self._known: dict[str, Hashable] = {}
-
-    def __call__(self, i: int) -> Hashable:
-        passed: list[str] = []
-        parent = self._side.parent_name(i)
-        above: Hashable = None
-        while parent is not None:
-            if parent in self._known:
-                above = self._known[parent]
-                break
-            passed.append(parent)
-            self._known[parent] = None  # a circle of parents ends here
-            at = self._side.at.get(parent)
-            if at is None:  # a cell that was not collected: its own name is all there is
-                above = self._side.called(parent)
-                break
-            if self._pair_of[at] >= 0:
-                above = self._pair_of[at]
-                break
-            parent = self._side.parent_name(at)
-        self._known.update(dict.fromkeys(passed, above))
-        return above
+            target.learn(mine, golden.names[j])
 
 
 def follow_forward(pairing: Pairing) -> None:
@@ -357,107 +402,29 @@ def follow_forward(pairing: Pairing) -> None:
         j = golden.backward_of(partner)
         if j is None or pairing.golden_of[i] == j or target.place(i) != golden.place(j):
             continue
-        if target.look(i) == golden.look(j) or not (
-            _looks_paired(pairing, i) or _looks_paired(pairing, pairing.target_of[j])
-        ):
+        other = pairing.target_of[j]
+        if target.look(i) == golden.look(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
             pairing.part(i)
-            pairing.part(pairing.target_of[j])
+            pairing.part(other)  # where there is none, -1, this undoes the pair of the target's last call
             pairing.join_anywhere(i, j)
             is_changed = True
     if is_changed:
-        _part_what_crosses(pairing)
+        _part_crossing(pairing)
         pairing.fill_by_alignment()
 
 
-def _part_what_crosses(pairing: Pairing) -> None:
+def _part_crossing(pairing: Pairing) -> None:
     """Undo pairs of backward calls that cross others although their forward calls are no pair."""
     doubtful = [
         (i, j)
         for i, j in enumerate(pairing.golden_of)
-        if j >= 0 and pairing.target.name(i).direction == "backward" and forwards_differ(pairing, i, j)
+        if j >= 0 and pairing.target.names[i].direction == "backward" and pairing.forwards_differ(i, j)
     ]
     pairing.rechain(without=dict(doubtful))
     for i, j in doubtful:
-        at = bisect(pairing.chain, (i, j))
-        if (at and pairing.chain[at - 1][1] > j) or (at < len(pairing.chain) and pairing.chain[at][1] < j):
+        if _crosses(pairing.chain, i, j):
             pairing.part(i)
     pairing.rechain()
-
-
-def _looks_paired(pairing: Pairing, i: int) -> bool:
-    """Whether target call i (-1: none) has a partner that looks like it."""
-    if i < 0 or (j := pairing.golden_of[i]) < 0:
-        return False
-    return pairing.target.look(i) == pairing.golden.look(j)
-
-
-def forwards_differ(pairing: Pairing, i: int, j: int) -> bool:
-    """Whether both backward calls have forward calls, and those are no pair."""
-    left, right = pairing.target.forward_of(i), pairing.golden.forward_of(j)
-    return left is not None and right is not None and pairing.golden_of[left] != right
-
-
-MatchedBy = Literal["name", "renumbered", "structure", "mapping", "fuzzy", ""]
-
-MAX_ROUNDS = 32
-"""Rounds of learning what was renamed; each needs a deeper cell that was renamed by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Target call `target` and golden call `golden`, as positions in their dumps, and what makes them a pair.
-
-    `name`: equal names. `renumbered`: equal but for the number. `structure`: another name at the same place of the
-    program. `fuzzy`: neighbours and the operation alone. `mapping`: the user's mapping says so.
-    """
-
-    target: int
-    golden: int
-    by: MatchedBy
-
-
-NOTHING_GIVEN: Mapping[int, int] = {}
-
-
-def match_calls(
-    target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
-) -> list[Match]:
-    """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
-
-    What several candidates could be stays without a partner, except where they cannot be told apart at all. `given`
-    are the user's pairs, golden call by target call.
-    """
-    left, right = list(target), list(golden)
-    has_parents = any(c.parent for c in left) and any(c.parent for c in right)
-    if not given and _is_same_program(left, right, has_parents):
-        return [Match(i, i, "name") for i in range(len(left))]
-    names_of: dict[str, Name] = {}
-    pairing = Pairing(Side(left, names_of, has_parents), Side(right, names_of, has_parents))
-    _take(pairing, given)
-    taken = set(given.values())
-    pairing.join([(i, j) for i, j in _equal_ends(left, right, has_parents) if i not in given and j not in taken])
-    if given:
-        pairing.rechain()
-    if pairing.is_open():
-        _mark_recomputed(pairing.target, pairing.golden)
-        pairing.fill_by_name()
-        pairing.fill_by_alignment()
-        follow_forward(pairing)
-        _fill_by_structure(pairing)
-        pair_moved(pairing)
-        follow_forward(pairing)
-    _pair_gradients(pairing)
-    guessed = _fill_fuzzily(pairing) if fuzzy else set()
-    if guessed:
-        before = [*pairing.golden_of]
-        _pair_gradients(pairing)
-        guessed |= {i for i, j in enumerate(pairing.golden_of) if j >= 0 > before[i]}
-    _take(pairing, given)
-    return [
-        Match(i, j, "mapping" if i in given else "fuzzy" if i in guessed else _label(pairing, i, j))
-        for i, j in enumerate(pairing.golden_of)
-        if j >= 0
-    ]
 
 
 def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
@@ -469,7 +436,7 @@ def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
         if pairing.target_of[j] >= 0:
             pairing.part(pairing.target_of[j])
         pairing.join_anywhere(i, j)
-        mine, theirs = pairing.target.name(i), pairing.golden.name(j)
+        mine, theirs = pairing.target.names[i], pairing.golden.names[j]
         if mine.kind == theirs.kind == "cell" and mine.stem != theirs.stem:
             pairing.target.learn(mine, theirs)
 
@@ -487,8 +454,7 @@ def _is_same_program(left: Sequence[Call], right: Sequence[Call], with_parents: 
 
 def _equal_ends(left: Sequence[Call], right: Sequence[Call], with_parents: bool) -> Indices:
     """Pairs from the beginning and from the end, as far as names and looks agree."""
-    i_calls = [i for i, call in enumerate(left) if is_in_order(call.name)]
-    j_calls = [j for j, call in enumerate(right) if is_in_order(call.name)]
+    i_calls, j_calls = ([n for n, call in enumerate(calls) if is_in_order(call.name)] for calls in (left, right))
     shorter = min(len(i_calls), len(j_calls))
 
     def same(i: int, j: int) -> bool:
@@ -501,40 +467,26 @@ def _equal_ends(left: Sequence[Call], right: Sequence[Call], with_parents: bool)
     tail = 0
     while tail < shorter - head and same(i_calls[-1 - tail], j_calls[-1 - tail]):
         tail += 1
-    ends = list(zip(i_calls[:head], j_calls[:head], strict=True))
-    return ends + list(zip(i_calls[len(i_calls) - tail :], j_calls[len(j_calls) - tail :], strict=True))
+    ends = (slice(head), slice(head)), (slice(len(i_calls) - tail, None), slice(len(j_calls) - tail, None))
+    return [pair for ours, theirs in ends for pair in zip(i_calls[ours], j_calls[theirs], strict=True)]
 
 
 def _mark_recomputed(target: Side, golden: Side) -> None:
     """A dump without marks of recomputation gets them where the other one has some."""
     marked = any(target.again), any(golden.again)
-    target.tells_again = golden.tells_again = all(marked)
-    if marked == (True, False):
-        golden.again = seem_recomputed(golden.parsed())
-    elif marked == (False, True):
-        target.again = seem_recomputed(target.parsed())
-
-
-def _fill_by_structure(pairing: Pairing) -> None:
-    """From the outside in, as long as something is found; then across cells, and from the inside out."""
-    for _ in range(MAX_ROUNDS):
-        if not (fill_by_structure(pairing, with_shapes=True) or fill_by_structure(pairing, with_shapes=False)):
-            break
-        pairing.fill_by_alignment()
-    pairing.fill(Side.bare)
-    for _ in range(MAX_ROUNDS):
-        if not pair_around(pairing):
-            break
-        pairing.fill_by_alignment()
+    target.knows_again = golden.knows_again = all(marked)
+    if any(marked) and not all(marked):
+        without = golden if marked[0] else target
+        without.again = seem_recomputed(without.names)
 
 
 def _pair_gradients(pairing: Pairing) -> None:
-    """Gradients of parameters have a name of their own: it is all that is asked, renamed cells granted."""
+    """Pair gradients of parameters by their name alone, renamed cells granted."""
     target, golden = pairing.target, pairing.golden
     left, right = pairing.free()
 
     def key(side: Side, i: int) -> tuple[str, int]:
-        return side.stem(i), max(side.name(i).number, 0)
+        return side.stem(i), max(side.names[i].number, 0)
 
     where = {key(golden, j): j for j in right if not is_in_order(golden.calls[j].name)}
     for i in left:
@@ -542,31 +494,26 @@ def _pair_gradients(pairing: Pairing) -> None:
             pairing.join_anywhere(i, j)
 
 
-def _fill_fuzzily(pairing: Pairing) -> set[int]:
-    """By stem, then by operation, between neighbours that are pairs; the target calls that found a partner so."""
+def _fill_fuzzily(pairing: Pairing) -> Indices:
+    """Pair by stem, then by operation, between neighbours that are pairs."""
     pairing.rechain()
 
     def stem(side: Side, i: int) -> Hashable:
-        return side.stem(i), side.name(i).direction
-
-    def operation(side: Side, i: int) -> Hashable:
-        name = side.name(i)
-        return name.kind, word(name), name.direction
+        return side.stem(i), side.names[i].direction
 
     def attribute(side: Side, i: int) -> Hashable:
-        name = side.name(i)
+        name = side.names[i]
         return (name.path, name.direction) if name.kind == "cell" else (side.calls[i].name, id(side))
 
-    found = [*pairing.fill(stem), *pairing.fill(operation), *pairing.fill(attribute)]
+    found = [*pairing.fill(stem), *pairing.fill(_operation), *pairing.fill(attribute)]
     for i, j in found:
-        if pairing.target.name(i).kind == "cell":
-            pairing.target.learn(pairing.target.name(i), pairing.golden.name(j))
-    return {i for i, _ in found}
+        if pairing.target.names[i].kind == "cell":
+            pairing.target.learn(pairing.target.names[i], pairing.golden.names[j])
+    return found
 
 
 def _label(pairing: Pairing, i: int, j: int) -> MatchedBy:
-    target, golden = pairing.target.calls[i].name, pairing.golden.calls[j].name
-    if identity(target) == identity(golden):
+    mine, theirs = pairing.target.names[i], pairing.golden.names[j]
+    if identity(mine.text) == identity(theirs.text):
         return "name"
-    mine, theirs = pairing.target.name(i), pairing.golden.name(j)
     return "renumbered" if (mine.stem, mine.direction) == (theirs.stem, theirs.direction) else "structure"

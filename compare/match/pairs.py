@@ -1,44 +1,26 @@
-"""Pairs of calls and of records: as columns, and on demand as values.
-
-Which call and which record of the target stands where which of the golden: as columns, and on demand as values.
+"""Pairs of calls and of records: which of the target stands where which of the golden.
 
 A comparison of a million records would drown in objects, so a pair is two row numbers; `Pair` and `CallPair` are made
 where somebody looks at them.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.reason import Reason
 from msprobe.store.record import TENSOR, Call, Dump, Record
 
-from .calls import MatchedBy
-
-Told = tuple[int, tuple[object, ...], object]
-"""The number of a record, its place, and its value."""
+Ints = NDArray[np.int64]
 
 
-def listed_alone(left: Iterable[Told], right: Iterable[Told], alone: "dict[int, Alone]") -> None:
-    """Enter those values that stand alone because the other side says them as one value, or as a list."""
-    ours, theirs = list(left), list(right)
-    for single, listed in ((ours, theirs), (theirs, ours)):
-        elements: dict[tuple[object, ...], list[tuple[int, object]]] = {}
-        for number, place, value in listed:
-            elements.setdefault(place[:-1], []).append((number, value))
-        for number, place, value in single:
-            if not (inner := elements.get(place)):
-                continue
-            is_wrong = not all(equal_values(value, v) for _, v in inner)
-            why = Why.ONE_VALUE if is_wrong else Why.ONE_VALUE_EQUAL
-            reason = Reason(why, target=value, golden=[v for _, v in inner])
-            for n in (number, *(n for n, _ in inner)):
-                alone[n] = Alone(reason, is_wrong)
+MatchedBy = Literal["name", "renumbered", "structure", "mapping", "fuzzy", ""]
 
 
 def equal_values(a: object, b: object) -> bool:
@@ -46,9 +28,6 @@ def equal_values(a: object, b: object) -> bool:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(equal_values(x, y) for x, y in zip(a, b, strict=True))
     return bool(a == b) or (a != a and b != b)
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +81,8 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where it says
-    that the two sides were given different things."""
+    """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where the two
+    sides were given different values."""
 
     because: Reason
     is_wrong: bool = False
@@ -117,14 +96,47 @@ class Guess:
     because: Reason
 
 
+class Match(NamedTuple):
+    """Target call `target` and golden call `golden`, as positions in their dumps (-1 for none), and what matched them.
+
+    `name`: equal names. `renumbered`: equal but for the number. `structure`: another name at the same place of the
+    program. `fuzzy`: neighbours and the operation alone. `mapping`: the user's mapping says so.
+    """
+
+    target: int
+    golden: int
+    by: MatchedBy
+    guess: Guess | None = None
+
+
+def in_order(matches: Iterable[Match], targets: int, goldens: int) -> list[Match]:
+    """Matches of all calls in the target's order; golden-only calls stand before what follows them in their dump."""
+    of_target: defaultdict[int, list[Match]] = defaultdict(list)
+    first: dict[int, int] = {}
+    for match in matches:
+        of_target[match.target].append(match)
+        first[match.golden] = min(match.target, first.get(match.golden, match.target))
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    place = targets
+    for j in range(goldens - 1, -1, -1):
+        place = first.get(j, place)
+        if j not in first:
+            before[place].append(j)
+    ordered: list[Match] = []
+    for i in range(targets + 1):
+        ordered += (Match(-1, j, "") for j in reversed(before.get(i, ())))
+        if i < targets:
+            ordered += of_target.get(i) or [Match(i, -1, "")]
+    return ordered
+
+
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What only two dumps of different frameworks, or a mapping of the user, need to say of their pairs.
+    """What is known of pairs beyond their rows, where two frameworks or a mapping of the user are involved.
 
     By row: `views` of records of another layout, `alone` of those that rightly have no partner, and in `meant` values
-    of MindSpore in PyTorch's words, where those differ. By place: `guesses` of pairs that were found by themselves, and
-    `without` of calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose
-    calls are no pair.
+    of MindSpore in PyTorch's words, where those differ. By place: `guesses` of automatic pairs, and `without` of calls
+    that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose calls are no pair.
     """
 
     views: Mapping[int, View] = field(default_factory=dict)
@@ -175,14 +187,10 @@ class Pairs(Sequence[CallPair]):
         if not -len(self) <= at < len(self):
             raise IndexError(at)
         at %= len(self)
-        target, target_records = _side(self.target, int(self.target_calls[at]))
-        golden, golden_records = _side(self.golden, int(self.golden_calls[at]))
         rows = slice(self.starts[at], self.starts[at + 1])
-        pairs = tuple(
-            Pair(_found(self.target, target_records, t), _found(self.golden, golden_records, g))
-            for t, g in zip(self.target_rows[rows].tolist(), self.golden_rows[rows].tolist(), strict=True)
-        )
-        return CallPair(target, golden, self.by[at], pairs)
+        target, ours = _side(self.target, int(self.target_calls[at]), self.target_rows[rows])
+        golden, theirs = _side(self.golden, int(self.golden_calls[at]), self.golden_rows[rows])
+        return CallPair(target, golden, self.by[at], tuple(map(Pair, ours, theirs)))
 
     def __iter__(self) -> Iterator[CallPair]:
         return (self[at] for at in range(len(self)))
@@ -192,19 +200,9 @@ class Pairs(Sequence[CallPair]):
         """The pair of calls that each pair of records belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
-    def target_record(self, row: int) -> Record | None:
-        """The target's record of a pair."""
-        at = int(self.target_rows[row])
-        return None if at < 0 else self.target.columns.record(at, call_of_row(self.target, at))
-
-    def golden_record(self, row: int) -> Record | None:
-        """The golden's record of a pair."""
-        at = int(self.golden_rows[row])
-        return None if at < 0 else self.golden.columns.record(at, call_of_row(self.golden, at))
-
     def pair(self, row: int) -> Pair:
         """One pair of records."""
-        return Pair(self.target_record(row), self.golden_record(row))
+        return Pair(_record(self.target, int(self.target_rows[row])), _record(self.golden, int(self.golden_rows[row])))
 
     def are_tensors(self, row: int) -> bool:
         """Whether a pair has two records and both are tensors."""
@@ -217,20 +215,50 @@ class Pairs(Sequence[CallPair]):
         return self.target.columns.names[call] if call >= 0 else self.golden.columns.names[int(self.golden_calls[at])]
 
 
+Rows = Sequence[int]
+JoinRecords = Callable[[Match, int], tuple[Rows, Rows]]
+"""The rows of target and golden of a pair of calls, -1 for none; also given how many pairs of records stand before."""
+
+
+def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRecords) -> Pairs:
+    """The pairs of records of all calls."""
+    target_rows: list[int] = []
+    golden_rows: list[int] = []
+    starts = [0]
+    for match in matches:
+        i, j = match.target, match.golden
+        ours = range(target.columns.starts[i], target.columns.starts[i + 1]) if i >= 0 else range(0)
+        theirs = range(golden.columns.starts[j], golden.columns.starts[j + 1]) if j >= 0 else range(0)
+        if i >= 0 <= j:
+            mine, other = join(match, len(target_rows))
+        else:
+            mine, other = ours or [-1] * len(theirs), theirs or [-1] * len(ours)
+        target_rows += mine
+        golden_rows += other
+        starts.append(len(target_rows))
+    return Pairs(
+        target,
+        golden,
+        np.array([match.target for match in matches], np.int64),
+        np.array([match.golden for match in matches], np.int64),
+        [match.by for match in matches],
+        np.array(starts, np.int64),
+        np.array(target_rows, np.int64),
+        np.array(golden_rows, np.int64),
+    )
+
+
 def call_of_row(dump: Dump, row: int) -> int:
     """The call that a row of `Dump.columns` belongs to; a user may pair records of calls that are no pair."""
     return bisect_right(dump.columns.starts, row) - 1
 
 
-def _found(dump: Dump, records: Mapping[int, Record], row: int) -> Record | None:
-    if row < 0:
-        return None
-    return records[row] if row in records else dump.columns.record(row, call_of_row(dump, row))
+def _record(dump: Dump, row: int) -> Record | None:
+    return None if row < 0 else dump.columns.record(row, call_of_row(dump, row))
 
 
-def _side(dump: Dump, call: int) -> tuple[Call | None, dict[int, Record]]:
-    """A call, and its records by row."""
-    if call < 0:
-        return None, {}
-    made = dump.calls[call]
-    return made, dict(enumerate(made.records, dump.columns.starts[call]))
+def _side(dump: Dump, at: int, rows: Ints) -> tuple[Call | None, list[Record | None]]:
+    """A call, and the records of some rows, of which others may be of other calls."""
+    call = dump.calls[at] if at >= 0 else None
+    own = {} if call is None else dict(enumerate(call.records, dump.columns.starts[at]))
+    return call, [own.get(row) or _record(dump, row) for row in rows.tolist()]

@@ -1,15 +1,21 @@
 """Pairs that the user's mapping files declare, and the rules among them that match nothing."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
 
 from msprobe.base import names
-from msprobe.mapping.layer_tree import Told, pair_layers
-from msprobe.mapping.user_files import NOWHERE, ApiRule, DataRule, UserMapping, bare_cell
+from msprobe.mapping.layer_tree import PlacedCall, pair_layers
+from msprobe.mapping.user_files import NOWHERE, TOP, ApiRule, DataRule, UserMapping, bare_cell
 from msprobe.store.record import Calls, Dump
 
-from .pairs import call_of_row
+from .pairs import Pairs, View, call_of_row
+
+Noted = TypeVar("Noted")
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ def given_by(mapping: UserMapping, target: Dump, golden: Dump) -> Given:
 class _Gathering:
     def __init__(self, mapping: UserMapping, target: Dump, golden: Dump) -> None:
         self._mapping, self._target, self._golden = mapping, target, golden
+        self._names = [[names.parse(text) for text in dump.columns.names] for dump in (target, golden)]
         self._calls: dict[int, int] = {}
         self._taken: set[int] = set()
         self._rules: dict[int, ApiRule] = {}
@@ -58,90 +65,73 @@ class _Gathering:
                 self._taken.add(j)
 
     def _rows(self) -> dict[int, tuple[int, str]]:
-        # What the layer mapping wrote down of rows without a partner.
+        # The layer mapping writes rows without a partner into its file too.
         rules: Mapping[str, DataRule] = {n: rule for n, rule in self._mapping.data.items() if rule.to != NOWHERE}
         if not rules:
             return {}
         ours = _rows_named(self._target, rules)
         theirs = _rows_named(self._golden, {rule.to for rule in rules.values()})
-        for name, rule in rules.items():
-            if name not in ours:
-                self._tell("data_mapping", name, f"the target has no record {name}")
-            elif rule.to not in theirs:
-                self._tell("data_mapping", name, f"the golden has no record {rule.to}")
+        self._check("data_mapping", "record", {name: rule.to for name, rule in rules.items()}, ours, theirs)
         return {ours[n]: (theirs[r.to], r.transform) for n, r in rules.items() if n in ours and r.to in theirs}
 
     def _layers(self) -> dict[int, int]:
         rules = self._mapping.layers
         if rules is None:
             return {}
-        found = pair_layers(_told(self._target), _told(self._golden), rules)
+        found = pair_layers(placed_calls(self._target), placed_calls(self._golden), rules)
         if not found:
-            self._tell(
-                "layer_mapping",
-                "",
-                "no call of the target has a scope that the golden has; it needs construct.json beside both dumps",
-            )
-        classes = {names.parse(n).stem.rpartition(".")[2] for n in self._target.columns.names} | {"TopLayer"}
+            why = "no call of the target has a scope that the golden has; it needs construct.json beside both dumps"
+            self._report("layer_mapping", why)
+        classes = {name.stem.rpartition(".")[2] for name in self._names[0]} | {TOP}
         for type_name in rules.by_class:
             if type_name not in classes:
-                self._tell("layer_mapping", type_name, f"the target has no cell of class {type_name}")
+                self._report("layer_mapping", f"the target has no cell of class {type_name}", type_name)
         return found
 
     def _cells(self) -> Iterable[tuple[int, int]]:
         rules = self._mapping.cells
         if rules is None:
             return []
-        theirs = {key: j for j, n in enumerate(self._golden.columns.names) if (key := _cell_key(n, str))}
-        used: set[str] = set()
-
-        def renamed(cell: str) -> str:
-            used.add(cell)
-            return rules.get(cell, cell)
-
-        ours = [(i, _cell_key(n, renamed)) for i, n in enumerate(self._target.columns.names)]
-        found = [(i, theirs[key]) for i, key in ours if key in theirs]
-        known = {bare_cell(names.parse(n).stem) for n in self._golden.columns.names}
-        for cell, other in rules.items():
-            if cell not in used:
-                self._tell("cell_mapping", cell, f"the target has no cell {cell}")
-            elif other not in known:
-                self._tell("cell_mapping", cell, f"the golden has no cell {other}")
-        return found
+        keys = [[_cell_key(name) for name in side] for side in self._names]
+        theirs = {key: j for j, key in enumerate(keys[1]) if key is not None}
+        ours = [(i, (rules.get(key[0], key[0]), *key[1:])) for i, key in enumerate(keys[0]) if key is not None]
+        known = {bare_cell(name.stem) for name in self._names[1]}
+        self._check("cell_mapping", "cell", rules, {key[0] for key in keys[0] if key is not None}, known)
+        return [(i, theirs[key]) for i, key in ours if key in theirs]
 
     def _apis(self) -> None:
         for rule in self._mapping.apis:
-            ours = _numbered(self._target, rule.ms_api)
-            theirs = _numbered(self._golden, rule.pt_api)
+            ours, theirs = (
+                {(n.number, n.direction): at for at, n in enumerate(side) if n.kind == "api" and n.stem == stem}
+                for side, stem in zip(self._names, (rule.ms_api, rule.pt_api), strict=True)
+            )
             if not ours or not theirs:
                 side, stem = ("target", rule.ms_api) if not ours else ("golden", rule.pt_api)
                 self._unused.append(f"{rule.where}: matches nothing: the {side} has no call of {stem}")
             for key, i in ours.items():
                 if key in theirs:
                     self._take([(i, theirs[key])])
-                if i in self._calls and names.parse(self._golden.columns.names[self._calls[i]]).stem == rule.pt_api:
+                if i in self._calls and self._names[1][self._calls[i]].stem == rule.pt_api:
                     self._rules[i] = rule
 
-    def _tell(self, option: str, rule: str, why: str) -> None:
+    def _check(
+        self, option: str, what: str, rules: Mapping[str, str], ours: Container[str], theirs: Container[str]
+    ) -> None:
+        for name, other in rules.items():
+            if name not in ours:
+                self._report(option, f"the target has no {what} {name}", name)
+            elif other not in theirs:
+                self._report(option, f"the golden has no {what} {other}", name)
+
+    def _report(self, option: str, why: str, rule: str = "") -> None:
         where = self._mapping.where.get(option, option)
         self._unused.append(f"{where}: {f'{rule} ' if rule else ''}matches nothing: {why}")
 
 
-def _cell_key(text: str, renamed: Callable[[str], str]) -> tuple[str, str, int] | None:
-    name = names.parse(text)
+def _cell_key(name: names.Name) -> tuple[str, str, int] | None:
     if name.kind not in ("cell", "parameters_grad"):
         return None
-    return renamed(bare_cell(name.stem)), f"{name.kind} {name.direction}", max(name.number, 0)
-
-
-def _numbered(dump: Dump, stem: str) -> dict[tuple[int, str], int]:
-    """Number and direction of the calls of one API, with their places."""
-    found: dict[tuple[int, str], int] = {}
-    for at, text in enumerate(dump.columns.names):
-        name = names.parse(text)
-        if name.kind == "api" and name.stem == stem:
-            found[name.number, name.direction] = at
-    return found
+    return bare_cell(name.stem), f"{name.kind} {name.direction}", max(name.number, 0)
 
 
 def _rows_named(dump: Dump, wanted: Iterable[str]) -> dict[str, int]:
@@ -163,12 +153,53 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
     return [(i, next(iter(found))) for i, found in partners.items() if len(found) == 1]
 
 
-def _told(dump: Dump) -> list[Told]:
+def placed_calls(dump: Dump) -> list[PlacedCall]:
+    """The calls of a dump as the rules of layers see them."""
     calls = dump.calls
     if isinstance(calls, Calls):
         texts = dump.columns.names
-        return [Told(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
-    return [Told(call.name, call.parent, call.stack) for call in calls]
+        return [PlacedCall(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
+    return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
+
+
+def with_rows(pairs: Pairs, given: Given) -> Pairs:
+    """The pairs with those of single records that the user made; their former partners are unmatched."""
+    if not given.rows:
+        return pairs
+    made = {row: other for row, (other, _) in given.rows.items()}
+    wanted = set(made.values())
+    numbered = list(enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)))
+    where = {t: number for number, (t, _) in numbered if t in made}
+    rows: list[tuple[int, int]] = []
+    starts, moved = [0], dict[int, int]()
+    for start, stop in pairwise(pairs.starts.tolist()):
+        for number, (t, g) in numbered[start:stop]:
+            is_lost = g != made[t] if t in made else g in wanted
+            other = made[t] if where.get(t) == number else -1 if is_lost else g
+            if t >= 0 or other >= 0:
+                moved[number] = len(rows)
+                rows.append((t, other))
+            if t in made and g >= 0 and is_lost and g not in wanted:
+                rows.append((-1, g))
+        starts.append(len(rows))
+
+    def at(found: Mapping[int, Noted]) -> dict[int, Noted]:
+        return {moved[n]: value for n, value in found.items() if n in moved}
+
+    views, alone = at(pairs.notes.views), at(pairs.notes.alone)
+    for row, (_, text) in given.rows.items():
+        number = moved[where[row]]
+        alone.pop(number, None)
+        views.pop(number, None)
+        if text:
+            views[number] = View(text)
+    return replace(
+        pairs,
+        starts=np.array(starts, np.int64),
+        target_rows=np.array([t for t, _ in rows], np.int64),
+        golden_rows=np.array([g for _, g in rows], np.int64),
+        notes=replace(pairs.notes, views=views, alone=alone, meant=at(pairs.notes.meant), is_crossed=True),
+    )
 
 
 class Named:

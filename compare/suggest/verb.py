@@ -11,14 +11,10 @@ things stands in them as comments. Exit code: 0 something was found, 1 nothing w
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.log import visible
-
-if TYPE_CHECKING:
-    from msprobe.compare.counterparts.counterpart import Counterparts
 
 _SHOWN = 10
 _SURE = 0.8
@@ -48,7 +44,12 @@ def run(args: argparse.Namespace) -> int:
 
     target, golden = read(args.target), read(args.golden)
     found = find_counterparts(target, golden)
-    print(_counts(target.columns.names, golden.columns.names, found))
+    mine, theirs = target.columns.names, golden.columns.names
+    unsure, goldens = sum(pair.confidence < _SURE for pair in found.calls), {pair.golden for pair in found.calls}
+    print(
+        f"{len(found.calls)} of {len(mine)} calls are paired, with {len(goldens)} of {len(theirs)}; {unsure} of the "
+        f"pairs have a confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
+    )
     if not found.calls:
         print("No pair was found: check that both dumps are of one network, one step and one level.")
         return 1
@@ -61,8 +62,7 @@ def run(args: argparse.Namespace) -> int:
             print(visible(f"{path}: {suggestion.rules[kind]} rules"))
             options.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
-        named = " or ".join(golden.columns.names[c] for c in candidates)
-        print(visible(f"open: {target.columns.names[at]} could be {named}"))
+        print(visible(f"open: {mine[at]} could be {' or '.join(theirs[c] for c in candidates)}"))
     if len(found.ambiguous) > _SHOWN:
         print(f"open: and {len(found.ambiguous) - _SHOWN} more, in the files")
     command = f"msprobe compare -tp {args.target} -gp {args.golden} {options[-1]}"
@@ -70,20 +70,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _counts(mine: list[str], theirs: list[str], found: "Counterparts") -> str:
-    pairs, unsure = len(found.calls), sum(pair.confidence < _SURE for pair in found.calls)
-    goldens = len({pair.golden for pair in found.calls})
-    return (
-        f"{pairs} of {len(mine)} calls are paired, with {goldens} of {len(theirs)}; {unsure} of the pairs have a "
-        f"confidence below {_SURE}, {len(found.ambiguous)} calls could be several and stay open"
-    )
-
-
 def _beside(output: Path, kind: str) -> Path:
     """`mapping.cell.yaml` for `mapping.yaml`."""
-    suffix = output.suffix if output.suffix in (".yaml", ".yml") else ".yaml"
-    stem = output.name.removesuffix(output.suffix) if output.suffix in (".yaml", ".yml") else output.name
-    return output.with_name(f"{stem}.{kind}{suffix}")
+    suffix = output.suffix if output.suffix in (".yaml", ".yml") else ""
+    return output.with_name(f"{output.name.removesuffix(suffix)}.{kind}{suffix or '.yaml'}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msprobe.compare.counterparts.dump_view import Flow, Side, Tensor
+from msprobe.compare.counterparts.dump_view import Dataflow, Side, Tensor
 from msprobe.compare.counterparts.features import (
     KIN,
     MAYBE,
@@ -99,18 +99,18 @@ def test_the_producer_of_a_tensor_is_told_by_the_dump():
             call("Functional.b.0.forward", C, A, source="call Functional.a.0.forward.output.0"),
         )
     )
-    assert Flow(side).made[1] == (((0,),),)
+    assert Dataflow(side).made[1] == (((0,),),)
 
 
 def test_without_being_told_it_is_the_last_call_with_the_same_values_whatever_their_shape():
     side = Side(dump(call("Functional.a.0.forward", A, B), call("Functional.b.0.forward", B.reshape(3, 2), C)))
-    assert Flow(side).made[1] == (((0,),),)
+    assert Dataflow(side).made[1] == (((0,),),)
 
 
 def test_a_module_that_ended_with_its_last_call_is_named_behind_it():
     inner = call("Functional.a.0.forward", A, B, "Cell.m.M.forward.0")
     side = Side(dump(inner, call("Cell.m.M.forward.0", A, B), call("Functional.b.0.forward", B, C)))
-    chains = Flow(side).made[2][0]
+    chains = Dataflow(side).made[2][0]
     assert (1,) in chains or (0, 1) in chains
 
 
@@ -118,12 +118,12 @@ def test_what_a_module_is_given_does_not_come_from_inside_it():
     """A dropout that is off gives inside what the module was given."""
     inner = call("Functional.dropout.0.forward", A, A, "Cell.d.Dropout.forward.0")
     side = Side(dump(inner, call("Cell.d.Dropout.forward.0", A, A)))
-    assert Flow(side).made[1] == ((),)
+    assert Dataflow(side).made[1] == ((),)
 
 
 def test_a_weight_comes_from_no_call():
     side = Side(dump(call("Functional.a.0.forward", A, B, source="parameter fc.weight")))
-    assert Flow(side).constant[0] == (True,)
+    assert Dataflow(side).constant[0] == (True,)
 
 
 def test_cells_in_which_a_layer_of_the_framework_runs_count_as_no_modules():

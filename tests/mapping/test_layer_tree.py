@@ -1,6 +1,6 @@
 """Calls paired by layers: the example that the format's description works out, and each rule of it."""
 
-from msprobe.mapping.layer_tree import Told, pair_layers
+from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import LayerRules
 
 
@@ -20,18 +20,18 @@ SELF_ATTENTION = "Module.module.module.language_model.encoder.self_attention.Sel
 
 def test_the_worked_example():
     target = [
-        Told("Mint.matmul.0.forward", ATTENTION),
-        Told("Mint.matmul.1.forward", ATTENTION),
-        Told(ATTENTION, "Cell.network_with_loss.module.backbone.Backbone.forward.0"),
-        Told("Cell.network_with_loss.module.backbone.Backbone.forward.0"),
-        Told("Cell.network_with_loss.module.GPT.forward.0"),
+        PlacedCall("Mint.matmul.0.forward", ATTENTION),
+        PlacedCall("Mint.matmul.1.forward", ATTENTION),
+        PlacedCall(ATTENTION, "Cell.network_with_loss.module.backbone.Backbone.forward.0"),
+        PlacedCall("Cell.network_with_loss.module.backbone.Backbone.forward.0"),
+        PlacedCall("Cell.network_with_loss.module.GPT.forward.0"),
     ]
     golden = [
-        Told("Torch.matmul.4.forward", SELF_ATTENTION),
-        Told("Torch.matmul.5.forward", SELF_ATTENTION),
-        Told(SELF_ATTENTION),
-        Told("Module.module.module.language_model.encoder.Transformer.forward.0"),
-        Told("Module.module.module.GPTModel.forward.0"),
+        PlacedCall("Torch.matmul.4.forward", SELF_ATTENTION),
+        PlacedCall("Torch.matmul.5.forward", SELF_ATTENTION),
+        PlacedCall(SELF_ATTENTION),
+        PlacedCall("Module.module.module.language_model.encoder.Transformer.forward.0"),
+        PlacedCall("Module.module.module.GPTModel.forward.0"),
     ]
     found = rules(
         TopLayer={"network_with_loss": "module"},
@@ -50,8 +50,14 @@ def test_the_worked_example():
 
 
 def test_an_api_of_another_name_needs_a_rule_below_its_parents_class():
-    target = [Told("Functional.dense.0.forward", "Cell.a.Attention.forward.0"), Told("Cell.a.Attention.forward.0")]
-    golden = [Told("Functional.linear.3.forward", "Module.a.Attn.forward.0"), Told("Module.a.Attn.forward.0")]
+    target = [
+        PlacedCall("Functional.dense.0.forward", "Cell.a.Attention.forward.0"),
+        PlacedCall("Cell.a.Attention.forward.0"),
+    ]
+    golden = [
+        PlacedCall("Functional.linear.3.forward", "Module.a.Attn.forward.0"),
+        PlacedCall("Module.a.Attn.forward.0"),
+    ]
     assert paired(target, golden, rules()) == {"Cell.a.Attention.forward.0": "Module.a.Attn.forward.0"}
     found = paired(target, golden, rules(Attention={"dense": "linear"}))
     assert found["Functional.dense.0.forward"] == "Functional.linear.3.forward"
@@ -59,10 +65,10 @@ def test_an_api_of_another_name_needs_a_rule_below_its_parents_class():
 
 def test_a_layer_that_only_one_side_has_stays_alone_while_its_children_go_through():
     target = [
-        Told("Cell.wrap.Wrapper.forward.0"),
-        Told("Cell.wrap.inner.Dense.forward.0", "Cell.wrap.Wrapper.forward.0"),
+        PlacedCall("Cell.wrap.Wrapper.forward.0"),
+        PlacedCall("Cell.wrap.inner.Dense.forward.0", "Cell.wrap.Wrapper.forward.0"),
     ]
-    golden = [Told("Module.inner.Linear.forward.0")]
+    golden = [PlacedCall("Module.inner.Linear.forward.0")]
     found = rules(TopLayer={"wrap.inner": "inner"})
     assert paired(target, golden, found) == {"Cell.wrap.inner.Dense.forward.0": "Module.inner.Linear.forward.0"}
 
@@ -70,14 +76,14 @@ def test_a_layer_that_only_one_side_has_stays_alone_while_its_children_go_throug
 def test_backward_calls_and_gradients_have_the_scope_of_their_forward():
     cell = "Cell.fc.Dense.forward.0"
     target = [
-        Told("Mint.add.0.forward", cell),
-        Told(cell),
-        Told("Mint.add.0.backward"),
-        Told("Cell.fc.Dense.backward.0"),
-        Told("Cell.fc.Dense.parameters_grad"),
+        PlacedCall("Mint.add.0.forward", cell),
+        PlacedCall(cell),
+        PlacedCall("Mint.add.0.backward"),
+        PlacedCall("Cell.fc.Dense.backward.0"),
+        PlacedCall("Cell.fc.Dense.parameters_grad"),
     ]
     golden = [
-        Told(
+        PlacedCall(
             t.name.replace("Cell", "Module").replace("Mint", "Torch"), "Module.fc.Dense.forward.0" if t.parent else None
         )
         for t in target
@@ -86,19 +92,19 @@ def test_backward_calls_and_gradients_have_the_scope_of_their_forward():
 
 
 def test_the_order_in_a_scope_tells_calls_apart_and_what_is_too_many_stays_alone():
-    target = [Told(f"Mint.add.{n}.forward") for n in (0, 1, 2)]
-    golden = [Told(f"Torch.add.{n}.forward") for n in (7, 9)]
+    target = [PlacedCall(f"Mint.add.{n}.forward") for n in (0, 1, 2)]
+    golden = [PlacedCall(f"Torch.add.{n}.forward") for n in (7, 9)]
     assert pair_layers(target, golden, rules()) == {0: 0, 1: 1}
 
 
 def test_layers_of_a_pipeline_are_counted_from_the_first_of_its_stage():
     target = [
-        Told("Cell.net.ParallelTransformer.forward.0"),
-        *(Told(f"Cell.net.layers.{n}.fc.Dense.forward.0") for n in (4, 5)),
+        PlacedCall("Cell.net.ParallelTransformer.forward.0"),
+        *(PlacedCall(f"Cell.net.layers.{n}.fc.Dense.forward.0") for n in (4, 5)),
     ]
     golden = [
-        Told("Module.net.ParallelTransformer.forward.0"),
-        *(Told(f"Module.net.layers.{n}.fc.Dense.forward.0") for n in (0, 1)),
+        PlacedCall("Module.net.ParallelTransformer.forward.0"),
+        *(PlacedCall(f"Module.net.layers.{n}.fc.Dense.forward.0") for n in (0, 1)),
     ]
     assert pair_layers(target, golden, rules()) == {0: 0, 1: 1, 2: 2}
 
@@ -113,11 +119,17 @@ def test_the_function_of_the_framework_around_an_api_belongs_to_its_scope():
             else "File /home/user/net.py, line 7, in forward, \n attention(x)",
         )
 
-    target = [Told("Mint.softmax.0.forward", None, stack("mindspore", "attention")), Told("Mint.softmax.1.forward")]
-    golden = [Told("Torch.softmax.0.forward"), Told("Torch.softmax.1.forward", None, stack("torch", "attention"))]
+    target = [
+        PlacedCall("Mint.softmax.0.forward", None, stack("mindspore", "attention")),
+        PlacedCall("Mint.softmax.1.forward"),
+    ]
+    golden = [
+        PlacedCall("Torch.softmax.0.forward"),
+        PlacedCall("Torch.softmax.1.forward", None, stack("torch", "attention")),
+    ]
     assert pair_layers(target, golden, rules()) == {0: 1, 1: 0}
 
 
 def test_saved_values_and_broken_names_have_no_scope():
-    target = [Told("x.0.debug"), Told("strange")]
+    target = [PlacedCall("x.0.debug"), PlacedCall("strange")]
     assert pair_layers(target, target, rules()) == {}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import MappingError
-from msprobe.mapping.transform import IDENTITY, apply, apply_shape, parse
+from msprobe.mapping.transform import IDENTITY, parse
 
 X = np.arange(24).reshape(2, 3, 4)
 ROW = np.arange(6)
@@ -52,15 +52,15 @@ def test_fused_weights_are_split_by_heads():
     fused = np.concatenate([part[h * size : (h + 1) * size] for h in range(heads) for part in (q, k, v)])
     for index, part in enumerate((q, k, v)):
         text = f"reshape({heads}, 3, {size}, {width}) | split(1, {index}, 3) | reshape({heads * size}, {width})"
-        np.testing.assert_array_equal(apply(text, fused), part)
-        assert apply_shape(text, fused.shape) == part.shape
+        np.testing.assert_array_equal(parse(text)(fused), part)
+        assert parse(text).shape(fused.shape) == part.shape
 
 
 def test_words_for_numbers_and_lists():
-    assert apply("complement", 0.25) == 0.75
-    assert apply("negate", 3) == -3
-    assert apply("reverse", (1, 2, 3)) == (3, 2, 1)
-    assert apply("reverse", [1, 2]) == [2, 1]
+    assert parse("complement")(0.25) == 0.75
+    assert parse("negate")(3) == -3
+    assert parse("reverse")((1, 2, 3)) == (3, 2, 1)
+    assert parse("reverse")([1, 2]) == [2, 1]
 
 
 def test_without_words_nothing_is_done():
