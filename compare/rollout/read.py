@@ -1,8 +1,8 @@
-"""What the command is given: arrays in files, or key data of a run, batch by batch."""
+"""Read the arrays that the command names: out of files, or out of the key data of a run, batch by batch."""
 
 import zipfile
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,25 +20,7 @@ from .side import Side, joined, read_numbers, read_side
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Names:
-    """What the arrays are called: keys of an npz, tags of key data, or paths of npy files.
-
-    None: as such arrays are usually called, if there is one. Empty: there is none.
-    """
-
-    generated: str | None = None
-    recomputed: str | None = None
-    generated_tokens: str | None = None
-    recomputed_tokens: str | None = None
-    generated_mask: str | None = None
-    recomputed_mask: str | None = None
-    lengths: str | None = None
-    prompt_lengths: str | None = None
-    steps: str | None = None
-
-
-_USUAL = {
+USUAL = {
     "generated": ("generated", "rollout_log_prob", "rollout_log_probs"),
     "recomputed": ("recomputed", "old_log_prob", "old_log_probs"),
     "generated_tokens": ("generated_tokens", "tokens", "responses"),
@@ -51,6 +33,12 @@ _USUAL = {
 }
 """Names under which each is looked for where none is given, ours first, then those that flows in MindSpore and PyTorch
 use (`log_prob` is not among them: of an update, it may be computed with newer weights)."""
+
+Names = Mapping[str, str | None]
+"""What the arrays are called, by the keys of USUAL: keys of an npz, tags of key data, or paths of npy files.
+
+None: as such arrays are usually called, if there is one. Empty: there is none.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,29 +95,30 @@ def _check_size(file: BinaryIO) -> None:
 
 def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict[str, Array]:
     taken = {}
-    for field in fields(names):
-        name = _chosen(getattr(names, field.name), field.name, held)
+    for option in USUAL:
+        name = _chosen(names, option, held)
         if name in held:
-            taken[field.name] = held[name]
+            taken[option] = held[name]
         elif name.endswith(".npy"):
             if not Path(name).is_file():
-                raise UsageError(f"{name}: is not there; --{field.name} takes a path of an npy file")
-            taken[field.name] = load_npy(Path(name))
+                raise UsageError(f"{name}: is not there; --{option} takes a path of an npy file")
+            taken[option] = load_npy(Path(name))
         elif name:
             where = f"{source} holds {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
-            raise UsageError(f"--{field.name} {name}: is no npy file, and {where}")
+            raise UsageError(f"--{option} {name}: is no npy file, and {where}")
     return taken
 
 
-def _chosen(given: str | None, field: str, held: Container[str]) -> str:
+def _chosen(names: Names, option: str, held: Container[str]) -> str:
     """The name that was given, or the first usual one that is there; "" without any."""
-    return next((name for name in _USUAL[field] if name in held), "") if given is None else given
+    given = names[option]
+    return next((name for name in USUAL[option] if name in held), "") if given is None else given
 
 
 def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both:
     """One batch. A 1-d array of a run without lengths is one sample."""
-    prompts = read_numbers("prompt_lengths", _flat(taken.get("prompt_lengths")))
-    lengths = read_numbers("lengths", _flat(taken.get("lengths")))
+    flat = {name: taken[name].reshape(-1) for name in ("prompt_lengths", "lengths") if name in taken}
+    prompts, lengths = (read_numbers(name, flat.get(name)) for name in ("prompt_lengths", "lengths"))
     sides = []
     for name in ("generated", "recomputed"):
         parts: list[object] = [taken.get(key) for key in (name, f"{name}_tokens", f"{name}_mask")]
@@ -143,10 +132,6 @@ def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both
     return Both(sides[0], sides[1], prompts, steps)
 
 
-def _flat(numbers: Array | None) -> Array | None:
-    return None if numbers is None else numbers.reshape(-1)
-
-
 _Place = tuple[int, int, int, tuple[Part, ...]]
 
 
@@ -158,16 +143,14 @@ def _of_run(root: Path, names: Names) -> Both:
         for key, file in files_by_key(spot, by_index=True):
             place = key.step, key.rank, key.micro_step, key.id
             by_tag.setdefault(key.tag, {})[place] = tensor_file(spot.folder.path, file, "")
-    wanted = {
-        field.name: name for field in fields(names) if (name := _chosen(getattr(names, field.name), field.name, by_tag))
-    }
+    wanted = {option: name for option in USUAL if (name := _chosen(names, option, by_tag))}
     for option, name in wanted.items():
         if name not in by_tag:
             raise UsageError(f"--{option} {name}: {root} has no key data of that name, but {', '.join(sorted(by_tag))}")
     for option in ("generated", "recomputed"):
         if option not in wanted:
             raise UsageError(
-                f"{root}: holds none of {', '.join(_USUAL[option])}; say with --{option} which log-probs are meant, of "
+                f"{root}: holds none of {', '.join(USUAL[option])}; say with --{option} which log-probs are meant, of "
                 f"{', '.join(sorted(by_tag))}"
             )
     generated, recomputed = wanted["generated"], wanted["recomputed"]
