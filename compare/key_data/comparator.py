@@ -1,6 +1,6 @@
 """`SingleComparator`: key data of two runs compared, one sheet per tag; see `docs/single-compare.md`.
 
-What needs numpy or writes sheets is imported when something is compared.
+What writes sheets is imported when something is compared.
 """
 
 from collections import Counter

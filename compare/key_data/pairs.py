@@ -95,7 +95,7 @@ class Pair:
 
 
 def find(root: Path) -> SingleTree:
-    """Look through `root/data`, links to folders included, and say what in it is no key data.
+    """Look through `root/data`, links to folders included, and log what in it is no key data.
 
     UsageError where it is missing or cannot be read.
     """
@@ -228,7 +228,9 @@ def _operands(t: Array, g: Array) -> tuple[Array, Array]:
         elif np.uint64 in (t.dtype, g.dtype):  # no integer of 64 bits holds both: Python's do
             common = np.dtype(object)
     else:
-        common = np.result_type(t, g, np.float32) if t.dtype == g.dtype == np.float16 else np.result_type(t, g)
+        common = np.result_type(t, g)
+        if common == np.float16:
+            common = np.dtype(np.float32)
     return t.astype(common, copy=False), g.astype(common, copy=False)
 
 
@@ -321,7 +323,7 @@ def size_of(pair: Pair) -> int:
     for path in (pair.target, pair.golden):
         try:
             total += path.stat().st_size if path else 0
-        except OSError:  # judging says why
+        except OSError:  # reported when it is judged
             continue
     return total
 
