@@ -168,7 +168,7 @@ def _entry(one: JudgedParameter) -> dict[str, object]:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no infinities; a distance beyond float64 is none that could be told."""
+    """None for infinities, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 

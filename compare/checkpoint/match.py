@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import product, takewhile
 
 from msprobe.base.errors import MappingError
 from msprobe.mapping.layers import parameter_candidates
@@ -103,11 +103,11 @@ class _Option:
 
 
 def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] | None = None) -> Matched:
-    """Pair by what the user says, then by name, then as the layers of the two frameworks answer to each other, and what
-    is left by its values.
+    """Pair by the user's rules, then by name, then by the names of the layers' counterparts in the other framework, and
+    the rest by values.
 
-    A name counts without what stands before every name of its side (`backbone.`) where more pairs are found so. A rule
-    is for one parameter, or for all below a path, where the layers' own names (`gamma`, `weight`) answer to each other.
+    A prefix of all names of a side (`backbone.`) is ignored where more pairs are found so. A rule is for one parameter,
+    or for all below a path, where the layers' own names (`gamma`, `weight`) are translated.
     MappingError where a rule names what neither side has.
     """
     native = _native(target, golden)
@@ -115,19 +115,7 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
     taken = {pair.golden.name for pair in pairs.values() if pair.golden}
     rest = {name: one for name, one in target.parameters.items() if name not in pairs}
     free = {name: one for name, one in golden.parameters.items() if name not in taken}
-    options = _options(rest, free, native)
-    # First a partner of the same shape and name, then of the same shape after a transform, then of the same name: the
-    # shapes that differ are what is to be reported.
-    for is_plain, has_shape in ((True, True), (False, True), (True, False)):
-        for name, one in rest.items():
-            if name in pairs:
-                continue
-            for option in options.get(name, ()):
-                if option.golden not in free or (is_plain and (option.of_target or option.of_golden)):
-                    continue
-                if not has_shape or _shape(option.of_target, one) == _shape(option.of_golden, free[option.golden]):
-                    pairs[name] = ParameterPair(one, free.pop(option.golden), option.of_target, option.of_golden)
-                    break
+    pairs |= _by_names(rest, free, native)
     found = Matched()
     ours_only, theirs_only = _of_one_framework(target, native, "target"), _of_one_framework(golden, native, "golden")
     left = {name: one for name, one in rest.items() if name not in pairs and name not in ours_only}
@@ -155,6 +143,25 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
         elif native != "target" or name not in found.tied:
             found.pairs.append(ParameterPair(None, one))
     return found
+
+
+def _by_names(target: Mapping[str, Parameter], free: dict[str, Parameter], native: str) -> dict[str, ParameterPair]:
+    """Pairs by name, or by the names of the other framework; what is paired is taken out of `free`.
+
+    First with the same shape and name, then with the same shape after a transform, then with the same name: the shapes
+    that differ are what is to be reported.
+    """
+    pairs: dict[str, ParameterPair] = {}
+    options = _options(target, free, native)
+    for is_plain, has_shape in ((True, True), (False, True), (True, False)):
+        for name, one in target.items():
+            for option in options.get(name, ()) if name not in pairs else ():
+                if option.golden not in free or (is_plain and (option.of_target or option.of_golden)):
+                    continue
+                if not has_shape or _shape(option.of_target, one) == _shape(option.of_golden, free[option.golden]):
+                    pairs[name] = ParameterPair(one, free.pop(option.golden), option.of_target, option.of_golden)
+                    break
+    return pairs
 
 
 def _by_rules(
@@ -247,16 +254,10 @@ def _reversed(whole: Mapping[str, str], golden: Mapping[str, Parameter]) -> dict
 
 def _prefixes(names: Iterable[str]) -> list[str]:
     """What may be cut off before names: nothing, and the parts that all of them begin with."""
-    common: list[str] | None = None
-    for name in names:
-        if _OPTIMIZER.fullmatch(name) or _TRAINING.fullmatch(name):
-            continue
-        parts = name.split(".")[:-1]
-        same = 0
-        while common is not None and same < min(len(common), len(parts)) and common[same] == parts[same]:
-            same += 1
-        common = parts if common is None else common[:same]
-    common = common or []
+    layers = [
+        name.split(".")[:-1] for name in names if not _OPTIMIZER.fullmatch(name) and not _TRAINING.fullmatch(name)
+    ]
+    common = [same[0] for same in takewhile(lambda same: len(set(same)) == 1, zip(*layers, strict=False))]
     return ["", *(".".join(common[:count]) + "." for count in range(1, len(common) + 1))]
 
 

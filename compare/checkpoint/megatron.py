@@ -206,7 +206,7 @@ def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
 
 
 def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
-    """The first of what should be copies of one parameter; it is said where they are none."""
+    """The first of what should be copies of one parameter; a warning is logged where they differ."""
     array = first.load()
     for copy in copies:
         other: Any = copy.load()

@@ -1,4 +1,4 @@
-"""Parameters whose names do not tell which they are: known by their values, and then by the layer that they are in.
+"""Recognise parameters that have other names on the two sides: by their values, then by the layer that they are in.
 
 A model that was ported under names of its own (`blocks.0.norm1.gamma`, `h.0.ln_1.weight`) mostly has equal weights,
 and each of them says which layer is which. What differs in such a layer, or in the same layer of another block, is then
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Two names of one parameter, where each stands in PyTorch's terms, and what told."""
+    """Two names of one parameter, its place in PyTorch on each side, and how it was recognised."""
 
     target: str
     golden: str
@@ -60,7 +60,7 @@ class _Side:
     places: Mapping[str, tuple[Place, ...]]
 
 
-_Known: TypeAlias = tuple[str, ...]
+_Path: TypeAlias = tuple[str, ...]
 
 
 class _Layers:
@@ -72,8 +72,8 @@ class _Layers:
     """
 
     def __init__(self) -> None:
-        self._partners: dict[_Known, set[_Known]] = defaultdict(set)
-        self._back: dict[_Known, set[_Known]] = defaultdict(set)
+        self._partners: dict[_Path, set[_Path]] = defaultdict(set)
+        self._back: dict[_Path, set[_Path]] = defaultdict(set)
 
     def learn(self, target: str, golden: str) -> None:
         """Enter a pair of layers."""
@@ -82,12 +82,12 @@ class _Layers:
             self._enter(("block", block), ("block", golden_block))
             self._enter(("rest", rest, _pattern(block)), ("rest", golden_rest, _pattern(golden_block)))
 
-    def _enter(self, target: _Known, golden: _Known) -> None:
+    def _enter(self, target: _Path, golden: _Path) -> None:
         self._partners[target].add(golden)
         self._back[golden].add(target)
 
     def of(self, owner: str) -> str | None:
-        """The golden's layer; None where nothing tells, or what tells contradicts itself."""
+        """The golden's layer; None where it is unknown, or the pairs so far contradict each other."""
         if ("layer", owner) in self._partners:
             return next((name for _, name in self._one(("layer", owner))), None)
         for block, rest in _cuts(owner):
@@ -97,7 +97,7 @@ class _Layers:
                         return golden_block + golden_rest
         return None
 
-    def _one(self, target: _Known) -> set[_Known]:
+    def _one(self, target: _Path) -> set[_Path]:
         """The one partner, if it is one on both sides; else nothing."""
         found = self._partners.get(target, set())
         return found if len(found) == 1 and all(len(self._back[golden]) == 1 for golden in found) else set()
@@ -190,7 +190,7 @@ def distinctive_elements(one: Parameter) -> Array | None:
     try:
         array = one.load()
     except DumpError:
-        return None  # whoever judges it says what is wrong with it
+        return None  # reported when it is judged
     return array if array.size and not (array == array.flat[0]).all() else None
 
 

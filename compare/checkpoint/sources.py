@@ -1,4 +1,4 @@
-"""What a path holds: one checkpoint, or one for each rank."""
+"""Read the checkpoints that a path holds: one, or one for each rank."""
 
 import re
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ def _read(path: Path) -> Checkpoint:
                 if file.read(4) == b"PK\x03\x04":  # a zip archive: some trainers of PyTorch call theirs `.ckpt` too
                     return read_torch(path)
         except OSError:
-            pass  # the reader says what is wrong
+            pass  # reported by the reader
     return reader(path)
 
 

@@ -1,4 +1,4 @@
-"""The YAML file that says which calls are merged, and which measures."""
+"""Read the YAML file that selects the calls and measures that are merged."""
 
 import errno
 from collections.abc import Sequence

@@ -20,7 +20,7 @@ from .choice import Choice, check_measures, read_choice
 from .tables import BESIDE, GOLDEN, NAME, TARGET, Table, measures_of, open_table, tables_of_ranks
 
 _NO_NUMBER = ("N/A", "unsupported", "Nan", "nan")
-"""Measures that say nothing; the two values themselves say more: a group's ranks, a number, a text."""
+"""Measures that are no numbers; the two values are shown instead: a group's ranks, a number, a text."""
 
 Key = tuple[str, int]
 """The name of a record and, where a table has that name more than once, which of them it is."""

@@ -1,4 +1,4 @@
-"""Comparison tables of ranks: found, and read from xlsx or csv."""
+"""Find the comparison tables of ranks, and read them from xlsx or csv."""
 
 import csv
 import re
@@ -120,7 +120,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         titles: tuple[Cell, ...] = ()
         for sheet in book.worksheets:
-            sheet.reset_dimensions()  # what a file says of its size may be anything
+            sheet.reset_dimensions()  # the size that a file declares may be anything
             rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
             head = _filled(next(rows, ()))
             if (head != titles) if titles else (NAME not in head and sheet.title == SUMMARY):

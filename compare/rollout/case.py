@@ -86,7 +86,7 @@ CAUSES: tuple[Cause, ...] = get_args(Cause)
 
 @dataclass(frozen=True)
 class Finding:
-    """One reason to take a cause for the right one.
+    """What one detector found: a cause, and the evidence in a sentence.
 
     `strength`: 0.9 and more where hardly anything else leaves this trace, around 0.6 where it is the likelier of two.
     """
@@ -151,7 +151,7 @@ def overall(aligned: Aligned, gaps: Array) -> Overall:
     gg, rr, gr = float(gm @ gm), float(rm @ rm), float(gm @ rm)
     # What a rounded mean leaves of a constant is no spread.
     is_constant = [spread <= size * (1e-12 * float(np.abs(side).max())) ** 2 for spread, side in ((gg, g), (rr, r))]
-    with np.errstate(over="ignore"):  # of log-probs hundreds apart: k3 is then infinite, which it says
+    with np.errstate(over="ignore"):  # of log-probs hundreds apart: k3 is then infinite
         k3 = float(np.mean(np.expm1(-gaps) + gaps))
     return Overall(
         tokens=size,
@@ -274,7 +274,7 @@ class Case:
         """None where there are too few tokens."""
         if len(self.gaps) < FEWEST_FOR_COHERENCE:
             return None
-        low, high = np.quantile(self.gaps, (0.01, 0.99))  # a few great gaps would say it all
+        low, high = np.quantile(self.gaps, (0.01, 0.99))  # otherwise a few great gaps decide
         gaps = np.clip(self.gaps, low, high)
         return Coherence(None if self.ids is None else _within(gaps, self.ids), _within(gaps, self.sample_of))
 

@@ -37,7 +37,7 @@ _DETECTORS: tuple[Detector, ...] = (
 )
 
 FEWEST = 8
-"""Tokens below which nothing is said of the cause."""
+"""Tokens below which a cause is named only if it is certain."""
 
 _SURE, _CERTAIN = 0.5, 0.97
 """A cause is named from this strength on; where there are too few tokens for any statistics, from the second on."""
@@ -115,7 +115,7 @@ class Answer:
 
 
 def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
-    """Measure and judge what is aligned; `lost` says what was not even read. Where anything is lost nothing passes."""
+    """Measure and judge what is aligned. `lost` has a sentence on each input that was not read; then nothing passes."""
     lost = list(lost)
     for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
         if len(left):
@@ -187,7 +187,7 @@ def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
 
 
 def _remarks(aligned: Aligned) -> list[str]:
-    """What alignment did, where that was not nothing."""
+    """Sentences on what alignment reordered or cut."""
     said = []
     if aligned.is_reordered:
         said.append("The samples stand in another order, and were paired by their token ids.")

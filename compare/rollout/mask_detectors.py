@@ -42,7 +42,7 @@ def by_kinds(case: Case) -> list[Finding]:
 
 
 def _by_prompts(numbers: Array, differs: Array, says: str, *, only_long: bool = False) -> list[Finding]:
-    """Are the samples that differ those of the short, or of the long ones? `says` is the beginning of the sentence."""
+    """Are the samples that differ those of the short, or of the long ones? `says` begins the sentence."""
     at = separation(numbers, differs)
     ones, others = numbers[differs], numbers[~differs]
     if min(len(ones), len(others)) < 2 and (only_long or 0.02 < at < 0.98):  # one sample is of any size by chance

@@ -234,7 +234,7 @@ def _label(case: Case, lag: int) -> _Label:
 
 
 def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
-    """What is to be said, and not more, where the sides have hardly anything in common."""
+    """Weak candidates where the sides are nearly unrelated and no lag explains it."""
     g, r = case.aligned.generated, case.aligned.recomputed
     mean, alike = float(case.gaps.mean()), correlation(g, r)
     if mean < 0.5 or alike > 0.5 or float(r.std()) < 0.8 * float(g.std()):
@@ -244,7 +244,7 @@ def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
         f"it (correlation {alike:.3f}), as of other weights"
     )
     found = []
-    if not case.has_both_ids:  # were both given, they would agree here
+    if not case.has_both_ids:  # if both were known, they would agree here
         says += " or other token ids; the token ids of both sides would tell"
         found = [Finding("tokens", 0.4, says)]
     if may_be_shift:

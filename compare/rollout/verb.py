@@ -49,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, compare, write the tables, and say how it went."""
+    """Read, compare, write the tables, print the answer."""
     if args.top < 0:
         raise UsageError("--top must not be negative")
     if args.source is None and not (args.generated and args.recomputed):
