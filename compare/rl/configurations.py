@@ -99,7 +99,10 @@ class Difference:
     @property
     def said(self) -> str:
         """`rl.seed: 1, golden 2 (random numbers)`."""
-        target, golden = ("not there" if text is None else _short(text) for text in (self.target, self.golden))
+        target, golden = (
+            "not there" if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+            for text in (self.target, self.golden)
+        )
         return f"{self.path}: {target}, golden {golden}{f' ({self.meaning.changes})' if self.meaning else ''}"
 
 
@@ -171,7 +174,3 @@ def _equal(ours: str | None, theirs: str | None) -> bool:
         return ours == theirs
     a, b = json.loads(ours), json.loads(theirs)
     return not (isinstance(a, bool) or isinstance(b, bool)) and isinstance(a, int | float) and bool(a == b)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -27,17 +27,7 @@ from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
-from msprobe.store.folders import (
-    DUMP_FILES,
-    TREES,
-    look,
-    of_rank,
-    of_run,
-    printable,
-    ranks_in,
-    steps_in,
-    trees_in,
-)
+from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, printable, ranks_in, steps_in, trees_in
 from msprobe.store.layout import DATA, DEBUG, DUMP, STACK
 from msprobe.store.reader import json_object_or_empty, read_head
 from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
@@ -146,24 +136,19 @@ class CollectedOrder:
 
 def collected_order(names: Sequence[str], *roots: FlowRoot) -> CollectedOrder:
     """The order in which a step runs these stages; empty where no root tells, or two tell different ones."""
-    found: list[CollectedOrder] = []
+    orders: list[CollectedOrder] = []
     for root in roots if len(names) > 1 else ():
         if not all(name in root.stages for name in names):
             continue
-        dumps = [
-            {
-                (place.rank or 0, place.step or 0): source.paths[0]
-                for place, source in _sources(root.stages[name]).items()
-            }
-            for name in names
-        ]
+        sources = [_sources(root.stages[name]).items() for name in names]
+        dumps = [{(at.rank or 0, at.step or 0): one.paths[0] for at, one in of_stage} for of_stage in sources]
         if order := _sorted(names, dumps, _begun_before):
-            found.append(CollectedOrder(order, "dumps"))
+            orders.append(CollectedOrder(order, "dumps"))
         elif order := _sorted(names, [_first_call(each) for each in dumps], _called_before):
-            found.append(CollectedOrder(order, "lines"))
-    if len({order.names for order in found}) != 1:
+            orders.append(CollectedOrder(order, "lines"))
+    if len({order.names for order in orders}) != 1:
         return CollectedOrder()
-    return min(found, key=lambda order: order.by != "dumps")
+    return min(orders, key=lambda order: order.by != "dumps")
 
 
 def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
@@ -279,10 +264,9 @@ def _is_chosen(place: tuple[int, int], request: Request) -> bool:
 
 
 def _compared(stage: Stage, target: Path, golden: Path, request: Request, second: str) -> Stage:
+    held = stage.held[0] | stage.held[1]
     steps, ranks = (
-        None
-        if wanted is None
-        else tuple(n for n in wanted if any(place[at] == n for side in stage.held for place in side))
+        None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
         for at, wanted in enumerate((request.steps, request.ranks))
     )
     asked = replace(
