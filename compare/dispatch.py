@@ -15,7 +15,7 @@ from .jobs.summary import Answer
 from .request import Request
 from .rl.compare import Stepwise, compare_flows, compare_steps, roots_by_step
 from .rl.result import FlowResult
-from .rl.roots import ITSELF, is_root, root_of
+from .rl.stages import ITSELF, is_root, root_of
 
 
 def compare_paths(request: Request) -> Answer | FlowResult | Stepwise:

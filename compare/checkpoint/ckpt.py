@@ -45,7 +45,7 @@ _FIXED = {_WIDE: 8, _NARROW: 4}
 
 
 class _Field(NamedTuple):
-    """One field of a message: its number, and its integer, or the bytes that it spans."""
+    """One field of a message: its number, and its integer (-1 for bytes), or the bytes that it spans."""
 
     number: int
     integer: int
@@ -76,7 +76,10 @@ def read_ckpt(path: Path) -> Checkpoint:
             size = os.fstat(file.fileno()).st_size
             if file.read(4) in _ENCRYPTED:
                 raise DumpError(f"{path}: is encrypted; load it with dec_key and save it without enc_key")
-            found = _read(file, _without_crc(file, size))
+            if size >= _TRAILER:  # a checksum may stand behind the message
+                file.seek(size - _TRAILER)
+                size -= _TRAILER if file.read(len(_CRC)) == _CRC else 0
+            found = _read(file, Extent(0, size))
     except OSError as err:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); check the path and its permissions") from err
     except (_NotProtobuf, UnicodeDecodeError) as err:
@@ -89,42 +92,28 @@ def read_ckpt(path: Path) -> Checkpoint:
     return Checkpoint(str(path), "mindspore", made)
 
 
-def _without_crc(file: BinaryIO, size: int) -> Extent:
-    """The message, without the checksum that may stand behind it."""
-    if size >= _TRAILER:
-        file.seek(size - _TRAILER)
-        if file.read(len(_CRC)) == _CRC:
-            return Extent(0, size - _TRAILER)
-    return Extent(0, size)
-
-
 def _read(file: BinaryIO, whole: Extent) -> dict[str, _Found]:
     found: dict[str, _Found] = {}
     last = ""
     for value in _fields(file, whole):
         if value.number != 1:
             raise _NotProtobuf(f"field {value.number} at its top")
-        name, one = _value(file, value.extent)
+        name, one = "", _Found()
+        for part in _fields(file, value.extent):
+            if part.number == 1:
+                name = _text(file, part.extent)
+            elif part.number == 2:
+                _tensor(file, part.extent, one)
+            elif part.number == 3:
+                one.is_map = True
+        if not name:
+            raise _NotProtobuf("a value without a name")
         if name == last and not one.is_map:  # the next piece of a long parameter
             found[name].pieces += one.pieces
         else:
             found[name] = one
         last = name
     return found
-
-
-def _value(file: BinaryIO, extent: Extent) -> tuple[str, _Found]:
-    name, one = "", _Found()
-    for part in _fields(file, extent):
-        if part.number == 1:
-            name = _text(file, part.extent)
-        elif part.number == 2:
-            _tensor(file, part.extent, one)
-        elif part.number == 3:
-            one.is_map = True
-    if not name:
-        raise _NotProtobuf("a value without a name")
-    return name, one
 
 
 def _tensor(file: BinaryIO, extent: Extent, one: _Found) -> None:
@@ -198,22 +187,17 @@ def _text(file: BinaryIO, extent: Extent) -> str:
 
 def _parameter(path: Path, name: str, one: _Found) -> Parameter:
     held = sum(piece.stop - piece.start for piece in one.pieces)
-    shape = one.dims
-    if shape == (0,) and held:  # how older versions wrote a scalar
-        shape = ()
+    shape = () if one.dims == (0,) and held else one.dims  # how older versions wrote a scalar
 
     def load() -> Array:
-        return _load(path, name, one, shape, held)
+        if one.is_map:
+            raise DumpError(f"{path}: {name} is a MapParameter, which has keys beside its values; export its data")
+        if one.dtype not in _DTYPES:
+            raise DumpError(f"{path}: {name} is of {one.dtype}, which numpy does not have; save it as another dtype")
+        dtype = np.dtype(_DTYPES[one.dtype])
+        if math.prod(shape) * dtype.itemsize != held:
+            told = f"holds {held} bytes where its shape {list(shape)} means another count"
+            raise DumpError(f"{path}: {name} {told}; copy it")
+        return read_array(path, one.pieces, dtype, shape, is_bfloat16=one.dtype == "BFloat16")
 
     return Parameter(name, one.dtype, shape, load)
-
-
-def _load(path: Path, name: str, one: _Found, shape: tuple[int, ...], held: int) -> Array:
-    if one.is_map:
-        raise DumpError(f"{path}: {name} is a MapParameter, which has keys beside its values; export its data")
-    if one.dtype not in _DTYPES:
-        raise DumpError(f"{path}: {name} is of {one.dtype}, which numpy does not have; save it as another dtype")
-    dtype = np.dtype(_DTYPES[one.dtype])
-    if math.prod(shape) * dtype.itemsize != held:
-        raise DumpError(f"{path}: {name} holds {held} bytes where its shape {list(shape)} means another count; copy it")
-    return read_array(path, one.pieces, dtype, shape, is_bfloat16=one.dtype == "BFloat16")

@@ -10,19 +10,18 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, MappingError, UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import Standard, canonical, family, standard_of
+from msprobe.compare.core.standard import canonical, family, standard_of
 from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
-from msprobe.mapping.transform import Transform, parse
+from msprobe.mapping.transform import Transform
 from msprobe.mapping.user_files import DataRule
 
 from .formats import Array, Parameter
 from .match import ParameterPair, match
-from .sources import Side, read_side
+from .recognise import TRANSPOSED
+from .sources import read_side
 
 Shape = tuple[int, ...]
-
-_TRANSPOSED = parse("transpose(1, 0)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class JudgedParameter:
 
     `shapes` are those of both sides as they were compared, behind a transform; None for a side that is not there.
     `l2` and `cosine` are None where there is none (one side only, other shapes, a NaN on one side; a cosine also where
-    one side is all zeros). `is_readable` is False where a side could not be read. `excess` orders the worst.
+    one side is all zeros). `excess` orders the worst.
     """
 
     pair: ParameterPair
@@ -40,12 +39,6 @@ class JudgedParameter:
     l2: float | None = None
     cosine: float | None = None
     excess: float = 0.0
-    is_readable: bool = True
-
-    @property
-    def is_one_sided(self) -> bool:
-        """Whether one of the sides has no such parameter."""
-        return self.pair.target is None or self.pair.golden is None
 
 
 def judge(pair: ParameterPair) -> JudgedParameter:
@@ -62,24 +55,18 @@ def judge(pair: ParameterPair) -> JudgedParameter:
         t, g = _load(target, pair.of_target), _load(golden, pair.of_golden)
     except (DumpError, MappingError) as err:
         verdict = unjudged(Cause.UNREADABLE, Reason(Why.UNREADABLE, name=str(err).rstrip(".")))
-        return JudgedParameter(pair, verdict, shapes, is_readable=False)
+        return JudgedParameter(pair, verdict, shapes)
     shapes = t.shape, g.shape
     if t.shape != g.shape:
-        return JudgedParameter(pair, _by_shapes(t, g, golden.dtype), shapes, excess=math.inf)
-    standard = _standard(target, golden)
+        return JudgedParameter(pair, _other_shapes(t, g, golden.dtype), shapes, excess=math.inf)
+    # The standard of the coarser dtype: a float32 that was saved as bfloat16 is not wrong for that.
+    standard = max(standard_of(target.dtype), standard_of(golden.dtype), key=lambda one: one.relative)
     found = measure(t, g, standard, golden.dtype)
     verdict = judge_measures(found, standard, t.shape)
     if family(target.dtype) != family(golden.dtype):
         verdict = wrong(Reason(Why.DTYPES, target=target.dtype, golden=golden.dtype))
-    is_finite = not found.mismatched
-    return JudgedParameter(
-        pair,
-        verdict,
-        shapes,
-        found.euclid if is_finite else None,
-        found.cosine if is_finite and not math.isnan(found.cosine) else None,
-        found.excess,
-    )
+    l2, cosine = (None, None) if found.mismatched else (found.euclid, found.cosine)
+    return JudgedParameter(pair, verdict, shapes, l2, None if found.cosine != found.cosine else cosine, found.excess)
 
 
 def _load(one: Parameter, transform: Transform) -> Array:
@@ -87,21 +74,16 @@ def _load(one: Parameter, transform: Transform) -> Array:
     return array
 
 
-def _standard(target: Parameter, golden: Parameter) -> Standard:
-    """That of the coarser dtype: a float32 that was saved as bfloat16 is not wrong for that."""
-    return max(standard_of(target.dtype), standard_of(golden.dtype), key=lambda one: one.relative)
-
-
-def _by_shapes(t: Array, g: Array, dtype: str) -> Verdict:
+def _other_shapes(t: Array, g: Array, dtype: str) -> Verdict:
     if t.ndim == 2 and t.shape == g.shape[::-1]:
         standard = standard_of(dtype)
-        turned: Array = _TRANSPOSED(t)
+        turned: Array = TRANSPOSED(t)
         if judge_measures(measure(turned, g, standard, dtype), standard, g.shape):
-            return wrong(Reason(Why.SHAPES_TURNED, name=str(_TRANSPOSED), target=t.shape, golden=g.shape))
+            return wrong(Reason(Why.SHAPES_TURNED, name=str(TRANSPOSED), target=t.shape, golden=g.shape))
     return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
 
 
-_RANKED = {"error": 0, "unjudged": 1, "warning": 2, "pass": 3}
+_WORST_FIRST = ("error", "unjudged", "warning")
 _SHOWN = 5  # names of parameters on one side
 
 
@@ -123,21 +105,22 @@ class Answer:
 
     def lines(self, top: int) -> list[str]:
         """Counts first, then the worst parameters, at most `top`."""
-        both = {name: one for name, one in self.judged.items() if not one.is_one_sided}
+        both = {name: one for name, one in self.judged.items() if one.verdict.cause is not Cause.UNMATCHED}
         grades = Counter(one.verdict.grade for one in both.values())
         told = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
         if known := sum(bool(one.pair.found_by) for one in both.values()):
             told += f"; {known} under names that do not tell, known by equal values and their layers"
-        for side, other in (("target", "golden"), ("golden", "target")):
-            alone = [name for name, one in self.judged.items() if getattr(one.pair, other) is None]
-            told += f"; on the {side} side only {len(alone)}{_named(alone)}"
-        if self.left_out:
-            told += f"; left out, as the other framework has none: {len(self.left_out)}{_named(self.left_out)}"
-        if self.tied:
-            told += f"; left out, as further names of shared weights: {len(self.tied)}{_named(self.tied)}"
+        for what, names, is_told in (
+            ("on the target side only", [name for name, one in self.judged.items() if one.pair.golden is None], True),
+            ("on the golden side only", [name for name, one in self.judged.items() if one.pair.target is None], True),
+            ("left out, as the other framework has none:", self.left_out, False),
+            ("left out, as further names of shared weights:", self.tied, False),
+        ):
+            if names or is_told:
+                told += f"; {what} {len(names)}{_named(names)}"
         worst = sorted(
             (item for item in both.items() if not item[1].verdict),
-            key=lambda item: (_RANKED[item[1].verdict.grade], -item[1].excess),
+            key=lambda item: (_WORST_FIRST.index(item[1].verdict.grade), -item[1].excess),
         )
         lines = [told, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
@@ -161,12 +144,12 @@ def write(answer: Answer, path: Path) -> None:
 def _entry(one: JudgedParameter) -> dict[str, object]:
     """The reference's four keys, then ours."""
     pair, (shape, golden_shape) = one.pair, one.shapes
-    is_same = shape == golden_shape
+    is_same, is_unread = shape == golden_shape, one.verdict.cause is Cause.UNREADABLE
     sizes = [None if each is None else math.prod(each) for each in one.shapes]
     dtypes = [None if side is None else canonical(side.dtype) for side in (pair.target, pair.golden)]
     entry: dict[str, object] = {
-        "l2": _number(one.l2) if one.is_readable else "error",
-        "cos": _number(one.cosine) if one.is_readable else "error",
+        "l2": "error" if is_unread else _number(one.l2),
+        "cos": "error" if is_unread else _number(one.cosine),
         "numel": sizes[0] if is_same else sizes,
         "shape": shape if is_same else [shape, golden_shape],
         "verdict": one.verdict.grade,
@@ -185,7 +168,7 @@ def _entry(one: JudgedParameter) -> dict[str, object]:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no infinities; a distance beyond float64 is none that could be told."""
+    """None for infinities, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -210,7 +193,12 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
     MappingError where a rule names what is not there.
     """
     sides = read_side(target), read_side(golden)
-    _same_ranks(*sides)
+    if set(sides[0].ranks) != set(sides[1].ranks):
+        told = ", ".join(f"{side.where} has {', '.join(filter(None, side.ranks)) or 'no ranks'}" for side in sides)
+        raise DumpError(
+            f"{told}: only checkpoints that are cut alike are compared rank by rank; merge each with its "
+            "strategy files first (mindspore.unified_safetensors, or mindspore.transform_checkpoints) and compare those"
+        )
     judged: dict[str, JudgedParameter] = {}
     left_out: list[str] = []
     tied: list[str] = []
@@ -226,13 +214,3 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
     if not judged:
         raise DumpError(f"{target} and {golden} hold no parameter; give checkpoints of a model")
     return Answer(str(target), str(golden), judged, left_out, tied)
-
-
-def _same_ranks(target: Side, golden: Side) -> None:
-    if set(target.ranks) == set(golden.ranks):
-        return
-    told = [f"{side.where} has {', '.join(filter(None, side.ranks)) or 'no ranks'}" for side in (target, golden)]
-    raise DumpError(
-        f"{told[0]}, {told[1]}: only checkpoints that are cut alike are compared rank by rank; merge each with its "
-        "strategy files first (mindspore.unified_safetensors, or mindspore.transform_checkpoints) and compare those"
-    )

@@ -107,14 +107,14 @@ def read_safetensors(path: Path) -> Checkpoint:
     if not isinstance(header, dict):
         raise DumpError(f"{path}: has a header that is no JSON object; copy it again")
     metadata = header.pop("__metadata__", {})
-    written_by = metadata.get("format", "") if isinstance(metadata, dict) else ""
-    packed = metadata if isinstance(metadata, dict) else {}
+    if not isinstance(metadata, dict):
+        metadata = {}
     parameters = {
-        name: _parameter(path, name, entry, Extent(8 + length, size), packed.get(name, ""))
+        name: _parameter(path, name, entry, Extent(8 + length, size), metadata.get(name, ""))
         for name, entry in header.items()
     }
     _check_layout(path, header, size - 8 - length)
-    return Checkpoint(str(path), _FRAMEWORKS.get(written_by, "") if isinstance(written_by, str) else "", parameters)
+    return Checkpoint(str(path), _FRAMEWORKS.get(str(metadata.get("format")), ""), parameters)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -183,18 +183,24 @@ def read_torch(path: Path) -> Checkpoint:
 
     DumpError as of `load_tree`, and where it holds several dictionaries of tensors and none has a known name.
     """
-    return Checkpoint(str(path), "pytorch", _without_wrappers(parameters(state_of(load_tree(path), path))))
+    found = parameters(state_of(load_tree(path), path))
+    for prefix in _WRAPPERS:
+        if found and all(name.startswith(prefix) for name in found):
+            found = {name.removeprefix(prefix): one for name, one in found.items()}
+    return Checkpoint(str(path), "pytorch", found)
 
 
 def state_of(tree: Tree, path: Path) -> Tree:
     """The dictionary of the model's parameters in a tree."""
     if any(isinstance(value, PtTensor) for value in tree.values()) or _is_module(tree):
         return tree
-    inner = {key: value for key, value in tree.items() if _may_be_a_state(value) and _holds_tensors(value)}
+    # A list beside the model is of something else: random states, or one state for each optimizer.
+    states = {key: value for key, value in tree.items() if isinstance(value, Mapping) and not isinstance(value, Listed)}
+    inner = {key: value for key, value in states.items() if next(_walk(value, ""), None) is not None}
     for key in STATES:
         if key in inner:
             return state_of(inner[key], path)
-    if len(inner) > 1 and _is_one_model(tree, inner):
+    if len(tree) == len(inner) > 1:  # nothing stands beside them: the parts of one model
         return tree
     if len(inner) != 1:
         raise DumpError(
@@ -222,24 +228,3 @@ def _walk(state: Tree, before: str) -> Iterator[tuple[str, PtTensor]]:
             yield before + key, value
         elif isinstance(value, Mapping):
             yield from _walk(value, f"{before}{key}.")
-
-
-def _may_be_a_state(value: object) -> bool:
-    """A list beside the model is of something else: random states, or one state for each optimizer."""
-    return isinstance(value, Mapping) and not isinstance(value, Listed)
-
-
-def _holds_tensors(tree: Tree) -> bool:
-    return any(True for _ in _walk(tree, ""))
-
-
-def _is_one_model(tree: Tree, inner: Tree) -> bool:
-    """Whether dictionaries of tensors are the parts of one model: nothing else stands beside them."""
-    return len(inner) == len(tree)
-
-
-def _without_wrappers(found: dict[str, Parameter]) -> dict[str, Parameter]:
-    for prefix in _WRAPPERS:
-        if found and all(name.startswith(prefix) for name in found):
-            found = {name.removeprefix(prefix): one for name, one in found.items()}
-    return found

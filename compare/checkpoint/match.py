@@ -8,16 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from itertools import product
+from itertools import product, takewhile
 
-from msprobe.base.errors import DumpError, MappingError
+from msprobe.base.errors import MappingError
 from msprobe.mapping.layers import parameter_candidates
 from msprobe.mapping.transform import IDENTITY, Transform, parse
 from msprobe.mapping.user_files import DataRule
 
 from .formats import Checkpoint, Parameter
-from .recognise import FoundBy, Place, recognise
+from .recognise import FoundBy, Place, digest, distinctive_elements, recognise
 
 
 def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str, Parameter]) -> list[str]:
@@ -26,7 +25,7 @@ def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str
 
     A matrix all of whose elements are equal says nothing. Only what looks like one of `left` is read.
     """
-    looks = {_look(own[name]) for name in left if len(own[name].shape) > 1}
+    looks = {(own[name].shape, own[name].dtype) for name in left if len(own[name].shape) > 1}
     names_there = Counter(_marked(other, other, looks).values())
     names_here: Counter[tuple[object, ...]] = Counter()
     found: list[str] = []
@@ -40,23 +39,13 @@ def tied(own: Mapping[str, Parameter], left: Collection[str], other: Mapping[str
 def _marked(
     parameters: Mapping[str, Parameter], names: Iterable[str], looks: Collection[tuple[object, ...]]
 ) -> dict[str, tuple[object, ...]]:
-    """By name, in the order of `names`: what tells the values of each matrix of one of these looks."""
+    """Dtype and digest by name, in the order of `names`, of each matrix of one of these shapes and dtypes."""
     marks: dict[str, tuple[object, ...]] = {}
     for name in names:
-        look = _look(parameters[name])
-        if look not in looks:
-            continue
-        try:
-            array = parameters[name].load()
-        except DumpError:
-            continue  # who judges it says what is wrong with it
-        if array.size and not (array == array.flat[0]).all():
-            marks[name] = (look, blake2b(array.tobytes(), digest_size=16).digest())
+        one = parameters[name]
+        if (one.shape, one.dtype) in looks and (array := distinctive_elements(one)) is not None:
+            marks[name] = one.dtype, digest(array)
     return marks
-
-
-def _look(one: Parameter) -> tuple[object, ...]:
-    return (one.shape, one.dtype)
 
 
 _OPTIMIZER = re.compile(
@@ -114,11 +103,11 @@ class _Option:
 
 
 def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] | None = None) -> Matched:
-    """Pair by what the user says, then by name, then as the layers of the two frameworks answer to each other, and what
-    is left by its values.
+    """Pair by the user's rules, then by name, then by the names of the layers' counterparts in the other framework, and
+    the rest by values.
 
-    A name counts without what stands before every name of its side (`backbone.`) where more pairs are found so. A rule
-    is for one parameter, or for all below a path, where the layers' own names (`gamma`, `weight`) answer to each other.
+    A prefix of all names of a side (`backbone.`) is ignored where more pairs are found so. A rule is for one parameter,
+    or for all below a path, where the layers' own names (`gamma`, `weight`) are translated.
     MappingError where a rule names what neither side has.
     """
     native = _native(target, golden)
@@ -126,54 +115,53 @@ def match(target: Checkpoint, golden: Checkpoint, rules: Mapping[str, DataRule] 
     taken = {pair.golden.name for pair in pairs.values() if pair.golden}
     rest = {name: one for name, one in target.parameters.items() if name not in pairs}
     free = {name: one for name, one in golden.parameters.items() if name not in taken}
-    options = _options(rest, free, native)
-    for is_wanted in (_has_shape_and_name, _has_shape, _has_name):
-        for name, one in rest.items():
-            if name in pairs:
-                continue
-            for option in options.get(name, ()):
-                if option.golden in free and is_wanted(one, free[option.golden], option):
-                    pairs[name] = ParameterPair(one, free.pop(option.golden), option.of_target, option.of_golden)
-                    break
-    left = {
-        name: one
-        for name, one in rest.items()
-        if name not in pairs and not _is_left_out(name, target, native, "target")
-    }
-    free_left = {name: one for name, one in free.items() if not _is_left_out(name, golden, native, "golden")}
+    pairs |= _by_names(rest, free, native)
     found = Matched()
+    ours_only, theirs_only = _of_one_framework(target, native, "target"), _of_one_framework(golden, native, "golden")
+    left = {name: one for name, one in rest.items() if name not in pairs and name not in ours_only}
+    free_left = {name: one for name, one in free.items() if name not in theirs_only}
     if native:
         of_pytorch, rest_of_it, other = (golden, free_left, target) if native == "target" else (target, left, golden)
         found.tied = tied(of_pytorch.parameters, rest_of_it, other.parameters)
         for name in found.tied:
             del rest_of_it[name]
     if left and free_left:
-        known = recognise(left, free_left, _places(left, native == "target"), _places(free_left, native == "golden"))
-        for one_pair in known:
-            pairs[one_pair.target] = ParameterPair(
-                left[one_pair.target],
-                free.pop(one_pair.golden),
-                one_pair.of_target.transform,
-                one_pair.of_golden.transform,
-                one_pair.found_by,
-            )
+        places = _places(left, native == "target"), _places(free_left, native == "golden")
+        for each in recognise(left, free_left, *places):
+            transforms = each.of_target.transform, each.of_golden.transform
+            pairs[each.target] = ParameterPair(left[each.target], free.pop(each.golden), *transforms, each.found_by)
     for name, one in target.parameters.items():
         if name in pairs:
             found.pairs.append(pairs[name])
-        elif native == "golden" and name in found.tied:
-            continue
-        elif _is_left_out(name, target, native, "target"):
+        elif name in ours_only:
             found.left_out.append(name)
-        else:
+        elif native != "golden" or name not in found.tied:
             found.pairs.append(ParameterPair(one, None))
     for name, one in free.items():
-        if native == "target" and name in found.tied:
-            continue
-        if _is_left_out(name, golden, native, "golden"):
+        if name in theirs_only:
             found.left_out.append(name)
-        else:
+        elif native != "target" or name not in found.tied:
             found.pairs.append(ParameterPair(None, one))
     return found
+
+
+def _by_names(target: Mapping[str, Parameter], free: dict[str, Parameter], native: str) -> dict[str, ParameterPair]:
+    """Pairs by name, or by the names of the other framework; what is paired is taken out of `free`.
+
+    First with the same shape and name, then with the same shape after a transform, then with the same name: the shapes
+    that differ are what is to be reported.
+    """
+    pairs: dict[str, ParameterPair] = {}
+    options = _options(target, free, native)
+    for is_plain, has_shape in ((True, True), (False, True), (True, False)):
+        for name, one in target.items():
+            for option in options.get(name, ()) if name not in pairs else ():
+                if option.golden not in free or (is_plain and (option.of_target or option.of_golden)):
+                    continue
+                if not has_shape or _shape(option.of_target, one) == _shape(option.of_golden, free[option.golden]):
+                    pairs[name] = ParameterPair(one, free.pop(option.golden), option.of_target, option.of_golden)
+                    break
+    return pairs
 
 
 def _by_rules(
@@ -266,30 +254,11 @@ def _reversed(whole: Mapping[str, str], golden: Mapping[str, Parameter]) -> dict
 
 def _prefixes(names: Iterable[str]) -> list[str]:
     """What may be cut off before names: nothing, and the parts that all of them begin with."""
-    common: list[str] | None = None
-    for name in names:
-        if _OPTIMIZER.fullmatch(name) or _TRAINING.fullmatch(name):
-            continue
-        parts = name.split(".")[:-1]
-        same = 0
-        while common is not None and same < min(len(common), len(parts)) and common[same] == parts[same]:
-            same += 1
-        common = parts if common is None else common[:same]
-    common = common or []
+    layers = [
+        name.split(".")[:-1] for name in names if not _OPTIMIZER.fullmatch(name) and not _TRAINING.fullmatch(name)
+    ]
+    common = [same[0] for same in takewhile(lambda same: len(set(same)) == 1, zip(*layers, strict=False))]
     return ["", *(".".join(common[:count]) + "." for count in range(1, len(common) + 1))]
-
-
-def _has_shape_and_name(one: Parameter, other: Parameter, option: _Option) -> bool:
-    return not option.of_target and not option.of_golden and one.shape == other.shape
-
-
-def _has_shape(one: Parameter, other: Parameter, option: _Option) -> bool:
-    return _shape(option.of_target, one) == _shape(option.of_golden, other)
-
-
-def _has_name(one: Parameter, other: Parameter, option: _Option) -> bool:
-    """Of the right name, however laid out: the shapes that differ are what is to be told."""
-    return not option.of_target and not option.of_golden
 
 
 def _shape(transform: Transform, one: Parameter) -> tuple[int, ...] | None:
@@ -309,11 +278,13 @@ def _places(parameters: Mapping[str, Parameter], is_mindspore: bool) -> dict[str
     return found
 
 
-def _is_left_out(name: str, own: Checkpoint, native: str, side: str) -> bool:
-    """Whether the other side is of a framework that keeps nothing of this name among its parameters."""
+def _of_one_framework(own: Checkpoint, native: str, side: str) -> set[str]:
+    """The names of a side of which the other side's framework keeps nothing among its parameters."""
     if not native:
-        return False
+        return set()
     if native != side:
-        return name.rpartition(".")[2] == _COUNTER
-    state = _OPTIMIZER.fullmatch(name)
-    return bool(_TRAINING.fullmatch(name)) or (state is not None and state["of"] in own.parameters)
+        return {name for name in own.parameters if name.rpartition(".")[2] == _COUNTER}
+    states = {name: _OPTIMIZER.fullmatch(name) for name in own.parameters}
+    return {
+        name for name, state in states.items() if _TRAINING.fullmatch(name) or (state and state["of"] in own.parameters)
+    }

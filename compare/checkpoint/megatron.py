@@ -10,8 +10,10 @@ there are is told by `args`, an object of the program that wrote them, of which 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ _RENAMED = (
 )
 """The names of older versions and of the other implementations of one layer, in this order."""
 
+# Tensor parallel ranks share these out along axis 0 and axis 1; of any other parameter each has the whole.
 _ROWS = ("linear_qkv", "linear_fc1", "word_embeddings.weight", "output_layer.weight")
 _COLUMNS = ("linear_fc2.weight", "linear_proj.weight")
 
@@ -61,34 +64,25 @@ class _Rank:
     ep: int
 
 
-@dataclass
-class _Parts:
-    """One parameter of the whole model: what each tensor parallel rank holds of it, and other copies of that."""
-
-    shards: dict[int, Parameter] = field(default_factory=dict)
-    copies: list[tuple[int, Parameter]] = field(default_factory=list)
-
-    def add(self, tp: int, found: Parameter) -> None:
-        """Enter what a rank holds."""
-        if self.shards.setdefault(tp, found) is not found:
-            self.copies.append((tp, found))
-
-
 def iteration_of(folder: Path) -> Path | None:
     """The folder of the ranks in a Megatron layout, the newest where `folder` holds several; None for anything else.
 
     DumpError where the iteration that the layout names is not there.
     """
-    if any(_RANK.fullmatch(path.name) for path in folder.glob("mp_rank_*")):
+    if _has_ranks(folder):
         return folder
     latest = folder / LATEST
     if not latest.is_file():
         return None
-    told = _head(latest)
+    try:
+        with open_input(latest) as opened:
+            told = opened.read(64).decode("utf-8", "replace").strip()
+    except OSError:
+        told = ""
     chosen = folder / (f"iter_{int(told):07d}" if told.isdecimal() else "release")
     if not (told.isdecimal() or told == "release") or not chosen.is_dir():
         raise DumpError(f"{latest}: names {told!r}, which is not there; give the folder of an iteration, iter_0000100")
-    if not any(_RANK.fullmatch(path.name) for path in chosen.glob("mp_rank_*")):
+    if not _has_ranks(chosen):
         raise DumpError(
             f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "
             "convert them to the format torch"
@@ -96,13 +90,8 @@ def iteration_of(folder: Path) -> Path | None:
     return chosen
 
 
-def _head(file: Path) -> str:
-    """The first word of a file that holds one; empty where it cannot be read, which leads nowhere and is said."""
-    try:
-        with open_input(file) as opened:
-            return opened.read(64).decode("utf-8", "replace").strip()
-    except OSError:
-        return ""
+def _has_ranks(folder: Path) -> bool:
+    return any(_RANK.fullmatch(path.name) for path in folder.glob("mp_rank_*"))
 
 
 def read_megatron(folder: Path) -> Checkpoint:
@@ -110,21 +99,21 @@ def read_megatron(folder: Path) -> Checkpoint:
     ranks = _ranks(folder)
     if not ranks:
         raise DumpError(f"{folder}: its ranks hold none of {', '.join(_FILES)}; give a checkpoint in the torch format")
-    stages = max(rank.pp for rank in ranks) + 1
-    experts = max(rank.ep for rank in ranks) + 1
-    shards = max(rank.tp for rank in ranks) + 1
+    shards, stages, experts = (max(places) + 1 for places in zip(*((r.tp, r.pp, r.ep) for r in ranks), strict=True))
     if lacking := _lacking(ranks, shards, stages, experts):
         raise DumpError(f"{folder}: lacks the rank {lacking}; copy all ranks of the checkpoint")
-    states = {id(rank): _states(rank) for rank in ranks}
-    per_stage = _per_stage(ranks, states)
-    per_rank = _experts_per_rank(ranks, states, experts)
-    whole: dict[str, _Parts] = {}
-    for rank in ranks:
-        for virtual, state in enumerate(states[id(rank)]):
-            offset = (stages * virtual + rank.pp) * per_stage
+    states = [_states(rank) for rank in ranks]
+    # A stage has as many layers as the first.
+    layers = _most(_LAYER, (state[0] for rank, state in zip(ranks, states, strict=True) if rank.pp == 0))
+    told = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
+    experts_per_rank = told // experts or _most(_EXPERT, (each for state in states for each in state))
+    whole: dict[str, list[tuple[int, Parameter]]] = defaultdict(list)
+    for rank, of_rank in zip(ranks, states, strict=True):
+        for virtual, state in enumerate(of_rank):
+            offset = (stages * virtual + rank.pp) * layers
             for name, found in state.items():
-                name = _raised(_EXPERT, _raised(_LAYER, name, offset), rank.ep * per_rank)
-                whole.setdefault(name, _Parts()).add(rank.tp, found)
+                name = _raised(_EXPERT, _raised(_LAYER, name, offset), rank.ep * experts_per_rank)
+                whole[name].append((rank.tp, found))
     return Checkpoint(str(folder), "pytorch", {name: _merged(name, parts) for name, parts in whole.items()})
 
 
@@ -159,14 +148,10 @@ def _size(tree: Tree, key: str) -> int | None:
 
 def _lacking(ranks: list[_Rank], shards: int, stages: int, experts: int) -> str:
     there = {(rank.tp, rank.pp, rank.ep) for rank in ranks}
-    told = max((_size(rank.tree, "tensor_model_parallel_size") or 0 for rank in ranks), default=0)
-    told_stages = max((_size(rank.tree, "pipeline_model_parallel_size") or 0 for rank in ranks), default=0)
-    for tp in range(max(shards, told)):
-        for pp in range(max(stages, told_stages)):
-            for ep in range(experts):
-                if (tp, pp, ep) not in there:
-                    return f"tp {tp}, pp {pp}, ep {ep}"
-    return ""
+    shards = max(shards, *(_size(rank.tree, "tensor_model_parallel_size") or 0 for rank in ranks))
+    stages = max(stages, *(_size(rank.tree, "pipeline_model_parallel_size") or 0 for rank in ranks))
+    needed = product(range(shards), range(stages), range(experts))
+    return next(("tp {}, pp {}, ep {}".format(*place) for place in needed if place not in there), "")
 
 
 def _states(rank: _Rank) -> list[dict[str, Parameter]]:
@@ -187,35 +172,29 @@ def normal(name: str) -> str:
     return name
 
 
-def _per_stage(ranks: list[_Rank], states: Mapping[int, list[dict[str, Parameter]]]) -> int:
-    """How many layers a stage has: as many as the first."""
-    first = (states[id(rank)][0] for rank in ranks if rank.pp == 0)
-    return _most(_LAYER, first)
-
-
-def _experts_per_rank(ranks: list[_Rank], states: Mapping[int, list[dict[str, Parameter]]], count: int) -> int:
-    told = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
-    return told // count or _most(_EXPERT, (state for rank in ranks for state in states[id(rank)]))
-
-
 def _most(number: "re.Pattern[str]", states: Iterator[dict[str, Parameter]]) -> int:
     return max((int(m[2]) + 1 for state in states for name in state if (m := number.search(name))), default=0)
 
 
-def _merged(name: str, parts: _Parts) -> Parameter:
-    """One parameter of what the tensor parallel ranks hold of it."""
-    shards = [parts.shards[tp] for tp in sorted(parts.shards)]
+def _merged(name: str, parts: list[tuple[int, Parameter]]) -> Parameter:
+    """One parameter of what the tensor parallel ranks hold of it; a rank may hold copies."""
+    of_rank: dict[int, Parameter] = {}
+    copies: list[tuple[int, Parameter]] = []
+    for tp, part in parts:
+        if of_rank.setdefault(tp, part) is not part:
+            copies.append((tp, part))
+    shards = [of_rank[tp] for tp in sorted(of_rank)]
     first = shards[0]
-    axis = _axis(name)
+    axis = 0 if any(part in name for part in _ROWS) else 1 if any(part in name for part in _COLUMNS) else None
     if axis is None or len(shards) == 1 or len(first.shape) <= axis:
-        copies = [*shards[1:], *(copy for _, copy in parts.copies)]
-        return Parameter(name, first.dtype, first.shape, lambda: _checked(name, first, copies))
+        others = [*shards[1:], *(copy for _, copy in copies)]
+        return Parameter(name, first.dtype, first.shape, lambda: _checked(name, first, others))
     shape = list(first.shape)
     shape[axis] = sum(shard.shape[axis] if len(shard.shape) > axis else 0 for shard in shards)
 
     def load() -> Array:
-        for tp, copy in parts.copies:
-            _checked(name, parts.shards[tp], [copy])
+        for tp, copy in copies:
+            _checked(name, of_rank[tp], [copy])
         try:
             return np.concatenate([shard.load() for shard in shards], axis)
         except ValueError as err:
@@ -226,15 +205,8 @@ def _merged(name: str, parts: _Parts) -> Parameter:
     return Parameter(name, first.dtype, tuple(shape), load)
 
 
-def _axis(name: str) -> int | None:
-    """Along which axis tensor parallel ranks share a parameter out; None where each has the whole."""
-    if any(part in name for part in _ROWS):
-        return 0
-    return 1 if any(part in name for part in _COLUMNS) else None
-
-
 def _checked(name: str, first: Parameter, copies: list[Parameter]) -> Array:
-    """The first of what should be copies of one parameter; it is said where they are none."""
+    """The first of what should be copies of one parameter; a warning is logged where they differ."""
     array = first.load()
     for copy in copies:
         other: Any = copy.load()

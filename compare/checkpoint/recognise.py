@@ -1,15 +1,15 @@
-"""Parameters whose names do not tell which they are: known by their values, and then by the layer that they are in.
+"""Recognise parameters that have other names on the two sides: by their values, then by the layer that they are in.
 
 A model that was ported under names of its own (`blocks.0.norm1.gamma`, `h.0.ln_1.weight`) mostly has equal weights,
 and each of them says which layer is which. What differs in such a layer, or in the same layer of another block, is then
 found by its place. Nothing is paired by likeness: values are equal to the bit, and on each side once only.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .formats import Array, Parameter
 
 FoundBy = Literal["", "equal values", "its layer", "what is left"]
 
-_TRANSPOSED = parse("transpose(1, 0)")
+TRANSPOSED = parse("transpose(1, 0)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Two names of one parameter, where each stands in PyTorch's terms, and what told."""
+    """Two names of one parameter, its place in PyTorch on each side, and how it was recognised."""
 
     target: str
     golden: str
@@ -59,41 +59,48 @@ class _Side:
     free: dict[str, Parameter]
     places: Mapping[str, tuple[Place, ...]]
 
-    def of_owner(self, owner: str, own: str) -> Iterator[tuple[str, Place]]:
-        for name in self.free:
-            for place in self.places[name]:
-                if (place.owner, place.own) == (owner, own):
-                    yield name, place
+
+_Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass
 class _Layers:
     """Which layer of the target is which of the golden, as the pairs so far tell.
 
     Of a path `blocks.1.norm1` the `blocks.1` is a block and `.norm1` the rest. A rest that was seen in one block is
-    known in the others, as soon as it is known which block is which: numbers may be shifted by a block that lacks.
+    known in the others, as soon as it is known which block is which: numbers may be shifted by a block that is missing.
+    Nothing is said of what was seen with several partners, on either side.
     """
 
-    whole: "_OneToOne[str]" = field(default_factory=lambda: _OneToOne())
-    blocks: "_OneToOne[str]" = field(default_factory=lambda: _OneToOne())
-    rests: "_OneToOne[tuple[str, str]]" = field(default_factory=lambda: _OneToOne())
+    def __init__(self) -> None:
+        self._partners: dict[_Path, set[_Path]] = defaultdict(set)
+        self._back: dict[_Path, set[_Path]] = defaultdict(set)
 
     def learn(self, target: str, golden: str) -> None:
         """Enter a pair of layers."""
-        self.whole.learn(target, golden)
+        self._enter(("layer", target), ("layer", golden))
         for (block, rest), (golden_block, golden_rest) in zip(_cuts(target), _cuts(golden), strict=False):
-            self.blocks.learn(block, golden_block)
-            self.rests.learn((_pattern(block), rest), (_pattern(golden_block), golden_rest))
+            self._enter(("block", block), ("block", golden_block))
+            self._enter(("rest", rest, _pattern(block)), ("rest", golden_rest, _pattern(golden_block)))
+
+    def _enter(self, target: _Path, golden: _Path) -> None:
+        self._partners[target].add(golden)
+        self._back[golden].add(target)
 
     def of(self, owner: str) -> str | None:
-        """The golden's layer; None where nothing tells, or what tells contradicts itself."""
-        if owner in self.whole:
-            return self.whole.of(owner)
+        """The golden's layer; None where it is unknown, or the pairs so far contradict each other."""
+        if ("layer", owner) in self._partners:
+            return next((name for _, name in self._one(("layer", owner))), None)
         for block, rest in _cuts(owner):
-            golden_block, golden_rest = self.blocks.of(block), self.rests.of((_pattern(block), rest))
-            if golden_block is not None and golden_rest is not None and golden_rest[0] == _pattern(golden_block):
-                return golden_block + golden_rest[1]
+            for _, golden_block in self._one(("block", block)):
+                for _, golden_rest, pattern in self._one(("rest", rest, _pattern(block))):
+                    if pattern == _pattern(golden_block):
+                        return golden_block + golden_rest
         return None
+
+    def _one(self, target: _Path) -> set[_Path]:
+        """The one partner, if it is one on both sides; else nothing."""
+        found = self._partners.get(target, set())
+        return found if len(found) == 1 and all(len(self._back[golden]) == 1 for golden in found) else set()
 
 
 def _cuts(owner: str) -> Iterator[tuple[str, str]]:
@@ -106,31 +113,6 @@ def _cuts(owner: str) -> Iterator[tuple[str, str]]:
 
 def _pattern(block: str) -> str:
     return ".".join("#" if part.isdecimal() else part for part in block.split("."))
-
-
-Key = TypeVar("Key")
-
-
-class _OneToOne(Generic[Key]):
-    """What belongs to what; nothing is said of those that were seen with several, on either side."""
-
-    def __init__(self) -> None:
-        self._there: dict[Key, set[Key]] = {}
-        self._back: dict[Key, set[Key]] = {}
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._there
-
-    def learn(self, target: Key, golden: Key) -> None:
-        self._there.setdefault(target, set()).add(golden)
-        self._back.setdefault(golden, set()).add(target)
-
-    def of(self, target: Key) -> Key | None:
-        found = self._there.get(target, set())
-        if len(found) != 1:
-            return None
-        (golden,) = found
-        return golden if len(self._back[golden]) == 1 else None
 
 
 def recognise(
@@ -189,24 +171,31 @@ def _digests(side: _Side, common: set[tuple[int, ...]]) -> dict[bytes, dict[str,
     for name, one in side.free.items():
         if one.size < 2 or _without_ones(tuple(sorted(one.shape))) not in common:
             continue
-        try:
-            array = one.load()
-        except DumpError:
-            continue  # who judges it says what is wrong with it
-        if array.dtype.kind not in "fc" or (array == array.flat[0]).all():
-            continue  # ones and zeros are in many layers
+        array = distinctive_elements(one)
+        if array is None or array.dtype.kind not in "fc":
+            continue
         for place in side.places[name]:
             try:
                 laid = place.transform(array)
             except MappingError:
                 continue
-            for version in (laid, _TRANSPOSED(laid)) if laid.ndim == 2 else (laid,):
-                at = found.setdefault(_digest(version), {})
+            for version in (laid, TRANSPOSED(laid)) if laid.ndim == 2 else (laid,):
+                at = found.setdefault(digest(version), {})
                 at[name] = (*at.get(name, ()), place)
     return found
 
 
-def _digest(array: Array) -> bytes:
+def distinctive_elements(one: Parameter) -> Array | None:
+    """The elements of a parameter; None where they are all equal (ones and zeros are in many layers) or unreadable."""
+    try:
+        array = one.load()
+    except DumpError:
+        return None  # reported when it is judged
+    return array if array.size and not (array == array.flat[0]).all() else None
+
+
+def digest(array: Array) -> bytes:
+    """A digest of shape and elements."""
     made = blake2b(repr(array.shape).encode(), digest_size=16)
     made.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
     return made.digest()
@@ -223,27 +212,19 @@ def _pair(name: str, partner: str, ours: Iterable[Place], theirs: Iterable[Place
 def _by_layer(name: str, target: _Side, golden: _Side, layers: _Layers) -> Recognised | None:
     for place in target.places[name]:
         owner = layers.of(place.owner)
-        if owner is None:
-            continue
-        for partner, at in golden.of_owner(owner, place.own):
-            return Recognised(name, partner, place, at, "its layer")
+        for partner in golden.free if owner is not None else ():
+            for at in golden.places[partner]:
+                if (at.owner, at.own) == (owner, place.own):
+                    return Recognised(name, partner, place, at, "its layer")
     return None
 
 
 def _what_is_left(target: _Side, golden: _Side) -> Iterator[Recognised]:
-    """All that is left, if on both sides there is one of each kind, and of the same kinds."""
-    kinds = [_kinds(side) for side in (target, golden)]
-    if kinds[0].keys() != kinds[1].keys() or any(len(names) > 1 for side in kinds for names in side.values()):
-        return
-    for kind, (name,) in kinds[0].items():
-        (partner,) = kinds[1][kind]
-        yield _pair(name, partner, target.places[name], golden.places[partner], "what is left")
-
-
-def _kinds(side: _Side) -> dict[tuple[str, tuple[int, ...]], list[str]]:
-    """Own name and shape, as PyTorch has them, of all that is left."""
-    found: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-    for name, one in side.free.items():
-        first = side.places[name][0]
-        found.setdefault((first.own, one.shape), []).append(name)
-    return found
+    """All that is left, if both sides have one each of the same kinds: own name, as PyTorch has it, and shape."""
+    ours, theirs = (
+        [((side.places[name][0].own, one.shape), name) for name, one in side.free.items()] for side in (target, golden)
+    )
+    partners = dict(theirs)
+    if len(dict(ours)) == len(ours) and len(partners) == len(theirs) and dict(ours).keys() == partners.keys():
+        for kind, name in ours:
+            yield _pair(name, partners[kind], target.places[name], golden.places[partners[kind]], "what is left")

@@ -1,4 +1,4 @@
-"""What a path holds: one checkpoint, or one for each rank."""
+"""Read the checkpoints that a path holds: one, or one for each rank."""
 
 import re
 from collections.abc import Mapping
@@ -55,33 +55,26 @@ def read_side(path: Path) -> Side:
         return Side(str(path), {"": _read(path)})
     if not path.is_dir():
         raise DumpError(f"{path}: there is no such file or folder; give a checkpoint")
-    ranks = [name for name in look(path, follow=True).folders if _RANK.fullmatch(name) and _files(path / name)]
+    ranks = {name: m[1] for name in look(path, follow=True).folders if (m := _RANK.fullmatch(name))}
+    ranks = {name: number for name, number in ranks.items() if _files(path / name)}
     if ranks:
-        found = {f"rank_{int(_number(name))}": _of_folder(path / name) for name in sorted(ranks, key=by_number)}
+        found = {f"rank_{int(ranks[name])}": _of_folder(path / name) for name in sorted(ranks, key=by_number)}
         return Side(str(path), found)
     return Side(str(path), {"": _of_folder(path)})
-
-
-def _number(name: str) -> str:
-    found = _RANK.fullmatch(name)
-    assert found is not None  # it was among the ranks
-    return found[1]
 
 
 def _read(path: Path) -> Checkpoint:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise DumpError(f"{path}: is none of {', '.join(_READERS)}; give a checkpoint")
-    return read_torch(path) if reader is read_ckpt and _is_archive(path) else reader(path)
-
-
-def _is_archive(path: Path) -> bool:
-    """Whether this is a zip archive: some trainers of PyTorch call their files `.ckpt` too."""
-    try:
-        with open_input(path) as file:
-            return file.read(4) == b"PK\x03\x04"
-    except OSError:
-        return False  # the reader says what is wrong
+    if reader is read_ckpt:
+        try:
+            with open_input(path) as file:
+                if file.read(4) == b"PK\x03\x04":  # a zip archive: some trainers of PyTorch call theirs `.ckpt` too
+                    return read_torch(path)
+        except OSError:
+            pass  # reported by the reader
+    return reader(path)
 
 
 def _files(folder: Path) -> list[str]:

@@ -52,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare, write the answer, and say how it went."""
+    """Compare, write the answer, print the worst."""
     if not args.compare:
         raise UsageError(f"--compare A B is needed; {NOT_BUILT}")
     if any(path.endswith(".zip") for path in args.compare):

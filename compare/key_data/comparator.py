@@ -1,13 +1,10 @@
-"""`SingleComparator`: key data of two runs, one sheet per tag; see `docs/single-compare.md`.
+"""`SingleComparator`: key data of two runs compared, one sheet per tag; see `docs/single-compare.md`.
 
-Key data of two runs compared, one sheet per tag: `SingleComparator`, see `docs/single-compare.md`.
-
-What needs numpy or writes sheets is imported when something is compared.
+What writes sheets is imported when something is compared.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
@@ -15,11 +12,12 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
+from msprobe.compare.judge.verdict import count
 from msprobe.compare.tables.cells import guard, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.workers.run import Lost, cores, run
 
-from .pairs import Found, Pair, Part, Row, judge_all, lost, size_of
+from .pairs import Found, Pair, Row, judge_all, lost, size_of
 
 Cell = str | int | float | bool
 
@@ -49,40 +47,23 @@ def rows(found: Iterable[Row]) -> Iterator[tuple[Cell, ...]]:
             key.step,
             key.rank,
             key.micro_step,
-            _id(key.id),
-            _shape(row.target_shape),
-            _shape(row.golden_shape),
+            key.id[0] if len(key.id) == 1 and isinstance(key.id[0], int) else guard(".".join(map(str, key.id))),
+            *("" if shape is None else str(list(shape)) for shape in (row.target_shape, row.golden_shape)),
             *(("",) * 6 if row.found is None else _numbers(row.found)),
             row.verdict.grade,
             guard(row.verdict.reason),
         )
 
 
-def _id(parts: tuple[Part, ...]) -> Cell:
-    return parts[0] if len(parts) == 1 and isinstance(parts[0], int) else guard(".".join(map(str, parts)))
-
-
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "" if shape is None else str(list(shape))
-
-
 def _numbers(found: Found) -> tuple[Cell, ...]:
-    return (
-        _percent(found.same, found),
-        found.first if found.first >= 0 else "",
-        number(found.max_absolute),
-        number(found.max_relative),
-        _percent(found.within_1e_3, found),
-        _percent(found.within_1e_2, found),
-    )
-
-
-def _percent(count: int, found: Found) -> float:
-    return count / found.size * 100 if found.size else 100.0
+    counts = found.same, found.within_1e_3, found.within_1e_2
+    same, *within = (count / found.size * 100 if found.size else 100.0 for count in counts)
+    first = found.first if found.first >= 0 else ""
+    return same, first, number(found.max_absolute), number(found.max_relative), *within
 
 
 BATCH = 1 << 24
-"""Bytes that are given to a worker at once; also what must be there to be read before one more is started."""
+"""Bytes of one task of a worker."""
 
 _PAIRS = 1000  # in a batch: opening files is work too
 
@@ -119,20 +100,6 @@ def _judged(batches: Sequence[Sequence[Pair]], workers: int) -> list[Row]:
     return rows
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What came of it: the sheets, and how many rows got which verdict."""
-
-    sheets: list[Path]
-    counts: Counter[str]
-    one_sided: int
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether everything was compared and passed."""
-        return set(self.counts) == {"pass"}
-
-
 class SingleComparator:
     """Compares what two runs saved by name, with `SingleSave` or with `save` in a graph."""
 
@@ -154,42 +121,35 @@ class SingleComparator:
             raise UsageError(
                 f"SingleComparator.compare: num_processes is {num_processes!r}; write a whole number from 1 on"
             )
-        return compare_trees(user_path(dir1), user_path(dir2), user_path(output_path), num_processes).sheets
+        from msprobe.compare.tables.sheet import write_sheet
+        from msprobe.store.lock import alone
+        from msprobe.store.saves.single_saves import stem_of
 
+        from .pairs import find, pair
 
-def compare_trees(target: Path, golden: Path, output: Path, processes: int) -> Compared:
-    """The same, with what the command needs for its exit code."""
-    from msprobe.compare.tables.sheet import write_sheet
-    from msprobe.store.lock import alone
-    from msprobe.store.saves.single_saves import stem_of
-
-    from .pairs import find, pair
-
-    trees = find(target), find(golden)
-    pairs = pair(*trees)
-    if not pairs:
-        raise UsageError(
-            f"{target} and {golden}: no tensor stands at data/<tag>/step<n>/rank<n>/ of either; "
-            "give the folders that two runs saved their key data to"
+        target, golden, output = user_path(dir1), user_path(dir2), user_path(output_path)
+        pairs = pair(find(target), find(golden))
+        if not pairs:
+            raise UsageError(
+                f"{target} and {golden}: no tensor stands at data/<tag>/step<n>/rank<n>/ of either; "
+                "give the folders that two runs saved their key data to"
+            )
+        judged = judge_pairs(pairs, num_processes)
+        sheets: list[Path] = []
+        try:
+            with alone(output, "give another output_path"):
+                for tag, part in groupby(judged, key=lambda row: row.key.tag):
+                    path = output / f"{stem_of(tag)}.xlsx"
+                    write_sheet(path, COLUMNS, rows(part))
+                    sheets.append(path)
+        except OSError as err:
+            raise UsageError(f"{output}: cannot be written ({err.strerror or err}); give another output_path") from err
+        logger.info(
+            "%d tensors of %d tags: %s; %d of them on one side only; a sheet per tag in %s",
+            len(pairs),
+            len(sheets),
+            count(Counter(row.verdict.grade for row in judged)),
+            sum(not (p.target and p.golden) for p in pairs),
+            output,
         )
-    judged = judge_pairs(pairs, processes)
-    sheets: list[Path] = []
-    try:
-        with alone(output, "give another output_path"):
-            for tag, part in groupby(judged, key=lambda row: row.key.tag):
-                path = output / f"{stem_of(tag)}.xlsx"
-                write_sheet(path, COLUMNS, rows(part))
-                sheets.append(path)
-    except OSError as err:
-        raise UsageError(f"{output}: cannot be written ({err.strerror or err}); give another output_path") from err
-    counts = Counter[str](row.verdict.grade for row in judged)
-    one_sided = sum(not (p.target and p.golden) for p in pairs)
-    logger.info(
-        "%d tensors of %d tags: %s; %d of them on one side only; a sheet per tag in %s",
-        len(pairs),
-        len(sheets),
-        ", ".join(f"{counts[grade]} {grade}" for grade in ("pass", "warning", "error", "unjudged")),
-        one_sided,
-        output,
-    )
-    return Compared(sheets, counts, one_sided)
+        return sheets

@@ -1,13 +1,9 @@
-"""Pairs of key data files: joined by key, measured, judged.
+"""Key data of two runs: paired by tag, step, rank, micro step and id, measured element by element, judged.
 
-What a tensor of key data goes by: tag, step, rank, micro step and id.
+The number in a file's name that a graph saved counts all saves of its process and differs between runs. The order of
+the saves under one name does not: it begins the id of those.
 
-The number in a file's name that a graph saved counts everything of its process, and says nothing across two runs. The
-order of a name's saves does: it begins the id of those.
-
-What a sheet of key data says of two arrays: how many elements are the same, and how far the others are apart.
-
-For elements a and b:
+The columns of the sheet have definitions of their own, those of the older tool. For elements a and b:
 
 | number | formula |
 |---|---|
@@ -65,8 +61,7 @@ class Key:
 
 
 def files_by_key(spot: Spot, *, by_index: bool) -> Iterator[tuple[Key, str]]:
-    """Every file of a spot with its key. Saves of an index that left no file are said."""
-    identity = _of_graph if spot.is_of_graph else _of_value
+    """Every file of a spot with its key. Saves of an index without a file are logged."""
     files = set(spot.folder.files)
     saves = saves_at(spot, by_index=by_index)
     here = [saved for saved in saves if saved.record.file in files]
@@ -74,27 +69,20 @@ def files_by_key(spot: Spot, *, by_index: bool) -> Iterator[tuple[Key, str]]:
         told = f"{spot.folder.path}: {len(saves) - len(here)} saves of its index have no file there and are left out"
         once(told, told)
     for saved in here:
-        key = Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, identity(saved, spot))
-        yield key, saved.record.file
+        yield Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, _id(saved, spot)), saved.record.file
 
 
-def _of_graph(saved: Saved, spot: Spot) -> tuple[Part, ...]:
-    return (saved.number, *((saved.name,) if saved.name != spot.key else ()), *map(_part, saved.record.path))
-
-
-def _of_value(saved: Saved, spot: Spot) -> tuple[Part, ...]:
-    parts = tuple(map(_part, saved.record.path)) or (0,)
-    # Of what is called otherwise only a number is an id: two runs may call it by two names.
-    return parts if saved.name == spot.key or isinstance(parts[0], int) else (0,)
+def _id(saved: Saved, spot: Spot) -> tuple[Part, ...]:
+    path = tuple(map(_part, saved.record.path))
+    if spot.is_of_graph:
+        return (saved.number, *((saved.name,) if saved.name != spot.key else ()), *path)
+    # Under another name only a number is an id: two runs may use two names.
+    return path if path and (saved.name == spot.key or isinstance(path[0], int)) else (0,)
 
 
 def _part(text: str) -> Part:
     """A number as a number, if it is written as one writes it: `3`, not `03`."""
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text
-
-
-Files: TypeAlias = dict[str, Path]
-"""The files of one key by their paths in the tree, usually one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +95,7 @@ class Pair:
 
 
 def find(root: Path) -> SingleTree:
-    """Look through `root/data`, links to folders included, and say what in it is no key data.
+    """Look through `root/data`, links to folders included, and log what in it is no key data.
 
     UsageError where it is missing or cannot be read.
     """
@@ -151,15 +139,16 @@ def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[Spot]]:
     return found
 
 
-def _by_key(spots: Sequence[Spot], by_index: bool) -> dict[Key, Files]:
-    found: dict[Key, Files] = defaultdict(dict)
+def _by_key(spots: Sequence[Spot], by_index: bool) -> dict[Key, dict[str, Path]]:
+    """The files of each key, usually one, by their paths in the tree."""
+    found: dict[Key, dict[str, Path]] = defaultdict(dict)
     for spot in spots:
         for key, file in files_by_key(spot, by_index=by_index):
             found[key][f"{spot.inside}/{file}"] = spot.folder.path / file
     return found
 
 
-def _join(target: Files, golden: Files) -> Iterator[tuple[Path | None, Path | None]]:
+def _join(target: dict[str, Path], golden: dict[str, Path]) -> Iterator[tuple[Path | None, Path | None]]:
     """The files of one key: equal paths belong together, the rest by their order."""
     if len(target) == len(golden) == 1:
         yield from zip(target.values(), golden.values(), strict=True)
@@ -200,8 +189,11 @@ def measure(target: Tensor, golden: Tensor) -> Found:
     same = within_1e_3 = within_1e_2 = 0
     first = -1
     absolute = relative = 0.0
-    for start, t, g in _blocks(target, golden):
-        alike = _same(t, g)
+    for start in range(0, target.size, BLOCK):
+        t, g = _operands(*(_part_of(side, start, start + BLOCK) for side in (target, golden)))
+        alike = t == g
+        if t.dtype.kind in "fc" and not alike.all():
+            alike |= (t != t) & (g != g)
         count = int(np.count_nonzero(alike))
         same += count
         if count == alike.size:
@@ -211,51 +203,35 @@ def measure(target: Tensor, golden: Tensor) -> Found:
             first = start + int(np.argmax(differs))
         found = _differing(t[differs], g[differs])
         absolute, relative = _greater(absolute, found[0]), _greater(relative, found[1])
-        within_1e_3 += int(found[2])
-        within_1e_2 += int(found[3])
+        within_1e_3 += found[2]
+        within_1e_2 += found[3]
     return Found(target.size, same, first, absolute, relative, same + within_1e_3, same + within_1e_2)
 
 
-def _blocks(target: Tensor, golden: Tensor) -> Iterator[tuple[int, Array, Array]]:
-    """The elements of both in C order, of a kind that can be subtracted, each block with the index where it begins."""
-    sides = tuple(
-        side.reshape(-1) if isinstance(side, np.ndarray) and side.flags.c_contiguous else side
-        for side in (target, golden)
-    )
-    for start in range(0, target.size, BLOCK):
-        stop = min(start + BLOCK, target.size)
-        yield start, *_operands(*(_share(side, start, stop) for side in sides))
-
-
-def _share(side: Tensor, start: int, stop: int) -> Array:
+def _part_of(side: Tensor, start: int, stop: int) -> Array:
+    """Elements in C order, in native byte order."""
     if not isinstance(side, np.ndarray):
-        part = side.part(start, stop)
-    elif side.ndim == 1:
-        part = side[start:stop]
+        part = side.part(start, min(stop, side.size))
+    elif side.flags.c_contiguous:
+        part = side.reshape(-1)[start:stop]
     else:
         part = side.flat[start:stop]  # a copy of these elements alone, whatever the layout
     return part.astype(part.dtype.newbyteorder("="), copy=False)
 
 
 def _operands(t: Array, g: Array) -> tuple[Array, Array]:
+    """Both sides in one dtype that can be subtracted."""
     if t.dtype.kind in "bui" and g.dtype.kind in "bui":
-        unsigned = [x.dtype.kind == "u" for x in (t, g)]
-        if all(unsigned):
-            return t.astype(np.uint64), g.astype(np.uint64)
-        if np.uint64 in (t.dtype, g.dtype):  # no integer of 64 bits holds both: Python's do
-            return t.astype(object), g.astype(object)
-        return t.astype(np.int64), g.astype(np.int64)
-    common = np.result_type(t, g)
-    if common == np.float16:
-        common = np.dtype(np.float32)
+        common: np.dtype[Any] = np.dtype(np.int64)
+        if t.dtype.kind == g.dtype.kind == "u":
+            common = np.dtype(np.uint64)
+        elif np.uint64 in (t.dtype, g.dtype):  # no integer of 64 bits holds both: Python's do
+            common = np.dtype(object)
+    else:
+        common = np.result_type(t, g)
+        if common == np.float16:
+            common = np.dtype(np.float32)
     return t.astype(common, copy=False), g.astype(common, copy=False)
-
-
-def _same(t: Array, g: Array) -> Array:
-    alike: Array = t == g
-    if t.dtype.kind in "fc" and not alike.all():
-        alike |= (t != t) & (g != g)
-    return alike
 
 
 def _differing(t: Array, g: Array) -> tuple[float, float, int, int]:
@@ -269,12 +245,13 @@ def _differing(t: Array, g: Array) -> tuple[float, float, int, int]:
         distance, size = np.abs(t - g), np.maximum(np.abs(t), np.abs(g))
         finite = np.isfinite(size)
         if not finite.all():
-            return _with_non_finite(t, g, distance, finite)
+            worst = math.nan if np.isnan(distance[~finite]).any() else math.inf
+            return worst, worst, *(_differing(t[finite], g[finite])[2:] if finite.any() else (0, 0))
         greatest = float(distance.max())
         ratio = distance / size
         if math.isinf(greatest):
-            if t.dtype.itemsize < np.dtype(np.float64).itemsize * (2 if t.dtype.kind == "c" else 1):
-                wide = np.complex128 if t.dtype.kind == "c" else np.float64
+            wide = np.dtype(np.complex128 if t.dtype.kind == "c" else np.float64)
+            if t.dtype.itemsize < wide.itemsize:
                 return _differing(t.astype(wide), g.astype(wide))
             ratio = np.abs(t / size - g / size)  # float64 has no room for the difference, but for the ratio
         return greatest, *_shares(ratio, distance, size)
@@ -287,26 +264,12 @@ def _integers(t: Array, g: Array) -> tuple[Array, Array]:
     # Modulo 2^64 the greater minus the smaller is their distance, also of int64 whose difference int64 cannot hold;
     # likewise the absolute value of -2^63.
     distance = np.maximum(t, g).view(np.uint64) - np.minimum(t, g).view(np.uint64)
-    return distance, np.maximum(_absolute(t), _absolute(g))
-
-
-def _absolute(x: Array) -> Array:
-    return x if x.dtype.kind == "u" else np.abs(x).view(np.uint64)
-
-
-def _with_non_finite(t: Array, g: Array, distance: Array, finite: Array) -> tuple[float, float, int, int]:
-    worst = math.nan if np.isnan(distance[~finite]).any() else math.inf
-    if not finite.any():
-        return worst, worst, 0, 0
-    return worst, worst, *_differing(t[finite], g[finite])[2:]
+    return distance, np.maximum(np.abs(t).view(np.uint64), np.abs(g).view(np.uint64))
 
 
 def _shares(ratio: Array, distance: Array, size: Array) -> tuple[float, int, int]:
-    return (
-        float(ratio.max()),
-        int(np.count_nonzero(distance <= size * 0.001)),
-        int(np.count_nonzero(distance <= size * 0.01)),
-    )
+    near, nearly = (int(np.count_nonzero(distance <= size * limit)) for limit in (0.001, 0.01))
+    return float(ratio.max()), near, nearly
 
 
 def _greater(a: float, b: float) -> float:
@@ -326,7 +289,7 @@ class Row:
 
 
 def judge_all(pairs: Sequence[Pair]) -> list[Row]:
-    """One row per pair, in their order; what a worker process is given to do."""
+    """One row per pair, in their order: the task of a worker process."""
     return [judge(pair) for pair in pairs]
 
 
@@ -334,7 +297,7 @@ def judge(pair: Pair) -> Row:
     """The row of one pair, `unjudged` where a side is missing or cannot be read."""
     problems: list[Reason] = []
     target, golden = (_opened(path, problems) for path in (pair.target, pair.golden))
-    shapes = _shape(target), _shape(golden)
+    shapes = None if target is None else target.shape, None if golden is None else golden.shape
     if pair.target is None or pair.golden is None:
         side = "target" if pair.target else "golden"
         problems.insert(0, Reason(Why.ONE_SIDE_FILE, side, str(pair.target or pair.golden)))
@@ -342,12 +305,10 @@ def judge(pair: Pair) -> Row:
         cause = Cause.UNREADABLE if pair.target and pair.golden else Cause.UNMATCHED
         return Row(pair.key, *shapes, None, unjudged(cause, *problems))
     try:
-        found, verdict = _compared(target, golden)
+        return Row(pair.key, *shapes, *_compared(target, golden))
     except Exception as err:  # one pair that fails, for whatever reason, is one row; the others go on
-        why = str(err) or type(err).__name__
-        reason = Reason(Why.FAILED, name=why, names=(str(pair.target), str(pair.golden)))
+        reason = Reason(Why.FAILED, name=str(err) or type(err).__name__, names=(str(pair.target), str(pair.golden)))
         return Row(pair.key, *shapes, None, unjudged(Cause.FAILED, reason))
-    return Row(pair.key, *shapes, found, verdict)
 
 
 def lost(pair: Pair, how: str) -> Row:
@@ -362,7 +323,7 @@ def size_of(pair: Pair) -> int:
     for path in (pair.target, pair.golden):
         try:
             total += path.stat().st_size if path else 0
-        except OSError:  # judging says why
+        except OSError:  # reported when it is judged
             continue
     return total
 
@@ -375,13 +336,9 @@ def _opened(path: Path | None, problems: list[Reason]) -> Tensor | None:
         return None
 
 
-def _shape(tensor: Tensor | None) -> tuple[int, ...] | None:
-    return None if tensor is None else tensor.shape
-
-
 def _compared(target: Tensor, golden: Tensor) -> tuple[Found | None, Verdict]:
     remarks: list[Reason] = []
-    dtypes, shapes = (target.dtype, golden.dtype), (target.shape, golden.shape)
+    dtypes, shapes = (str(target.dtype), str(golden.dtype)), (target.shape, golden.shape)
     is_error = shapes[0] != shapes[1]
     if is_error:
         target, golden = _common(_mapped(target), _mapped(golden))
@@ -389,18 +346,15 @@ def _compared(target: Tensor, golden: Tensor) -> tuple[Found | None, Verdict]:
         remarks.append(Reason(why, target=shapes[0], golden=shapes[1], at=target.shape))
         if target.size == 0:
             return None, Verdict("error", (*remarks, Reason(Why.NO_COMMON_ELEMENT)))
-    if dtypes[0] != dtypes[1]:
-        remarks.append(Reason(Why.DTYPES, target=str(dtypes[0]), golden=str(dtypes[1])))
-        is_error = is_error or family(str(dtypes[0])) != family(str(dtypes[1]))
-    found = measure(target, golden)
-    verdict = PASS if found.same == found.size else _judged(target, golden)
+    if target.dtype != golden.dtype:
+        remarks.append(Reason(Why.DTYPES, target=dtypes[0], golden=dtypes[1]))
+        is_error = is_error or family(dtypes[0]) != family(dtypes[1])
+    found, verdict = measure(target, golden), PASS
+    if found.same < found.size:
+        # The standard of the coarser dtype: nobody can ask for digits that one side never had.
+        standard = max(map(standard_of, dtypes), key=lambda one: one.relative)
+        verdict = judge_measures(measure_for_judging(target, golden, standard), standard, target.shape)
     return found, Verdict("error" if is_error else verdict.grade, (*remarks, *verdict.reasons))
-
-
-def _judged(target: Tensor, golden: Tensor) -> Verdict:
-    """By the standard of the coarser dtype: nobody can ask for digits that one side never had."""
-    standard = max((standard_of(str(array.dtype)) for array in (target, golden)), key=lambda s: s.relative)
-    return judge_measures(measure_for_judging(target, golden, standard), standard, target.shape)
 
 
 def _mapped(tensor: Tensor) -> Array:

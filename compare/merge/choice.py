@@ -1,4 +1,4 @@
-"""The YAML file that says which calls are merged, and which measures."""
+"""Read the YAML file that selects the calls and measures that are merged."""
 
 import errno
 from collections.abc import Sequence
@@ -34,7 +34,15 @@ class Choice:
 
 def read_choice(path: Path) -> Choice:
     """Read the file; UsageError where it cannot be read or meant."""
-    given = _load(path)
+    try:
+        given: Any = yaml.safe_load(read_input(path, _LONGEST))
+    except OSError as err:
+        is_large = err.errno == errno.EFBIG
+        hint = "name parts of names that many calls have" if is_large else "check the path behind -config"
+        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {hint}") from err
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
+        said = told(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
+        raise UsageError(f"{path}: is no YAML ({said}); {_EXAMPLE}") from err
     if not given:
         raise UsageError(f"{path}: is empty; {_EXAMPLE}")
     if not isinstance(given, dict):
@@ -49,21 +57,6 @@ def read_choice(path: Path) -> Choice:
         raise UsageError(f"{path}: api is missing or empty; {_EXAMPLE}")
     hint = "write a list of headings, as in `- Max diff`, or leave it out for all"
     return Choice(tuple(entry.rstrip(".") for entry in api), _texts(path, given, "compare_index", hint))
-
-
-def _load(path: Path) -> Any:
-    try:
-        text = read_input(path, _LONGEST)
-    except OSError as err:
-        hint = (
-            "name parts of names that many calls have" if err.errno == errno.EFBIG else "check the path behind -config"
-        )
-        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {hint}") from err
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as err:
-        said = told(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
-        raise UsageError(f"{path}: is no YAML ({said}); {_EXAMPLE}") from err
 
 
 def _texts(path: Path, given: dict[Any, Any], key: str, hint: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Comparison tables of ranks: found, and read from xlsx or csv."""
+"""Find the comparison tables of ranks, and read them from xlsx or csv."""
 
 import csv
 import re
@@ -17,7 +17,6 @@ from msprobe.compare.tables.columns import columns
 from msprobe.compare.tables.sheet import SUMMARY
 
 Mode = Literal["statistics", "tensor"]
-MODES: tuple[Mode, ...] = ("statistics", "tensor")
 
 NAME, TARGET, GOLDEN = "NPU Name", "NPU max", "Bench max"
 BESIDE: dict[Mode, tuple[str, ...]] = {
@@ -42,11 +41,6 @@ def measures_of(mode: Mode) -> tuple[str, ...]:
     return tuple(titles[6 : titles.index(TARGET)])
 
 
-def in_percent(mode: Mode) -> frozenset[str]:
-    """The headings below which shares stand."""
-    return frozenset(column.title for column in columns(mode, with_stack=False) if column.percent)
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of one rank: its headings, and the rows as they are in the file, to be taken once.
@@ -66,7 +60,8 @@ class Table:
         Shares are texts, wherever they come from.
         """
         places = [self.titles.index(title) if title in self.titles else len(self.titles) for title in wanted]
-        shares = [at for at, title in enumerate(wanted) if self.is_sheet and title in in_percent(self.mode)]
+        in_percent = {column.title for column in columns(self.mode, with_stack=False) if column.percent}
+        shares = [at for at, title in enumerate(wanted) if self.is_sheet and title in in_percent]
         for row in self.rows:
             cells = [row[at] if at < len(row) else "" for at in places]
             for at in shares:
@@ -81,7 +76,7 @@ def open_table(path: Path) -> Table:
     titles = tuple(map(str, next(rows, ())))
     if "NPU MD5" in titles:
         raise UsageError(f"{path}: compares digests, which have no measures; merge tables of statistics or of tensors")
-    mode = next((mode for mode in MODES if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
+    mode = next((mode for mode in BESIDE if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
     if mode is None:
         raise UsageError(f"{path}: has not the headings of a comparison table; leave it out, or compare again")
     return Table(str(path), mode, titles, rows, path.suffix == ".xlsx")
@@ -125,7 +120,7 @@ def _sheet_rows(path: Path) -> Iterator[Sequence[Cell]]:
         book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
         titles: tuple[Cell, ...] = ()
         for sheet in book.worksheets:
-            sheet.reset_dimensions()  # what a file says of its size may be anything
+            sheet.reset_dimensions()  # the size that a file declares may be anything
             rows = sheet.iter_rows(max_row=_MOST_ROWS, max_col=_MOST_COLUMNS, values_only=True)
             head = _filled(next(rows, ()))
             if (head != titles) if titles else (NAME not in head and sheet.title == SUMMARY):
@@ -173,6 +168,7 @@ def _check_size(path: Path, file: BinaryIO) -> None:
 _TABLE = re.compile(r"compare_result_rank([0-9]{1,9})(?:-rank[0-9]{1,9})?_[0-9]{14}\.(?:xlsx|csv)")
 _ONE_CARD = re.compile(r"compare_result_(?:rank_)?[0-9]{14}\.(?:xlsx|csv)")
 
+_COMPARE_FIRST = "compare the ranks first, with msprobe compare"
 _BESIDE = re.compile(r"(?:compare_summary|diff_analyze|advisor|compare_result)_.*\.(?:json|txt)")
 """What a comparison writes beside its tables."""
 
@@ -193,7 +189,12 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
             continue
         named = _TABLE.fullmatch(entry.name)
         if not named or not entry.is_file():
-            logger.info("%s is left aside: %s", visible(str(entry)), _why_not(entry))
+            why_not = "not called compare_result_rank<N>_<time>.xlsx or .csv"
+            if entry.is_dir():
+                why_not = "a folder; its tables are merged where it is given with -i"
+            elif _ONE_CARD.fullmatch(entry.name):
+                why_not = "the table of a single card"
+            logger.info("%s is left aside: %s", visible(str(entry)), why_not)
             continue
         rank = int(named[1])
         if rank in found:
@@ -202,27 +203,17 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
             )
         found[rank] = entry
     if len(found) < 2:
-        raise UsageError(f"{folder}: holds {len(found) or 'no'} {_remedy(entries, len(found))}")
+        below = next((entry for entry in entries if entry.is_dir() and _has_tables(entry)), None)
+        remedy = f"{below.name} has some: merge one step at a time, with -i {below}" if below else _COMPARE_FIRST
+        raise UsageError(
+            f"{folder}: holds {len(found) or 'no'} table{'' if len(found) == 1 else 's'} of a rank and two are needed, "
+            f"compare_result_rank<N>_<time>.xlsx or .csv; {remedy}"
+        )
     return dict(sorted(found.items()))
 
 
-def _why_not(entry: Path) -> str:
-    if entry.is_dir():
-        return "a folder; its tables are merged where it is given with -i"
-    if _ONE_CARD.fullmatch(entry.name):
-        return "the table of a single card"
-    return "not called compare_result_rank<N>_<time>.xlsx or .csv"
-
-
-def _remedy(entries: list[Path], count: int) -> str:
-    text = f"table{'' if count == 1 else 's'} of a rank and two are needed, compare_result_rank<N>_<time>.xlsx or .csv"
-    if below := next((e for e in entries if e.is_dir() and any(_TABLE.fullmatch(n.name) for n in _inside(e))), None):
-        return f"{text}; {below.name} has some: merge one step at a time, with -i {below}"
-    return f"{text}; compare the ranks first, with msprobe compare"
-
-
-def _inside(folder: Path) -> list[Path]:
+def _has_tables(folder: Path) -> bool:
     try:
-        return list(folder.iterdir())
+        return any(_TABLE.fullmatch(entry.name) for entry in folder.iterdir())
     except OSError:
-        return []  # only looked at for the hint
+        return False  # only looked at for the hint

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Merge, and say where the answer is."""
+    """Merge, and print the paths of the files."""
     from .merge import merge_result  # here: the help of the command is there before openpyxl is
 
     for path in merge_result(Path(args.input_dir), Path(args.output_dir), Path(args.config_path), form=args.format):

@@ -1,7 +1,4 @@
-"""What the walk answers: where two runs differ first, and which call is wrong, or what to collect.
-
-All that is told stands in one value, for the console and for the file.
-"""
+"""What the walk answers: where two runs differ first, and which call is wrong, or what to collect."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +6,8 @@ from dataclasses import dataclass, field
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.locate.wording import full
 
-from . import cause
-from .cause import Collect, Known, Value, Way, since, why_of_stage
-from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part
+from .cause import Collect, CollectionStyle, Context, Value, agree, key_said, place_said, since, why_of_stage
+from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, listed
 from .stages import Stage, called
 from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
 
@@ -36,88 +32,92 @@ class First:
     collect: Mapping[str, Value] = field(default_factory=dict)
 
 
-def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], way: Way) -> First | None:
+def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], style: CollectionStyle) -> First | None:
     """What differs first, and what follows from it; None where nothing differs."""
     seen = first_of(walked)
     if seen is None:
         return None
-    known = Known(walked, {stage.name: stage for stage in stages}, way)
-    return _of_stage(seen, known) if seen.item.kind == "stage" else _of_key(seen, known)
+    context = Context(walked, {stage.name: stage for stage in stages}, style)
+    return _of_stage(seen, context) if seen.item.kind == "stage" else _of_key(seen, context)
 
 
-def _of_stage(seen: Seen, known: Known) -> First:
+def _of_stage(seen: Seen, context: Context) -> First:
     item = seen.item
-    shown = tuple(
-        other.item
-        for other in known.walked
-        if (other.item.step, other.item.rank, other.item.part) == (item.step, item.rank, item.part)
-        and other.item.kind == "key"
-        and item.part != UNKNOWN
-        and other.role not in ("agrees", "unjudged")
-    )
-    call = item.finding.name if item.finding else ""
-    says = f"{cause.place_said(item)}, {called(item.name)}, call {call}"
+    of_part = [s for s in context.walked if s.item.place == item.place and s.item.part == item.part != UNKNOWN]
+    shown = tuple(s.item for s in of_part if s.item.kind == "key" and s.role not in ("agrees", "unjudged"))
+    says = f"{place_said(item)}, {called(item.name)}, call {item.finding.name if item.finding else ''}"
     if shown:
-        says += f", seen in {cause.key_said(shown[0])}"
+        says += f", seen in {key_said(shown[0])}"
         says += "".join(f", {other.name} ({other.grade})" for other in shown[1:])
-    why, then = why_of_stage(seen, known)
-    if item.part != UNKNOWN and not shown and any(other.item.kind == "key" for other in known.walked):
+    why, then = why_of_stage(seen, context)
+    if item.part != UNKNOWN and not shown and any(other.item.kind == "key" for other in context.walked):
         why += "; none of the keys that the stage makes shows it"
-    if also := _same_call(item, known.walked):
-        why += f"; the same call is the first wrong one in {cause.listed(also)}"
-    collect = _update_to_collect(seen, known)
+    if begins_by_itself(item.finding):  # as where one model runs in several stages
+        others = [s.item for s in context.stages(item) if s.item.name != item.name]
+        if also := [called(other.name) for other in others if call_of(other) == call_of(item)]:
+            why += f"; the same call is the first wrong one in {listed(also)}"
+    collect = _update_to_collect(seen, context)
     if collect is not None:
         which = f"the update of step {item.step - 1}"
-        there = f"look at: {which}; {collect.says}"
-        then = f"collect it: {which}, of which there are no two dumps; {collect.says}" if collect.fields else there
+        then = f"look at: {which}; {collect.says}"
+        if collect.fields:
+            then = f"collect it: {which}, of which there are no two dumps; {collect.says}"
     return First(seen, item.name, says, why, then, item.finding, shown, collect.fields if collect else {})
 
 
-def _update_to_collect(seen: Seen, known: Known) -> Collect | None:
+def _update_to_collect(seen: Seen, context: Context) -> Collect | None:
     """What collects the update before a stage whose weights differ, where neither side's dump of it was judged."""
     item = seen.item
     if item.finding is None or item.finding.kind is not FindingKind.PARAMETERS:
         return None
-    if not since(item, known.walked)[0].may_be_an_update:
+    if not since(item, context)[0].may_be_an_update:
         return None
-    update = UPDATES.get(FLOW[item.part].model) if item.part != UNKNOWN else None
-    before = [s.item for s in known.walked if (s.item.kind, s.item.step) == ("stage", item.step - 1)]
+    update = UPDATES.get(item.model)
+    before = [s.item for s in context.walked if (s.item.kind, s.item.step) == ("stage", item.step - 1)]
     if any(update in (None, other.part) for other in before):
         return None
-    if any(update in (None, stage.part) and all(stage.has(item.step - 1)) for stage in known.stages.values()):
+    if any(update in (None, stage.part) and all(stage.has(item.step - 1)) for stage in context.by_name.values()):
         return Collect("both sides have a dump of it, which --step left out; give that step too", {})
-    return known.way.all_stages(item.step - 1) if update is None else known.way.collect(FLOW[update], item.step - 1)
+    return (
+        context.style.all_stages(item.step - 1)
+        if update is None
+        else context.style.collect(FLOW[update], item.step - 1)
+    )
 
 
-def _of_key(seen: Seen, known: Known) -> First:
-    item, walked = seen.item, known.walked
-    says = f"{cause.place_said(item)}, {cause.key_said(item)}"
+def _of_key(seen: Seen, context: Context) -> First:
+    item, walked = seen.item, context.walked
+    says = f"{place_said(item)}, {key_said(item)}"
     if item.part == UNKNOWN:
         why = f"no call can be named: {item.name} is none of the keys whose stage is known{_between(item, walked)}"
-        if known.stages and not any(s.item.kind == "stage" and s.item.step == item.step for s in walked):
-            stages = known.way.all_stages(item.step)
+        if context.by_name and not any(s.item.kind == "stage" and s.item.step == item.step for s in walked):
+            stages = context.style.all_stages(item.step)
             then = f"collect it: the stages of step {item.step}, of which there is no dump; {stages.says}"
             return First(seen, "", says, why, then, seen_in=(item,), collect=stages.fields)
         then = f"look at: the code that makes {item.name}"
-        return First(seen, "", says, why + _elsewhere(item, walked), then, seen_in=(item,))
+        return First(seen, "", says, why + _elsewhere(item, context), then, seen_in=(item,))
     part = FLOW[item.part]
-    why = f"{cause.agree('key', seen.agreeing, ' before it')}; " if seen.agreeing else ""
+    why = f"{agree('key', seen.agreeing, ' before it')}; " if seen.agreeing else ""
     if not part.stage:
         why += f"no call can be named: no stage makes {item.name}"
         return First(seen, "", says, why, f"look at: {part.after}", seen_in=(item,))
-    stage = next((each for each in known.stages.values() if each.part == item.part), None)
-    dumped = _dump_of(item, walked)
+    stage = next((each for each in context.by_name.values() if each.part == item.part), None)
+    dumped = next((s for s in context.stages(item) if s.item.part == item.part), None)
     if dumped is not None and dumped.role == "agrees":
-        name = dumped.item.name
+        name, blind = dumped.item.name, ""
+        if part.stage == TOKEN_STAGE:
+            blind = " (as far as its tokens were collected)"
+        elif dumped.item.mode == "statistics":
+            blind = " (as far as statistics tell)"
         why += (
-            f"no call can be named: the dump of {name} agrees in this step{_blind(part, dumped.item)}, so it is host "
-            "code after the stage"
+            f"no call can be named: the dump of {name} agrees in this step{blind}, so it is host code after the stage"
         )
-        then = f"look at: how {part.after}; where that code runs before {known.way.end}, {known.way.operations(name)} "
+        style = context.style
+        then = f"look at: how {part.after}; where that code runs before {style.end}, {style.operations(name)} "
         return First(seen, name, says, why, then + "records its calls", seen_in=(item,))
     has = stage.has(item.step) if stage is not None else (False, False)
     lacking = "both" if has[0] == has[1] else f"the {'golden' if has[0] else 'target'}"
-    collect = known.way.collect(part, item.step, item.token, lacking)
+    collect = context.style.collect(part, item.step, item.token, lacking)
     name = stage.name if stage is not None else part.stage
     why += f"{name} makes it, and {_lack(stage, dumped, item.step)}"
     then = f"collect it: {collect.says}"
@@ -125,34 +125,18 @@ def _of_key(seen: Seen, known: Known) -> First:
     if other is not None and other.finding is not None:
         why += f"; its dump of step {other.step} says: first wrong call: {full(other.finding)}"
     elif part.model and part.model != "reference" and item.step > min(s.item.step for s in walked):
-        then += f"; its weights may be the cause: {known.way.with_update(FLOW[UPDATES[part.model]], item.step)}"
-    why += _elsewhere(item, walked)
+        then += f"; its weights may be the cause: {context.style.with_update(FLOW[UPDATES[part.model]], item.step)}"
+    why += _elsewhere(item, context)
     return First(seen, name, says, why, then, seen_in=(item,), collect=collect.fields)
 
 
-def _elsewhere(item: Item, walked: Sequence[Seen]) -> str:
+def _elsewhere(item: Item, context: Context) -> str:
     """A stage of a name of the user's, which may be the one that makes a key, whose dump is wrong by itself."""
-    here = [s.item for s in walked if (s.item.step, s.item.rank, s.item.part) == (item.step, item.rank, UNKNOWN)]
-    for other in here:
+    for other in (s.item for s in context.stages(item) if s.item.part == UNKNOWN):
         if other.finding is not None and begins_by_itself(other.finding):
             said = f"{called(other.name)} has a dump of this step, and a difference begins there too"
             return f"; {said}: first wrong call: {full(other.finding)}"
     return ""
-
-
-def _same_call(item: Item, walked: Sequence[Seen]) -> list[str]:
-    """Other stages of this step in which the same call is wrong first, as where one model runs in several."""
-    ours = call_of(item)
-    if item.finding is None or not begins_by_itself(item.finding):
-        return []
-    here = [s.item for s in walked if (s.item.kind, s.item.step, s.item.rank) == ("stage", item.step, item.rank)]
-    return [called(other.name) for other in here if other.name != item.name and call_of(other) == ours]
-
-
-def _dump_of(item: Item, walked: Sequence[Seen]) -> Seen | None:
-    """What was seen of the dump of the stage that makes a key, in the same step and rank."""
-    of_step = [s for s in walked if s.item.kind == "stage" and (s.item.step, s.item.part) == (item.step, item.part)]
-    return next((s for s in of_step if s.item.rank == item.rank), None)
 
 
 def _lack(stage: Stage | None, dumped: Seen | None, step: int) -> str:
@@ -170,16 +154,9 @@ def _lack(stage: Stage | None, dumped: Seen | None, step: int) -> str:
     return f"it has no dump of step {step}"
 
 
-def _blind(part: Part, item: Item) -> str:
-    """What a dump that agrees does not know."""
-    if part.stage == TOKEN_STAGE:
-        return " (as far as its tokens were collected)"
-    return " (as far as statistics tell)" if item.mode == "statistics" else ""
-
-
 def _between(item: Item, walked: Sequence[Seen]) -> str:
     """The known keys between which an unknown one was saved."""
-    here = [seen.item for seen in walked if (seen.item.step, seen.item.rank) == (item.step, item.rank)]
+    here = [seen.item for seen in walked if seen.item.place == item.place]
     known = [other for other in here if other.saved >= 0 and other.part != UNKNOWN]
     if item.saved < 0 or not known:
         return ""
@@ -187,4 +164,4 @@ def _between(item: Item, walked: Sequence[Seen]) -> str:
     after = min((other for other in known if other.saved > item.saved), key=lambda o: o.saved, default=None)
     places = [f"after {before.name}"] if before else []
     places += [f"before {after.name}"] if after else []
-    return f"; it was saved {cause.listed(places)}"
+    return f"; it was saved {listed(places)}"

@@ -1,4 +1,4 @@
-"""Why a stage differs: in itself, by its weights or by its inputs; and what to collect next."""
+"""Why a stage differs: by itself, by its weights or by its inputs; and what to collect next."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ from enum import Enum
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.store.rl_roots import STAGES, FlowRoot
 
-from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, part_of_stage
-from .roots import ITSELF
-from .stages import Stage, called
+from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, listed, part_of_stage
+from .stages import ITSELF, Stage, called
 from .walk import Seen, begins_by_itself
 
 
@@ -31,11 +30,6 @@ def agree(noun: str, found: Sequence[str], which: str) -> str:
     return f"the {noun}{'s' * (not one)} {listed(names)}{which} agree{'s' * one}"
 
 
-def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
 Value = bool | int | str | list[int]
 
 
@@ -48,7 +42,7 @@ class Collect:
 
 
 @dataclass(frozen=True)
-class Way:
+class CollectionStyle:
     """How the two runs collect layers, as their roots tell: by switches of `MsProbe`, by `debugger.stage`, or either.
 
     `names` are the names of the stages that there are, by the part of the flow.
@@ -70,7 +64,12 @@ class Way:
             fields |= switches
         if self.by_stages:
             name = self.names.get(at, part.stage)
-            says.append(_with_stage(name, step, tokens) + ", where debugger.stage does" * self.by_switches)
+            given = f", token_range={tokens}" if tokens else ""
+            where = ", where debugger.stage does" if self.by_switches else ""
+            says.append(
+                f'put debugger.stage("{name}").start(model{given}) before that part of the step and '
+                f'debugger.stage("{name}").stop() behind it, with step=[{step}] of the PrecisionDebugger{where}'
+            )
             fields |= {"stage": name, "step": [step], **({"token_range": tokens} if tokens else {})}
         return Collect(f"{'; or '.join(says)}; then run {lacking} again", fields)
 
@@ -102,7 +101,7 @@ class Way:
         return " or ".join(["debugger_stop"] * self.by_switches + ["stop()"] * self.by_stages)
 
 
-def way_of(*roots: FlowRoot) -> Way:
+def collection_style(*roots: FlowRoot) -> CollectionStyle:
     """How runs collect, by the names of what they left.
 
     `MsProbe` knows six stages and numbers the folders of ranks; a debugger without communication calls them `rank`.
@@ -115,15 +114,7 @@ def way_of(*roots: FlowRoot) -> Way:
     configured = any(root.configurations for root in roots)
     by_stages = any(of_debugger) or (bool(of_debugger) and not configured)
     names = {part: name for root in roots for name in root.stages if (part := part_of_stage(name)) != UNKNOWN}
-    return Way(not all(of_debugger) or not of_debugger, by_stages, names)
-
-
-def _with_stage(name: str, step: int, tokens: list[int]) -> str:
-    given = f", token_range={tokens}" if tokens else ""
-    return (
-        f'put debugger.stage("{name}").start(model{given}) before that part of the step and '
-        f'debugger.stage("{name}").stop() behind it, with step=[{step}] of the PrecisionDebugger'
-    )
+    return CollectionStyle(not all(of_debugger) or not of_debugger, by_stages, names)
 
 
 def _shown(fields: Mapping[str, Value]) -> str:
@@ -131,16 +122,26 @@ def _shown(fields: Mapping[str, Value]) -> str:
     return ", ".join(f"{name}: {str(value).lower()}" for name, value in fields.items())
 
 
-class Since(Enum):
-    """Since when the weights of a stage differ, as it is said behind `the weights differ`."""
+_MADE = "the checkpoints that are loaded, and the seeds that are set before the models are made"
+_CHANGED = "what changes weights behind {behind}: the optimizer, its learning rate and state, clipping, weight decay"
 
-    LOADED = " as they were loaded or made"
-    LOADED_OR_THIS_STEP = " as they were loaded or made, or since an update earlier in this step"
-    LOADED_OR_UPDATE = " as they were loaded or made, or since an update before"
-    UPDATE = " since an update before"
-    STAGES_AGREE = ", although every stage of step {step} agrees"
-    UPDATE_AGREES = ", although {names} of step {step} agrees"
-    NOT_HANDED_OVER = ", and those of {names} in this step do not: the new weights do not reach this stage"
+
+class Since(Enum):
+    """Since when the weights of a stage differ: the text behind `the weights differ`, and what to look at, if known."""
+
+    LOADED = " as they were loaded or made", _MADE
+    LOADED_OR_THIS_STEP = (
+        " as they were loaded or made, or since an update earlier in this step",
+        f"{_MADE}; or what changes weights before {{stage}}",
+    )
+    LOADED_OR_UPDATE = " as they were loaded or made, or since an update before", _MADE
+    UPDATE = " since an update before", ""
+    STAGES_AGREE = ", although every stage of step {step} agrees", _CHANGED.format(behind="the stages")
+    UPDATE_AGREES = ", although {names} of step {step} agrees", _CHANGED.format(behind="it")
+    NOT_HANDED_OVER = (
+        ", and those of {names} in this step do not: the new weights do not reach this stage",
+        "how weights are handed to {name} after an update",
+    )
 
     @property
     def may_be_an_update(self) -> bool:
@@ -148,82 +149,68 @@ class Since(Enum):
         return self in (Since.LOADED_OR_UPDATE, Since.UPDATE)
 
 
-_MADE = "the checkpoints that are loaded, and the seeds that are set before the models are made"
-_CHANGED = "what changes weights behind {behind}: the optimizer, its learning rate and state, clipping, weight decay"
-_LOOK = {
-    Since.LOADED: _MADE,
-    Since.LOADED_OR_THIS_STEP: f"{_MADE}; or what changes weights before {{stage}}",
-    Since.LOADED_OR_UPDATE: _MADE,
-    Since.UPDATE: "",
-    Since.STAGES_AGREE: _CHANGED.format(behind="the stages"),
-    Since.UPDATE_AGREES: _CHANGED.format(behind="it"),
-    Since.NOT_HANDED_OVER: "how weights are handed to {name} after an update",
-}
-"""What to look at, where that is known."""
-
-
 @dataclass(frozen=True)
-class Known:
+class Context:
     """Everything that an answer looks at."""
 
     walked: Sequence[Seen]
-    stages: Mapping[str, Stage]
-    way: Way
+    by_name: Mapping[str, Stage]
+    style: CollectionStyle
+
+    def stages(self, item: Item) -> list[Seen]:
+        """The stages of the step and rank of an item."""
+        return [s for s in self.walked if s.item.kind == "stage" and s.item.place == item.place]
 
 
-def why_of_stage(seen: Seen, known: Known) -> tuple[str, str]:
-    """Whether the difference begins in a stage, as far as its first wrong call and the keys that it reads say.
-
-    And what to look at, where the call does not say it.
-    """
-    item, kind = seen.item, seen.item.finding.kind if seen.item.finding else None
+def why_of_stage(seen: Seen, context: Context) -> tuple[str, str]:
+    """Whether the difference begins in a stage, by its first wrong call and the keys it reads; and what to look at."""
+    item, finding = seen.item, seen.item.finding
+    kind = finding.kind if finding else None
     agreeing = agree("key", seen.agreeing, " that the stage reads")
     if kind is FindingKind.RUN_INPUTS:
-        return _why_other_input(seen, agreeing, known)
+        return _why_other_input(seen, agreeing, context)
     if kind is FindingKind.PARAMETERS:
-        model = FLOW[item.part].model if item.part != UNKNOWN else ""
-        when, stages = since(item, known.walked)
-        whose = f"the weights of the {model}" if model else "its weights"
-        said = when.value.format(names=listed(stages), step=item.step - 1)
-        look = _LOOK[when].format(stage=called(item.name), name=item.name)
-        return f"it begins before this stage: {whose} differ{said}", f"look at: {look}" if look else ""
+        when, stages = since(item, context)
+        said, look = when.value
+        whose = f"the weights of the {item.model}" if item.model else "its weights"
+        words = {"names": listed(stages), "step": item.step - 1, "stage": called(item.name), "name": item.name}
+        why = f"it begins before this stage: {whose} differ{said.format(**words)}"
+        return why, f"look at: {look.format(**words)}" if look else ""
     if kind is FindingKind.UNKNOWN:
         return "whether it begins here cannot be said", ""
     if seen.agreeing:
         return f"it begins here: {agreeing}", ""
-    if item.finding is not None and item.finding.is_from_outside:
+    if finding is not None and finding.is_from_outside:
         what = "it begins in what the call was given, from outside the stage or from code of it between two calls"
         return what, "look at: where that comes from, upwards from the line that makes the call"
-    if item.finding is not None and not begins_by_itself(item.finding):
+    if finding is not None and not begins_by_itself(finding):
         what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
-        return what, f"look at: that code, such as the loss; {known.way.operations(item.name)} records its calls"
-    before = "all that the call was given"
-    if kind is FindingKind.ARGUMENT:
-        before = "all else that the call was given"
-    elif kind is FindingKind.CALL:
-        before = "everything before that call"
-    return f"it begins here, as far as the dump says: {before} agrees", ""
+        return what, f"look at: that code, such as the loss; {context.style.operations(item.name)} records its calls"
+    before = {
+        FindingKind.ARGUMENT: "all else that the call was given",
+        FindingKind.CALL: "everything before that call",
+    }
+    said = before.get(kind, "all that the call was given") if kind else "all that the call was given"
+    return f"it begins here, as far as the dump says: {said} agrees", ""
 
 
-def _why_other_input(seen: Seen, agreeing: str, known: Known) -> tuple[str, str]:
+def _why_other_input(seen: Seen, agreeing: str, context: Context) -> tuple[str, str]:
     """Where the input of a stage comes from, if what came before it agrees."""
     item = seen.item
     if seen.agreeing:
         why = f"the stage was given different input, although {agreeing}: it comes from host code before the stage"
         return why, "look at: that code, such as masks, positions and padding"
-    place = "stage", item.step, item.rank
-    here = [s for s in known.walked if (s.item.kind, s.item.step, s.item.rank) == place]
+    here = context.stages(item)
     data = f"the data of step {item.step}, and the code that makes of them what {called(item.name)} is given"
     if len(here) > 1 and not all(s.item.is_placed for s in here):
         others = [s.item for s in here if s is not seen and s.item.finding]
         also = [other.name for other in others if other.finding and other.finding.kind is FindingKind.RUN_INPUTS]
         who = f"the stages {listed([item.name, *also])} were" if also else "the stage was"
         first = "of them runs first" if also else "stage runs before it"
-        look = f"look at: the data of step {item.step}, and the code that makes of them what these stages are given"
-        return (
-            f"{who} given different input, and the dumps do not tell which {first}",
-            look if also else f"look at: {data}",
-        )
+        if also:
+            data = f"the data of step {item.step}, and the code that makes of them what these stages are given"
+        why = f"{who} given different input, and the dumps do not tell which {first}"
+        return why, f"look at: {data}"
     before = [s.item.name for s in here[: here.index(seen)] if s.role == "agrees"]
     if before:
         stages_agree = agree("stage", before, " before it")
@@ -234,30 +221,27 @@ def _why_other_input(seen: Seen, agreeing: str, known: Known) -> tuple[str, str]
     return "the stage was given different input, and nothing that it reads was saved", f"look at: {data}"
 
 
-def since(item: Item, walked: Sequence[Seen]) -> tuple[Since, Sequence[str]]:
+def since(item: Item, context: Context) -> tuple[Since, Sequence[str]]:
     """Since when the weights of a stage differ, by the updates before and by the model's other stages in the step.
 
     And the stages that tell it.
     """
-    model = FLOW[item.part].model if item.part != UNKNOWN else ""
-    if model == "reference" or not item.step:
-        of_step = [s for s in walked if (s.item.kind, s.item.step, s.item.rank) == ("stage", item.step, item.rank)]
+    if item.model == "reference" or not item.step:
+        of_step = context.stages(item)
         before = of_step[: [s.item for s in of_step].index(item)]
         is_behind = item.part == UNKNOWN and item.is_placed and any(s.role == "agrees" for s in before)
         return Since.LOADED_OR_THIS_STEP if is_behind else Since.LOADED, ()
-    if item.step == min(other.item.step for other in walked):
+    if item.step == min(other.item.step for other in context.walked):
         return Since.LOADED_OR_UPDATE, ()
-    stages = [s for s in walked if s.item.kind == "stage" and s.item.rank == item.rank]
-    earlier = [s for s in stages if s.item.step == item.step - 1]
+    earlier = [s for s in context.walked if s.item.kind == "stage" and s.item.place == (item.step - 1, item.rank)]
     if item.part == UNKNOWN:
         all_agree = earlier and all(s.role == "agrees" for s in earlier)
         return Since.STAGES_AGREE if all_agree else Since.UPDATE, ()
-    stages = [s for s in stages if s.item.part != UNKNOWN]
-    here = [s.item for s in stages if s.item.step == item.step and FLOW[s.item.part].model == model]
+    here = [s.item for s in context.stages(item) if s.item.part != UNKNOWN and s.item.model == item.model]
     equal = [other.name for other in here if not other.weights_differ and other.grade != "unjudged"]
     if equal:
         return Since.NOT_HANDED_OVER, equal
-    updates = [s for s in earlier if s.item.part != UNKNOWN and FLOW[s.item.part].updates == model]
+    updates = [s for s in earlier if s.item.part != UNKNOWN and FLOW[s.item.part].updates == item.model]
     if any(s.role == "agrees" for s in updates):
         return Since.UPDATE_AGREES, [updates[0].item.name]
     return Since.UPDATE, ()

@@ -1,7 +1,7 @@
 """Compare two roots of an RL flow as a request asks: configurations, key data, stages, walk, answer.
 
-Roots of a flow in folders of steps, `root/step_3/{stage}/step0/rank`: how frameworks of reinforcement learning leave
-them that give the debugger another dump_path in every stage of every step.
+Frameworks of reinforcement learning that give the debugger another dump_path in every stage of every step leave roots
+in folders of steps, `root/step_3/{stage}/step0/rank`; those are compared step by step.
 """
 
 import re
@@ -21,13 +21,12 @@ from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
 
 from .answer import first_difference
-from .cause import way_of
+from .cause import collection_style
 from .configurations import compare_configurations
 from .key_data import KeyData, compare_keys, trees_of
 from .order import Item
 from .result import FlowResult, summary, write_down
-from .roots import is_root, root_of
-from .stages import Stage, compare_stages, held_places
+from .stages import Stage, compare_stages, held_places, is_root, root_of
 from .stages import items as items_of_stage
 from .walk import walk
 
@@ -38,14 +37,15 @@ def compare_flows(request: Request) -> FlowResult:
     What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
     has, or the output cannot be written; DumpError where nothing at all could be compared.
     """
-    request = _absolute(request)
+    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
+    request = replace(request, **paths)  # type: ignore[arg-type]  # each is a path
     target, golden = root_of(request.target), root_of(request.golden)
     logger.info("target: %s; golden: %s", target.says, golden.says)
     trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
     places += [set(found) for root in (target, golden) for found in held_places(root).values()]
     for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):
-        _check_choice(option, wanted, {place[at] for found in places for place in found})
+        _refuse_absent(option, wanted, {place[at] for found in places for place in found})
     if request.stack_file is not None:
         logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
     with (
@@ -64,10 +64,12 @@ def _compare(
     items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
     walked = walk(items)
     missing = tuple(_missing(target, golden, keys, stages))
-    first = first_difference(walked, stages, way_of(target, golden))
+    first = first_difference(walked, stages, collection_style(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
-        raise DumpError(f"nothing could be compared: {_why(target, golden, missing)}")
+        said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
+        hint = "give the roots of two runs that saved key data or dumped stages"
+        raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {said}; {hint}")
     try:
         write_down(result, request.output, request.format, second)
     except OSError as err:
@@ -89,20 +91,10 @@ def _missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence
             yield f"stage {name} of the {side} holds no dump"
 
 
-def _check_choice(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
+def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
     if wanted is not None and (absent := sorted(set(wanted) - held)):
         there = ", ".join(map(str, sorted(held)[:8])) or "none"
         raise UsageError(f"{option} {','.join(map(str, absent))}: on neither side; there: {there}")
-
-
-def _why(target: FlowRoot, golden: FlowRoot, missing: Sequence[str]) -> str:
-    said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
-    return f"{target.path} and {golden.path}: {said}; give the roots of two runs that saved key data or dumped stages"
-
-
-def _absolute(request: Request) -> Request:
-    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
-    return replace(request, **paths)  # type: ignore[arg-type]  # each is a path
 
 
 _STEP = re.compile(r"(?:global_)?step_?(\d{1,18})")
@@ -112,7 +104,7 @@ def roots_by_step(path: Path) -> dict[int, Path]:
     """The roots of a flow in the folders of steps, by number; none where the folder is anything else."""
     try:
         named = {int(m[1]): path / name for name in look(path).folders if (m := _STEP.fullmatch(name))}
-    except DumpError:  # whoever compares it says what is wrong with the path
+    except DumpError:  # reported when the path is compared
         return {}
     if not named or not is_root(named[min(named)]):
         return {}  # a plain run, perhaps of many steps, without a look into each
@@ -121,7 +113,7 @@ def roots_by_step(path: Path) -> dict[int, Path]:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """What came of every step that both sides have; `missing` are those of one side alone."""
+    """What came of every step that both sides have; `missing` are those of one side only."""
 
     results: dict[int, FlowResult]
     missing: tuple[str, ...]
@@ -137,7 +129,7 @@ class Stepwise:
         return not self.missing and all(result.is_clean for result in self.results.values())
 
     def lines(self) -> Iterator[str]:
-        """One line for each step; then all that is said of the first in which something differs."""
+        """One line for each step; then all lines of the first in which something differs."""
         first = next((step for step, result in self.results.items() if result.first is not None), None)
         for step, result in self.results.items():
             yield f"step {step}: {result.headline}"
@@ -152,11 +144,9 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
 
     UsageError where a step is asked for that neither side has; DumpError where nothing could be compared.
     """
-    wanted = request.steps
-    if wanted is not None and (absent := set(wanted) - {*target, *golden}):
-        there = ", ".join(map(str, sorted({*target, *golden})[:8]))
-        raise UsageError(f"--step {','.join(map(str, sorted(absent)))}: on neither side; there: {there}")
-    chosen = [step for step in sorted({*target, *golden}) if wanted is None or step in wanted]
+    held = {*target, *golden}
+    _refuse_absent("--step", request.steps, held)
+    chosen = [step for step in sorted(held) if request.steps is None or step in request.steps]
     results: dict[int, FlowResult] = {}
     missing = []
     for step in chosen:

@@ -1,9 +1,7 @@
-"""Compare the configurations of two runs, key by key.
+"""Compare the configurations of two runs, key by key, and order the differences by what settings of such names change.
 
-What the names of settings say: which change numbers and which are of a place or a time.
-
-A name is taken apart at what is neither letter nor digit, and at capitals; an entry matches where its words stand in it
-side by side. What matches nothing stands between the two.
+A name is taken apart at what is neither letter nor digit, and at capitals; an entry of the tables matches where its
+words stand in it side by side. What matches nothing stands between the two tables.
 """
 
 import json
@@ -21,7 +19,7 @@ from msprobe.store.folders import is_file, printable
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A kind of setting: what it changes, where that is said, and names that it goes by."""
+    """A kind of setting: what it changes, the source of that, and names of such settings."""
 
     changes: str
     source: str
@@ -29,76 +27,47 @@ class Meaning:
 
 
 NUMERIC = (
-    Meaning(
-        "random numbers",
-        "MindSpore and PyTorch: a generator's numbers follow from its seed",
-        ("seed", "random state", "do sample", "deterministic"),
-    ),
-    Meaning(
-        "sampling",
-        "softmax with temperature; top-k sampling, arXiv:1805.04833; nucleus sampling, arXiv:1904.09751",
-        ("temperature", "top k", "top p", "min p", "repetition penalty", "num beams"),
-    ),
-    Meaning(
-        "dtype and rounding",
-        "IEEE 754: a narrower type rounds earlier",
-        ("dtype", "precision", "bf16", "fp16", "fp32", "amp", "loss scale", "compute type", "quantization"),
-    ),
-    Meaning(
-        "normalisation",
-        "layer normalisation, arXiv:1607.06450; RMS normalisation, arXiv:1910.07467; Adam, arXiv:1412.6980",
-        ("eps", "epsilon", "norm type", "dropout", "rope theta", "rope scaling"),
-    ),
-    Meaning(
-        "the update",
-        "AdamW, arXiv:1711.05101",
-        ("lr", "learning rate", "weight decay", "betas", "beta1", "beta2", "warmup", "optimizer", "clip grad"),
-    ),
-    Meaning(
-        "the objective",
-        "PPO, arXiv:1707.06347; GAE, arXiv:1506.02438; GRPO, arXiv:2402.03300",
-        ("kl", "beta", "clip", "cliprange", "gamma", "lam", "lambda", "entropy", "adv estimator", "coef", "reward"),
-    ),
-    Meaning(
-        "shapes and batches",
-        "sums in another order round otherwise; another length reads other tokens",
-        ("batch", "batch size", "micro batch", "num layers", "hidden size", "length", "tokens",
-         "padding", "pad token id", "eos token id", "num generations", "epochs", "shuffle", "parallel"),
-    ),
-    Meaning(
-        "what is loaded",
-        "other weights, tokens or data are another run",
-        ("checkpoint", "ckpt", "load", "model path", "model name", "tokenizer", "dataset", "data path", "vocab size"),
-    ),
+    Meaning("random numbers", "MindSpore and PyTorch: a generator's numbers follow from its seed",
+            ("seed", "random state", "do sample", "deterministic")),
+    Meaning("sampling",
+            "softmax with temperature; top-k sampling, arXiv:1805.04833; nucleus sampling, arXiv:1904.09751",
+            ("temperature", "top k", "top p", "min p", "repetition penalty", "num beams")),
+    Meaning("dtype and rounding", "IEEE 754: a narrower type rounds earlier",
+            ("dtype", "precision", "bf16", "fp16", "fp32", "amp", "loss scale", "compute type", "quantization")),
+    Meaning("normalisation",
+            "layer normalisation, arXiv:1607.06450; RMS normalisation, arXiv:1910.07467; Adam, arXiv:1412.6980",
+            ("eps", "epsilon", "norm type", "dropout", "rope theta", "rope scaling")),
+    Meaning("the update", "AdamW, arXiv:1711.05101",
+            ("lr", "learning rate", "weight decay", "betas", "beta1", "beta2", "warmup", "optimizer", "clip grad")),
+    Meaning("the objective", "PPO, arXiv:1707.06347; GAE, arXiv:1506.02438; GRPO, arXiv:2402.03300",
+            ("kl", "beta", "clip", "cliprange", "gamma", "lam", "lambda", "entropy", "adv estimator", "coef",
+             "reward")),
+    Meaning("shapes and batches", "sums in another order round otherwise; another length reads other tokens",
+            ("batch", "batch size", "micro batch", "num layers", "hidden size", "length", "tokens", "padding",
+             "pad token id", "eos token id", "num generations", "epochs", "shuffle", "parallel")),
+    Meaning("what is loaded", "other weights, tokens or data are another run",
+            ("checkpoint", "ckpt", "load", "model path", "model name", "tokenizer", "dataset", "data path",
+             "vocab size")),
 )  # fmt: skip
-"""In the order in which they are told."""
+"""What changes numbers, in the order in which it is reported."""
 
-PLACE = Meaning(
-    "place or time",
-    "differs between any two runs",
-    ("dump path", "output", "save", "log", "logs", "time", "timestamp", "date", "host", "port", "pid", "ip", "address",
-     "url", "experiment name", "run name", "run id", "uuid", "msprobe", "step start", "step end"),
-)  # fmt: skip
-"""Told last."""
+PLACE = Meaning("place or time", "differs between any two runs",
+                ("dump path", "output", "save", "log", "logs", "time", "timestamp", "date", "host", "port", "pid", "ip",
+                 "address", "url", "experiment name", "run name", "run id", "uuid", "msprobe", "step start",
+                 "step end"))  # fmt: skip
+"""Reported last."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]*")
 
 
 def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
-    """Where in the order of telling a setting stands, by its path of names, the last one first; and as what."""
+    """Where in the order of reporting a setting stands, by its path of names, the last one first; and as what."""
     for name in reversed(path):
-        said = _said(name)
-        for at, meaning in enumerate(NUMERIC):
+        said = f" {' '.join(word.lower() for word in _WORDS.findall(name[:200]))} "  # `topK` as ` top k `
+        for at, meaning in (*enumerate(NUMERIC), (len(NUMERIC) + 1, PLACE)):
             if any(f" {known} " in said for known in meaning.names):
                 return at, meaning
-        if any(f" {known} " in said for known in PLACE.names):
-            return len(NUMERIC) + 1, PLACE
     return len(NUMERIC), None
-
-
-def _said(name: str) -> str:
-    """`topK`, `top_k` and `TOP-K` as ` top k `."""
-    return f" {' '.join(word.lower() for word in _WORDS.findall(name[:200]))} "
 
 
 _DEEPEST = 100  # what is nested deeper is compared as a whole
@@ -130,7 +99,10 @@ class Difference:
     @property
     def said(self) -> str:
         """`rl.seed: 1, golden 2 (random numbers)`."""
-        target, golden = ("not there" if text is None else _short(text) for text in (self.target, self.golden))
+        target, golden = (
+            "not there" if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+            for text in (self.target, self.golden)
+        )
         return f"{self.path}: {target}, golden {golden}{f' ({self.meaning.changes})' if self.meaning else ''}"
 
 
@@ -144,7 +116,7 @@ class Compared:
 
 
 def compare_configurations(target: Path | None, golden: Path | None) -> Compared:
-    """Compare two files; None is a side without one. What is wrong with them is said in `problem`, never raised."""
+    """Compare two files; None is a side without one. An error in them is put into `problem`, never raised."""
     if target is None and golden is None:
         return Compared()
     if target is None or golden is None:
@@ -152,19 +124,18 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Compared
     sides: list[dict[tuple[str, ...], str]] = []
     for path in (target, golden):
         try:
-            sides.append(dict(_leaves(_read(path))))
+            if not is_file(path):
+                raise OSError("it is no file but a link, a pipe or a folder")
+            sides.append(dict(_leaves(json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig")))))
         except (OSError, ValueError, RecursionError, MemoryError) as err:
-            return Compared(
-                problem=f"{path}: cannot be read ({err or type(err).__name__}); configurations not compared"
-            )
+            why = f"cannot be read ({err or type(err).__name__})"
+            return Compared(problem=f"{path}: {why}; configurations not compared")
     ours, theirs = sides
-    found = [
-        (rank_of(path), Difference(_dotted(path), ours.get(path), theirs.get(path), rank_of(path)[1]))
-        for path in {**ours, **theirs}
-        if not _equal(ours.get(path), theirs.get(path))
-    ]
-    found.sort(key=lambda each: each[0][0])  # among equals the order of the files
-    return Compared(tuple(difference for _, difference in found), len({**ours, **theirs}))
+    settings = {**ours, **theirs}
+    differing = [path for path in settings if not _equal(ours.get(path), theirs.get(path))]
+    differing.sort(key=lambda path: rank_of(path)[0])  # among equals the order of the files
+    found = (Difference(_dotted(path), ours.get(path), theirs.get(path), rank_of(path)[1]) for path in differing)
+    return Compared(tuple(found), len(settings))
 
 
 def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
@@ -172,12 +143,6 @@ def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
     for each in compared.differences:
         meaning = (each.meaning.changes, each.meaning.source) if each.meaning else ("", "")
         yield guard(each.path), guard(each.target or ""), guard(each.golden or ""), *meaning
-
-
-def _read(path: Path) -> Any:
-    if not is_file(path):
-        raise OSError("it is no file but a link, a pipe or a folder")
-    return json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -205,13 +170,7 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 def _equal(ours: str | None, theirs: str | None) -> bool:
     """Equal as JSON, where 1 and 1.0 are one number."""
-    if ours == theirs:
-        return True
-    if ours is None or theirs is None:
-        return False
+    if ours == theirs or ours is None or theirs is None:
+        return ours == theirs
     a, b = json.loads(ours), json.loads(theirs)
     return not (isinstance(a, bool) or isinstance(b, bool)) and isinstance(a, int | float) and bool(a == b)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import DumpError, MsprobeError
-from msprobe.compare.judge.verdict import Cause, Grade
+from msprobe.compare.judge.verdict import Cause, Grade, unravel
 from msprobe.compare.key_data.comparator import judge_pairs
 from msprobe.compare.key_data.pairs import Pair, Row, find, pair
 from msprobe.store.npy import load_npy
 from msprobe.store.saves.graph_saves import name_and_id
 from msprobe.store.saves.single_saves import SingleTree
 
-from .order import TOKEN_STAGE, UNKNOWN, Item, part_of_key, part_of_stage, plain, worse
+from .order import SEVERITY, TOKEN_STAGE, UNKNOWN, Item, listed, part_of_key, part_of_stage, plain
 
 _TOKENS = frozenset(map(plain, ("responses", "response_ids")))
 """Keys whose last axis counts the tokens that were generated."""
@@ -82,11 +82,17 @@ def compare_keys(
 def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: frozenset[str]) -> Item:
     step, rank, tag = place
     part, among = part_of_key(tag, keys)
-    differing = [(each, row) for each, row in group if _differs(row)]
-    worst = max((row for _, row in group), key=lambda row: worse(row.verdict.grade))
+    differing = [
+        (each, row)
+        for each, row in group
+        if row.verdict.grade in ("warning", "error") or (row.found is not None and row.found.same < row.found.size)
+    ]
     # What differs says more than what could not be judged beside it; the sheet has both.
-    said = worst if not differing else max((row for _, row in differing), key=lambda row: worse(row.verdict.grade))
-    token = None
+    said = max((row for _, row in differing or group), key=lambda row: SEVERITY.index(row.verdict.grade))
+    reason, token = said.verdict.reason, None
+    if not reason and differing and (found := said.found) is not None:
+        count = f"{found.size - found.same} of {found.size} elements"
+        reason = f"{count} differ within tolerance, by {found.max_absolute:.3g} at most."
     if part == part_of_stage(TOKEN_STAGE) and plain(tag) in _TOKENS:
         token = min((t for each, _ in differing if (t := _token(each)) is not None), default=None)
     return Item(
@@ -98,42 +104,25 @@ def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: 
         (part, 1, among, 0, tag),
         bool(differing),
         said.verdict.grade,
-        said.verdict.reason or (_within(said) if differing else ""),
+        reason,
         _first(differing[0][1]) if differing else "",
         saved=min((_saved(each) for each, _ in group), default=-1),
         token=token,
     )
 
 
-def _differs(row: Row) -> bool:
-    found = row.found
-    return row.verdict.grade in ("warning", "error") or (found is not None and found.same < found.size)
-
-
-def _within(row: Row) -> str:
-    found = row.found
-    if found is None:
-        return ""
-    count = f"{found.size - found.same} of {found.size} elements"
-    return f"{count} differ within tolerance, by {found.max_absolute:.3g} at most."
-
-
 def _first(row: Row) -> str:
-    """`micro_step 1, [0, 3]`: where the first element that differs stands."""
+    """`micro_step 1, [0, 3]`: where the first element that differs stands in what both sides have in common."""
     key, found = row.key, row.found
     words = [f"micro_step {key.micro_step}"] * bool(key.micro_step)
     words += [f"id {'.'.join(map(str, key.id))}"] * (key.id != (0,))
-    if found is not None and found.first >= 0 and (index := _index(found.first, row.target_shape, row.golden_shape)):
-        words.append(str(list(index)))
+    if found is not None and found.first >= 0:
+        index: Sequence[int] = (found.first,)
+        target, golden = row.target_shape, row.golden_shape
+        if target is not None and golden is not None and len(target) == len(golden):
+            index = unravel(found.first, tuple(map(min, target, golden)))
+        words += [str(list(index))] * bool(index)
     return ", ".join(words)
-
-
-def _index(flat: int, target: tuple[int, ...] | None, golden: tuple[int, ...] | None) -> tuple[int, ...]:
-    """The place of an element of what both sides have in common."""
-    if target is None or golden is None or len(target) != len(golden):
-        return (flat,)
-    common = tuple(map(min, target, golden))
-    return tuple(map(int, np.unravel_index(flat, common))) if common else ()
 
 
 def _saved(each: Pair) -> int:
@@ -155,7 +144,7 @@ def _token(each: Pair) -> int | None:
         if differs.any():
             return int(differs.argmax())
         return cut[-1].stop if ours.shape[-1] != theirs.shape[-1] else None
-    except (DumpError, MemoryError):  # it was judged by another reader, and its row says what is wrong
+    except (DumpError, MemoryError):  # it was judged by another reader, whose row has the error
         return None
 
 
@@ -166,7 +155,7 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
     """
     by_place: dict[tuple[int, int], list[Item]] = defaultdict(list)
     for item in items:
-        by_place[item.step, item.rank].append(item)
+        by_place[item.place].append(item)
     for group in by_place.values():
         known = sorted((item for item in group if item.part != UNKNOWN and item.saved >= 0), key=lambda i: i.saved)
         for item in group:
@@ -179,27 +168,26 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def _missing(pairs: Sequence[Pair]) -> Iterator[str]:
-    """What stands on one side only, in as few sentences as say it: a step or rank, a key, a key of a step."""
-    sides: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
-    whole: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
+    """What is unmatched, in as few sentences as possible: a step or rank, a key, a key of a step."""
+    alone: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
+    held: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
     for each in pairs:
         place = each.key.step, each.key.rank, each.key.tag
-        for side, path in (("target", each.target), ("golden", each.golden)):
-            if path is not None:
-                whole[side].add(place)
-        if each.target is None or each.golden is None:
-            sides["golden" if each.target is None else "target"].add(place)
-    for side, lonely in sides.items():
-        other = whole["golden" if side == "target" else "target"]
-        if not other and lonely:
+        paths = {"target": each.target, "golden": each.golden}
+        for side in (side for side, path in paths.items() if path is not None):
+            held[side].add(place)
+            if None in paths.values():
+                alone[side].add(place)
+    for side, other in (("target", held["golden"]), ("golden", held["target"])):
+        if not other and alone[side]:
             yield f"key data is only on the {side} side"
             continue
         other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
-        for places, verb in _places({place[:2] for place in lonely} - other_places):
+        for places, verb in _places({place[:2] for place in alone[side]} - other_places):
             yield f"{places} of the key data {verb} only on the {side} side"
-        for key in sorted({place[2] for place in lonely} - other_keys):
+        for key in sorted({place[2] for place in alone[side]} - other_keys):
             yield f"key {key} is only on the {side} side"
-        shared = {place for place in lonely if place[:2] in other_places and place[2] in other_keys}
+        shared = {place for place in alone[side] if place[:2] in other_places and place[2] in other_keys}
         for what, found in (("key", shared - other), ("some of key", shared & other)):
             for key in sorted({place[2] for place in found}):
                 for places, _ in _places(place[:2] for place in found if place[2] == key):
@@ -207,7 +195,7 @@ def _missing(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as say them; and the verb."""
+    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as possible; and the verb."""
     ranks_of: dict[int, list[int]] = defaultdict(list)
     for step, rank in sorted(found):
         ranks_of[step].append(rank)
@@ -228,5 +216,4 @@ def _numbers(noun: str, numbers: Sequence[int]) -> str:
         else:
             runs.append([number])
     words = [word for run in runs for word in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
-    said = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-    return f"{noun}{'s' * (len(numbers) > 1)} {said}"
+    return f"{noun}{'s' * (len(numbers) > 1)} {listed(words)}"

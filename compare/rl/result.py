@@ -1,4 +1,4 @@
-"""The result of comparing two RL flows: lines for the console, tables and JSON."""
+"""The result of comparing two RL flows, and its sentences, tables and JSON."""
 
 import os
 from collections import Counter
@@ -53,7 +53,7 @@ class FlowResult:
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """What came of every pair of dumps, stage by stage."""
-        return tuple(outcome for stage in self.stages if stage.answer for outcome in stage.answer.outcomes)
+        return tuple(outcome for stage in self.stages for outcome in stage.outcomes)
 
     @property
     def judged(self) -> int:
@@ -74,10 +74,9 @@ class FlowResult:
 
         Configurations do not count: a path or a date always differs.
         """
-        if not self.judged or self.missing or any(stage.answer is None for stage in self.stages):
+        if not self.judged or self.missing:
             return False
-        of_stages = all(stage.answer.is_clean for stage in self.stages if stage.answer)
-        return of_stages and set(self.keys.counts) <= {"pass"}
+        return all(stage.is_clean for stage in self.stages) and set(self.keys.counts) <= {"pass"}
 
     @property
     def headline(self) -> str:
@@ -97,8 +96,8 @@ class FlowResult:
             yield f"key data of {tags} key{'s' * (tags != 1)} compared: {count(self.keys.counts)}"
         dumps = {(s.item.name, s.item.step, s.item.rank): s for s in self.walked if s.item.kind == "stage"}
         for stage in self.stages:
-            for outcome in stage.answer.outcomes if stage.answer else ():
-                yield _of_outcome(outcome, stage.name, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
+            for outcome in stage.outcomes:
+                yield _of_outcome(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         if said := unjudged_said(self.judged, self.unjudged):
             yield said
         for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
@@ -146,12 +145,11 @@ class FlowResult:
             yield f"another difference: {len(following) - self.top} more, in the json"
 
 
-def _of_outcome(outcome: Outcome, stage: str, seen: Seen) -> str:
-    where = f"{called(stage)}, {outcome.label or f'step {outcome.step}'}"
+def _of_outcome(outcome: Outcome, stage: Stage, seen: Seen) -> str:
+    where = f"{stage.called}, {outcome.label or f'step {outcome.step}'}"
     if outcome.failed:
         return f"{where}: not compared: {outcome.failed}"
-    counts = {grade: outcome.counts.get(grade, 0) for grade in GRADES}
-    text = f"{where}: {outcome.mode} compared: {count(counts)}"
+    text = f"{where}: {outcome.mode} compared: {count(outcome.counts)}"
     if outcome.first is None:
         return text
     if seen.role == "received":
@@ -186,25 +184,21 @@ def _of_order(stages: Sequence[Stage]) -> Iterator[str]:
 
 
 def _of_configurations(compared: Compared, top: int) -> Iterator[str]:
+    differences = compared.differences
     if compared.problem:
         yield f"configurations: {compared.problem}"
-        return
-    if not compared.count:
-        return
-    differences = compared.differences
-    if not differences:
+    elif compared.count and not differences:
         yield f"configurations: 0 of {compared.count} settings differ"
-        return
-    places = sum(each.is_of_place for each in differences)
-    of_places = f", {places} of them places or times" if places else ""
-    yield (
-        f"configurations: {len(differences)} of {compared.count} settings differ{of_places}; possible explanations, no "
-        "faults by themselves:"
-    )
-    for each in differences[:top]:
-        yield f"  {each.said}"
-    if len(differences) > top:
-        yield f"  and {len(differences) - top} more in the table"
+    elif compared.count:
+        places = sum(each.is_of_place for each in differences)
+        of_places = f", {places} of them places or times" if places else ""
+        yield (
+            f"configurations: {len(differences)} of {compared.count} settings differ{of_places}; possible "
+            "explanations, no faults by themselves:"
+        )
+        yield from (f"  {each.said}" for each in differences[:top])
+        if len(differences) > top:
+            yield f"  and {len(differences) - top} more in the table"
 
 
 FOLDER = "key_data"
@@ -267,7 +261,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             "keys": [item.name for item in first.seen_in],
             "collect": dict(first.collect) or None,
         },
-        "first_wrong": [] if first is None or first.finding is None else [_call(first.finding, first.seen)],
+        "first_wrong": _first_wrong(first.finding, first.seen) if first else [],
         "configurations": {
             "count": result.configurations.count,
             "problem": result.configurations.problem or None,
@@ -287,9 +281,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
                 "stage": stage.name,
                 "problem": stage.problem or None,
                 "is_clean": stage.answer.is_clean if stage.answer else None,
-                "tables": [
-                    os.path.relpath(o.table, output) for o in (stage.answer.outcomes if stage.answer else ()) if o.table
-                ],
+                "tables": [os.path.relpath(o.table, output) for o in stage.outcomes if o.table],
             }
             for stage in result.stages
         ],
@@ -309,9 +301,9 @@ def _seen(seen: Seen) -> dict[str, object]:
         "through": list(seen.through),
         "reason": item.reason or None,
         "first": item.first or None,
-        "first_wrong": [_call(item.finding, seen)] if item.finding else [],
+        "first_wrong": _first_wrong(item.finding, seen),
     }
 
 
-def _call(finding: Finding, seen: Seen) -> dict[str, object]:
-    return as_object(finding, seen.item.step, seen.item.rank)
+def _first_wrong(finding: Finding | None, seen: Seen) -> list[dict[str, object]]:
+    return [as_object(finding, *seen.item.place)] if finding else []

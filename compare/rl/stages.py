@@ -1,33 +1,73 @@
-"""The dumps of each stage, compared step by step and rank by rank like any two runs, in a folder of its own."""
+"""The stages of an RL flow: which folders are roots, in which order a step runs the stages, and their comparison.
+
+The dumps of each stage are compared step by step and rank by rank like any two runs, in a folder of their own.
+
+A root is what `MsProbe` leaves, or dumps of a debugger's stages in folders of any name; the debugger may have collected
+by itself too, into `step*` beside its stages.
+
+A dump says as which of its step's stages it was begun (`run.stage`). One of an older version, or of debuggers that know
+nothing of each other, does not; it has no clock in it, and times of files do not outlive a copy. What tells then are
+call stacks: those of two stages part in the code that runs the step, and the line that stands first there runs first.
+"""
 
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
-from msprobe.base.errors import MsprobeError
+from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.base.log import logger
 from msprobe.compare.jobs.outcome import Outcome
-from msprobe.compare.jobs.plan import side
+from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
 from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.judge.verdict import Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
-from msprobe.store.folders import printable
-from msprobe.store.layout import DEBUG, DUMP
-from msprobe.store.rl_roots import FlowRoot
+from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, printable, ranks_in, steps_in, trees_in
+from msprobe.store.layout import DATA, DEBUG, DUMP, STACK
+from msprobe.store.reader import json_object_or_empty, read_head
+from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
 from msprobe.store.saves.single_saves import stem_of
+from msprobe.store.stacks_and_construct import stacks, user_line
 
-from .order import UNKNOWN, Item, Order, collected_order, part_of_stage, worse
-from .roots import ITSELF
+from .order import SEVERITY, UNKNOWN, Item, Order, part_of_stage
 from .walk import begins_by_itself
 
 _WORTH_WORKERS = 16 << 20
 """Bytes of dump.json of a stage that are compared before more processes would have started."""
 
 Places = frozenset[tuple[int, int]]
+
+ITSELF = "the debugger itself"
+"""The name of what a debugger collected outside its stages."""
+
+
+def root_of(path: Path) -> FlowRoot:
+    """What lies in a folder, with what the debugger itself collected as a stage. DumpError where it cannot be read."""
+    found, top = flow_root(path), look(path)
+    stages = {name: folder for name, folder in found.stages.items() if name not in TREES}
+    if of_run(top) == "dump" or trees_in(top):
+        stages[ITSELF] = path
+    return replace(found, stages=stages)
+
+
+def is_root(path: Path) -> bool:
+    """Whether a folder is the root of a flow: by its parts, or by dumps in folders of any name."""
+    try:
+        if not path.is_dir() or path.absolute().name == DATA:
+            return False
+        top = look(path)
+        if not DUMP_FILES.isdisjoint(top.files) or any(of_rank(look(path / rank), "") for rank in ranks_in(top)):
+            return False
+        if not top.files and {*steps_in(top), *TREES}.issuperset(top.folders):
+            return False  # a plain run, perhaps of many steps, without a look into each
+        return flow_in(top) is not None or not {ITSELF}.issuperset(root_of(path).stages)
+    except (DumpError, OSError, ValueError):  # reported when the path is compared
+        return False
 
 
 @dataclass(frozen=True)
@@ -53,6 +93,16 @@ class Stage:
         return bool(self.placed_by)
 
     @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What came of every pair of its dumps."""
+        return self.answer.outcomes if self.answer else ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether its dumps were compared and all pass."""
+        return self.answer is not None and self.answer.is_clean
+
+    @property
     def called(self) -> str:
         """The stage, in a sentence."""
         return called(self.name)
@@ -67,53 +117,140 @@ def called(name: str) -> str:
     return f"{ITSELF} (outside its stages)" if name == ITSELF else f"stage {name}"
 
 
+T = TypeVar("T")
+Frames = Sequence[str]
+Dumps = Mapping[tuple[int, int], Path]
+"""The dumps of a stage by rank and step."""
+
+_FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[^\s,]+)", re.DOTALL)
+_STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedOrder:
+    """Stages in the order in which a step runs them, by the dumps themselves or by the lines that call them."""
+
+    names: tuple[str, ...] = ()
+    by: Literal["dumps", "lines", ""] = ""
+
+
+def collected_order(names: Sequence[str], *roots: FlowRoot) -> CollectedOrder:
+    """The order in which a step runs these stages; empty where no root tells, or two tell different ones."""
+    orders: list[CollectedOrder] = []
+    for root in roots if len(names) > 1 else ():
+        if not all(name in root.stages for name in names):
+            continue
+        sources = [_sources(root.stages[name]).items() for name in names]
+        dumps = [{(at.rank or 0, at.step or 0): one.paths[0] for at, one in of_stage} for of_stage in sources]
+        if order := _sorted(names, dumps, _begun_before):
+            orders.append(CollectedOrder(order, "dumps"))
+        elif order := _sorted(names, [_first_call(each) for each in dumps], _called_before):
+            orders.append(CollectedOrder(order, "lines"))
+    if len({order.names for order in orders}) != 1:
+        return CollectedOrder()
+    return min(orders, key=lambda order: order.by != "dumps")
+
+
+def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
+    """The names by what is known of each; empty where it does not tell of every two which is first."""
+    behind = dict.fromkeys(names, 0)
+    for (one, of_one), (other, of_other) in combinations(zip(names, known, strict=True), 2):
+        sign = before(of_one, of_other)
+        if not sign:
+            return ()
+        behind[other if sign < 0 else one] += 1
+    if len(set(behind.values())) < len(names):  # a circle
+        return ()
+    return tuple(sorted(names, key=behind.__getitem__))
+
+
+def _begun_before(one: Dumps, other: Dumps) -> int:
+    """-1 or 1, which of two stages is begun first in a step that has both; 0 where their dumps do not tell."""
+    for place in islice(sorted(one.keys() & other.keys()), _STEPS):
+        ours, theirs = (read_head(dumps[place]).run.get("stage") for dumps in (one, other))
+        if type(ours) is int and type(theirs) is int:
+            return (ours > theirs) - (ours < theirs)
+    return 0
+
+
+def _called_before(one: Frames, other: Frames) -> int:
+    """-1 or 1, which of two calls is made first; 0 where their stacks do not tell. Frames stand innermost first."""
+    above: tuple[str, ...] = ()
+    for ours, theirs in zip(reversed(one), reversed(other), strict=False):
+        if ours == theirs:
+            above = (ours,)
+            continue
+        places = [_FRAME.match(frame) for frame in (ours, theirs)]
+        # Two functions of one name may stand in a file; called from one line of the framework's, they are two models.
+        if None in places or not user_line((ours,)) or (above and not user_line(above)):
+            return 0
+        (file, line, function), (that_file, that_line, that_function) = (p.groups() for p in places if p)
+        if (file, function) != (that_file, that_function) or line == that_line:
+            return 0
+        return -1 if int(line) < int(that_line) else 1
+    return 0
+
+
+def _first_call(dumps: Dumps) -> Frames:
+    """The stack of the first call of a stage's first step; empty where there is none."""
+    if not dumps:
+        return ()
+    try:
+        found = stacks(json_object_or_empty(dumps[min(dumps)].parent / STACK))
+    except (MsprobeError, OSError, ValueError):  # reported when it is compared
+        return ()
+    return next((frames for frames in found.values() if frames), ())
+
+
 def held_places(root: FlowRoot) -> dict[str, Places]:
     """The (step, rank) of every stage's dumps; a stage that cannot be looked into has none."""
-    found: dict[str, Places] = {}
-    for name, path in root.stages.items():
-        try:
-            places = side(path).places
-        except MsprobeError:  # whoever compares it says why
-            places = {}
-        found[name] = frozenset((place.step or 0, place.rank or 0) for place in places)
-    return found
+    return {
+        name: frozenset((place.step or 0, place.rank or 0) for place in _sources(path))
+        for name, path in root.stages.items()
+    }
+
+
+def _sources(stage: Path) -> Mapping[Place, SideSource]:
+    """The dumps of a stage; empty where it cannot be looked into."""
+    try:
+        return side(stage).places
+    except MsprobeError:  # reported when it is compared
+        return {}
 
 
 def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second: str) -> Iterator[Stage]:
-    """Compare the dumps of every stage that both roots have, and say which only one of them has.
+    """Compare the dumps of every stage that both roots have, and report which only one of them has.
 
     `second` stands in the names of the files.
     """
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
     names = [name for name in target.stages if name in golden.stages]
-    told = None if all(map(_is_known, names)) else collected_order(names, target, golden)
-    orders = _orders(told.names if told else ())
+    told = CollectedOrder()
+    if any(part_of_stage(name) == UNKNOWN for name in names):
+        told = collected_order(names, target, golden)
+    orders = _orders(told.names)
     for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
         part = part_of_stage(name)
         order = orders.get(name, (part, 0, 0, 0, name))
-        by = "table" if _is_known(name) else told.by if told and name in orders else ""
+        by = "table" if part != UNKNOWN else told.by if name in orders else ""
         made = Stage(printable(name), part, held, order, by)
-        if name not in ours or name not in theirs:
+        if name in ours and name in theirs:
+            yield _compared(made, target.stages[name], golden.stages[name], request, second)
+        else:
             one = "target" if name in ours else "golden"
             yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
-            continue
-        yield _compared(made, target.stages[name], golden.stages[name], request, second)
-
-
-def _is_known(name: str) -> bool:
-    return part_of_stage(name) != UNKNOWN
 
 
 def _orders(told: Sequence[str]) -> dict[str, Order]:
     """The places of stages that the table of parts does not have, as the dumps tell: behind the known one before."""
-    known = [(at, part_of_stage(name)) for at, name in enumerate(told) if _is_known(name)]
+    known = [(at, part) for at, name in enumerate(told) if (part := part_of_stage(name)) != UNKNOWN]
     orders: dict[str, Order] = {}
     for at, name in enumerate(told):
-        if not _is_known(name):
+        if part_of_stage(name) == UNKNOWN:
             before = [part for place, part in known if place < at]
             behind = (before[-1], 2) if before else (known[0][1], -1) if known else (UNKNOWN, 0)
             orders[name] = (*behind, at, 0, name)
@@ -128,17 +265,17 @@ def _is_chosen(place: tuple[int, int], request: Request) -> bool:
 
 def _compared(stage: Stage, target: Path, golden: Path, request: Request, second: str) -> Stage:
     held = stage.held[0] | stage.held[1]
-    chosen = {
-        axis: None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
-        for axis, wanted, at in (("steps", request.steps, 0), ("ranks", request.ranks, 1))
-    }
+    steps, ranks = (
+        None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
+        for at, wanted in enumerate((request.steps, request.ranks))
+    )
     asked = replace(
         request,
         target=target,
         golden=golden,
         output=request.output / stem_of("debugger_itself" if stage.name == ITSELF else stage.name),
-        steps=chosen["steps"],
-        ranks=chosen["ranks"],
+        steps=steps,
+        ranks=ranks,
         workers=_workers(request, (target, golden)),
         stack_file=None,
     )
@@ -167,12 +304,12 @@ def _workers(request: Request, roots: Sequence[Path]) -> int | None:
 def items(stage: Stage) -> Iterator[Item]:
     """One item for each step and rank that was compared."""
     by_place: dict[tuple[int, int], list[Outcome]] = {}
-    for outcome in stage.answer.outcomes if stage.answer else ():
+    for outcome in stage.outcomes:
         by_place.setdefault((outcome.step or 0, outcome.rank or 0), []).append(outcome)
     for (step, rank), outcomes in by_place.items():
         first = next((outcome.first for outcome in outcomes if outcome.first), None)
         failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
-        grade = max((_grade(outcome) for outcome in outcomes), key=worse)
+        grade = max((_grade(outcome) for outcome in outcomes), key=SEVERITY.index)
         reason = f"not compared: {failed}" if failed else ""
         yield Item(
             "stage",
@@ -192,7 +329,7 @@ def items(stage: Stage) -> Iterator[Item]:
 
 
 def _order(stage: Stage, first: Finding | None) -> Order:
-    """The place of a dump; where it is not known, one that may have been given what differs comes behind the others."""
+    """The place of a dump; where it is not known, one whose inputs may differ comes behind the others."""
     if stage.is_placed or first is None or first.kind is FindingKind.PARAMETERS or begins_by_itself(first):
         return stage.order
     part, _, among, saved, name = stage.order

@@ -1,4 +1,4 @@
-"""Walk along an RL flow: which key or stage differs first, and which only received a difference.
+"""Walk along an RL flow: which key or stage differs first, and which only passes on a difference.
 
 Two items agree when they are equal to the bit, as long as everything before them is; after that, when they are within
 tolerance (as in docs/compare.md, "The first wrong call"). Order: the step, the place in the flow, the rank.
@@ -29,6 +29,11 @@ class Seen:
     through: tuple[str, ...] = ()
     agreeing: tuple[str, ...] = ()
 
+    @property
+    def differs(self) -> bool:
+        """Whether the walk takes it for different."""
+        return self.role in ("begins", "received", "open")
+
 
 def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
     """Every item in the flow's order, with its role."""
@@ -37,7 +42,7 @@ def walk(items: Iterable[Item]) -> tuple[Seen, ...]:
     walked: list[Seen] = []
     differing: list[Item] = []
     for item in ordered:
-        here = by_place[item.step, item.rank]
+        here = by_place[item.place]
         if item.is_beyond if differing else item.differs:
             seen = _differing(item, here, differing)
             differing.append(item)
@@ -54,15 +59,17 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
         return _of_dump(item, here, differing) if item.finding else _behind(item, differing, "open")
     part = FLOW[item.part]
     reads = names(part.reads)
-    read = [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in reads]
+    keys = [seen for seen in here if seen.item.kind == "key"]
+    read = [seen for seen in keys if plain(seen.item.name) in reads]
     if item.kind == "key":  # what the same part made before is what a key is made of, its stage above all
         read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
-    saved = {plain(seen.item.name) for seen in here if seen.item.kind == "key"}
-    for unsaved in reads - saved:  # what the same host code made: returns follow advantages
-        read += [seen for seen in here if seen.item.kind == "key" and plain(seen.item.name) in beside(unsaved)]
-    bad = [seen.item.name for seen in read if _is_different(seen)]
-    if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS and part.model:
-        bad += [seen.item.name for seen in here if seen.item.weights_differ and _model(seen.item) == part.model]
+    for unsaved in reads - {plain(seen.item.name) for seen in keys}:  # made by the same host code: returns, advantages
+        read += [seen for seen in keys if plain(seen.item.name) in beside(unsaved)]
+    bad = [seen.item.name for seen in read if seen.differs]
+    kind = item.finding.kind if item.finding else None
+    if kind is FindingKind.PARAMETERS and part.model:
+        same = [seen.item for seen in here if seen.item.kind == "stage" and seen.item.model == part.model]
+        bad += [other.name for other in same if other.weights_differ]
     agreeing = [seen.item for seen in read if seen.role == "agrees"]
     good = tuple(other.name for other in agreeing if other.kind == "key" and plain(other.name) in reads)
     if bad:
@@ -72,61 +79,49 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
         earlier = (d for d in differing if d.step < item.step and (d.part == UNKNOWN or d.part <= last_update))
         if (changed := next(earlier, None)) is not None:
             return Seen(item, "received", (f"{changed.name} of step {changed.step}",), good)
-    if item.finding is not None and item.finding.kind is FindingKind.RUN_INPUTS and differing:
+    if kind is FindingKind.RUN_INPUTS and differing:
         return Seen(item, "received", (), good)
-    # The data of a step are made of nothing that is saved; of a stage the dump itself may have all that it was given.
-    begins = agreeing or not reads or (item.finding is not None and begins_by_itself(item.finding))
-    return Seen(item, "begins" if begins else "open", (), good)
+    # The data of a step are made of nothing that is saved; of a stage the dump itself may have all of its inputs.
+    return Seen(item, "begins" if agreeing or not reads or begins_by_itself(item.finding) else "open", (), good)
 
 
-def begins_by_itself(finding: Finding) -> bool:
-    """Whether a dump alone says that a difference begins in it: everything that its first wrong call is given agrees.
+def begins_by_itself(finding: Finding | None) -> bool:
+    """Whether a dump alone says that a difference begins in it: all inputs of its first wrong call agree.
 
-    Code between two calls may have been given what no call of the stage made, such as what a loss is made of; and so
-    may a call itself.
+    Code between two calls may have inputs that no call of the stage made, such as what a loss is made of; and so may a
+    call itself.
     """
     given = (FindingKind.RUN_INPUTS, FindingKind.PARAMETERS, FindingKind.UNKNOWN, FindingKind.CODE)
-    return finding.kind not in given and not finding.is_from_outside
+    return finding is not None and finding.kind not in given and not finding.is_from_outside
 
 
 def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
     """The role of a stage that the table of parts does not have, by what its dump says."""
-    stages = [seen.item for seen in here if seen.item.kind == "stage" and _is_different(seen)]
-    alike: list[str] = []
+    stages = [seen.item for seen in here if seen.item.kind == "stage" and seen.differs]
     earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
     if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS:
         alike = [other.name for other in stages if other.weights_differ]
-        differing = earlier
-    elif item.finding is not None and begins_by_itself(item.finding):
-        alike, differing = [other.name for other in stages if call_of(other) == call_of(item)], ()
+    elif begins_by_itself(item.finding):
+        alike, earlier = [other.name for other in stages if call_of(other) == call_of(item)], []
     else:
         before = stages[-1:] if item.is_placed else []
         seen = _behind(item, [*before, *(differing[:1] if item.is_placed else earlier)], "open")
         return replace(seen, role="received" if stages else seen.role)
-    return Seen(item, "received", tuple(alike)) if alike else _behind(item, differing, "begins")
+    return Seen(item, "received", tuple(alike)) if alike else _behind(item, earlier, "begins")
 
 
-def _behind(item: Item, differing: Sequence[Item], else_it: Role) -> Seen:
-    """The role of what is made of something before it, which nobody knows."""
+def _behind(item: Item, differing: Sequence[Item], otherwise: Role) -> Seen:
+    """The role of what is made of something before it, which is not known."""
     if not differing:
-        return Seen(item, else_it)
+        return Seen(item, otherwise)
     first = differing[0]
     where = f" of step {first.step}" if first.step != item.step else ""
     return Seen(item, "received", (f"{first.name}{where}",))
 
 
 def call_of(item: Item) -> tuple[str, ...]:
-    """What the first wrong call of a stage's dump goes by."""
+    """What identifies the first wrong call of a stage's dump."""
     return (item.finding.name, item.finding.cell, item.finding.kind) if item.finding else ()
-
-
-def _model(item: Item) -> str:
-    """Whose weights a stage uses."""
-    return FLOW[item.part].model if item.kind == "stage" and item.part != UNKNOWN else ""
-
-
-def _is_different(seen: Seen) -> bool:
-    return seen.role in ("begins", "received", "open")
 
 
 UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
@@ -135,23 +130,23 @@ UPDATES = {part.updates: at for at, part in enumerate(FLOW) if part.updates}
 
 def first_of(seen: Sequence[Seen]) -> Seen | None:
     """The first that differs."""
-    return next((each for each in seen if _is_different(each)), None)
+    return next((each for each in seen if each.differs), None)
 
 
 def next_beginnings(seen: Sequence[Seen]) -> list[tuple[Seen, tuple[int, ...]]]:
     """What begins a difference after the first, each part of the flow once, with the further steps in which it does."""
+
+    def part_of(item: Item) -> object:
+        return item.name if item.part == UNKNOWN else item.part
+
     first = first_of(seen)
     found: dict[object, tuple[Seen, list[int]]] = {}
     for each in seen:
-        if first is None or each.role != "begins" or _same_part(each.item, first.item):
+        part = part_of(each.item)
+        if first is None or each.role != "begins" or part == part_of(first.item):
             continue
-        name = each.item.name if each.item.part == UNKNOWN else each.item.part
-        if name in found:
-            found[name][1].append(each.item.step)
+        if part in found:
+            found[part][1].append(each.item.step)
         else:
-            found[name] = each, []
+            found[part] = each, []
     return [(each, tuple(dict.fromkeys(again))) for each, again in found.values()]
-
-
-def _same_part(item: Item, other: Item) -> bool:
-    return item.part == other.part and (item.part != UNKNOWN or item.name == other.name)

@@ -8,7 +8,9 @@ pair the tokens stand in their order, and what is longer on one side is cut and 
 
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -55,6 +57,19 @@ class Aligned:
         lengths: Array = np.diff(self.begins)
         return lengths
 
+    def chosen(self, samples: Array) -> "Aligned":
+        """The samples where the mask `samples` is true."""
+        tokens = np.repeat(samples, self.lengths)
+        per_token = ("generated", "recomputed", "ids", "other_ids")
+        per_sample = ("sample", "other_sample", "prompts", "steps")
+        kept: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[which]
+            for names, which in ((per_token, tokens), (per_sample, samples))
+            for name in names
+        }
+        begins = np.concatenate(([0], np.cumsum(self.lengths[samples])))
+        return replace(self, begins=begins, sizes=(self.sizes[0][samples], self.sizes[1][samples]), **kept)
+
 
 def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps: Array | None = None) -> Aligned:
     """Pair samples and tokens; UsageError where nothing says which sample is which.
@@ -64,26 +79,22 @@ def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps
     for what, numbers in (("prompt_lengths", prompts), ("steps", steps)):
         if numbers is not None and len(numbers) != generated.count:
             raise UsageError(f"{what}: has {len(numbers)} entries for {generated.count} samples; give one for each")
-    pairs = _by_place(generated, recomputed)
-    is_reordered = False
+    count = min(generated.count, recomputed.count)
+    left = right = np.arange(count)
     if generated.tokens is not None and recomputed.tokens is not None:
-        found = _by_tokens(generated, recomputed)
-        is_reordered = not np.array_equal(found[:, 0], found[:, 1])
-        pairs = found
+        left, right = _by_tokens(generated, recomputed).T
     elif generated.count != recomputed.count:
         raise UsageError(
             f"generated has {generated.count} samples, recomputed {recomputed.count}; give the token ids of both, so "
             "that they can be paired by those"
         )
-    left, right = pairs[:, 0], pairs[:, 1]
     sizes = generated.sizes[left], recomputed.sizes[right]
     both = np.minimum(*sizes)
-    begins = np.concatenate(([0], np.cumsum(both)))
     at, other = _places(generated, left, both), _places(recomputed, right, both)
     return Aligned(
         generated.values[at],
         recomputed.values[other],
-        begins,
+        np.concatenate(([0], np.cumsum(both))),
         left,
         right,
         sizes,
@@ -91,20 +102,9 @@ def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps
         None if recomputed.tokens is None else recomputed.tokens[other],
         None if prompts is None else prompts[left],
         None if steps is None else steps[left],
-        (_rest(generated.count, left), _rest(recomputed.count, right)),
-        is_reordered,
+        (np.setdiff1d(np.arange(generated.count), left), np.setdiff1d(np.arange(recomputed.count), right)),
+        not np.array_equal(left, right),
     )
-
-
-def _by_place(generated: Side, recomputed: Side) -> Array:
-    count = min(generated.count, recomputed.count)
-    return np.stack((np.arange(count),) * 2, axis=1)
-
-
-def _rest(count: int, used: Array) -> Array:
-    is_left = np.ones(count, bool)
-    is_left[used] = False
-    return np.flatnonzero(is_left)
 
 
 def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
@@ -118,30 +118,27 @@ def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
 def _by_tokens(generated: Side, recomputed: Side) -> Array:
     """Pairs in the order of `generated`."""
     one, other = _texts(generated), _texts(recomputed)
-    found: dict[int, int] = {at: at for at in range(min(len(one), len(other))) if one[at] == other[at]}
+    places = range(min(len(one), len(other)))
+    found: dict[int, int] = {at: at for at in places if one[at] == other[at]}
     _equal(generated, recomputed, one, other, found)
     taken = set(found.values())
-    for at in range(min(len(one), len(other))):
-        if at not in found and at not in taken and _begins_alike(one[at], other[at]):
-            found[at] = at
-            taken.add(at)
+
+    def pair_at_one_place(which: Callable[[bytes, bytes], bool]) -> None:
+        for at in places:
+            if at not in found and at not in taken and which(one[at], other[at]):
+                found[at] = at
+                taken.add(at)
+
+    pair_at_one_place(lambda a, b: bool(a and b) and (a.startswith(b) or b.startswith(a)))
     _prefixes(one, other, found, taken)
-    for at in range(min(len(one), len(other))):
-        if at not in found and at not in taken:  # other ids at one place: the judge will say so
-            found[at] = at
+    pair_at_one_place(lambda _, __: True)  # other ids at one place: the diagnosis says so
     return np.array(sorted(found.items()), np.int64).reshape(-1, 2)
 
 
 def _texts(side: Side) -> list[bytes]:
     assert side.tokens is not None
-    return [
-        side.tokens[a:b].tobytes() for a, b in zip(side.begins[:-1].tolist(), side.begins[1:].tolist(), strict=True)
-    ]
-
-
-def _begins_alike(one: bytes, other: bytes) -> bool:
-    size = min(len(one), len(other))
-    return size > 0 and one[:size] == other[:size]
+    begins = side.begins.tolist()
+    return [side.tokens[a:b].tobytes() for a, b in pairwise(begins)]
 
 
 def _equal(generated: Side, recomputed: Side, one: list[bytes], other: list[bytes], found: dict[int, int]) -> None:

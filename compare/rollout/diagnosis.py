@@ -1,23 +1,29 @@
-"""One cause and one verdict from the findings of all detectors."""
+"""Diagnose a rollout: one verdict and one cause from the findings of all detectors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from msprobe.base.errors import UsageError
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.judge.verdict import PASS, Verdict, unjudged
+from msprobe.compare.judge.verdict import PASS, Grade, Verdict, unjudged
 from msprobe.compare.judge.verdict import Cause as WhyUnjudged
 
 from .alignment import Aligned
-from .detector import ByPosition, BySample, Case, Cause, Finding, Overall
+from .case import CLEAN, Array, ByPosition, BySample, Case, Cause, Finding, Overall, case_of, gathered, is_end_token
 from .mask_detectors import by_kinds, by_onset, by_vocabulary
-from .side import FEWEST
+from .side import LOWEST
 from .token_detectors import by_ids, by_label, by_lag, by_lengths, by_zeros
-from .value_detectors import by_scatter, by_settings, by_size, by_steps, by_weights, is_clean, is_usual_rounding
+from .value_detectors import by_scatter, by_settings, by_size, by_steps, by_weights
 
-_LOOKS = (
-    by_ids,
-    by_lengths,
-    by_zeros,
+Detector = Callable[[Case], list[Finding]]
+
+_EVEN_IF_EQUAL: tuple[Detector, ...] = (by_ids, by_lengths, by_zeros)
+"""Detectors of what may be wrong where all gaps are small."""
+
+_DETECTORS: tuple[Detector, ...] = (
+    *_EVEN_IF_EQUAL,
     by_lag,
     by_onset,
     by_vocabulary,
@@ -30,8 +36,8 @@ _LOOKS = (
     by_weights,
 )
 
-_EVEN_IF_EQUAL = (by_ids, by_lengths, by_zeros)
-"""Looks at what may be wrong where all gaps are small."""
+FEWEST = 8
+"""Tokens below which a cause is named only if it is certain."""
 
 _SURE, _CERTAIN = 0.5, 0.97
 """A cause is named from this strength on; where there are too few tokens for any statistics, from the second on."""
@@ -54,48 +60,6 @@ class Candidate:
 
     cause: Cause
     strength: float
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What is said of a comparison."""
-
-    verdict: Verdict
-    cause: Cause
-    candidates: Sequence[Candidate]
-    evidence: Sequence[str]
-
-
-def judge(case: Case, remarks: Sequence[str], lost: Sequence[str]) -> Judgement:
-    """Look for the cause. `remarks` are what alignment said, `lost` what could not be compared."""
-    told = f"mean absolute gap {case.overall.mean_absolute:.3g}"
-    if is_clean(case):
-        findings = [finding for look in _EVEN_IF_EQUAL for finding in look(case)]
-        if not findings:
-            says = f"{told}, greatest {case.overall.max_absolute:.3g} over {case.overall.tokens} tokens"
-            reasons = [Reason(Why.TOLD, name=each.removesuffix(".")) for each in lost]
-            verdict = unjudged(WhyUnjudged.FAILED, *reasons) if lost else PASS
-            equal = f"{says}: no more than float32 in another order."
-            return Judgement(verdict, "none", (Candidate("none", 1.0),), (equal, *remarks, *lost))
-    else:
-        findings = [finding for look in _LOOKS for finding in look(case)]
-    ranked = _ranked(findings)
-    cause: Cause = "unclear"
-    if ranked and ranked[0].strength >= (_SURE if case.overall.tokens >= FEWEST else _CERTAIN):
-        cause = ranked[0].cause
-    told_of = [f for f in sorted(findings, key=lambda f: -f.strength) if cause in (f.cause, "unclear")]
-    evidence = dict.fromkeys(f"{f.says[0].upper()}{f.says[1:]}." for f in told_of)
-    is_usual = cause == "numerics" and is_usual_rounding(case)
-    verdict = Verdict("warning" if is_usual else "error", (Reason(Why.TOLD, name=f"{_WORDS[cause]}; {told}"),))
-    return Judgement(verdict, cause, ranked, (*evidence, *remarks, *lost))
-
-
-def _ranked(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
-    """Each cause once, the strongest first."""
-    best: dict[Cause, float] = {}
-    for finding in findings:
-        best[finding.cause] = max(finding.strength, best.get(finding.cause, 0.0))
-    return tuple(Candidate(cause, strength) for cause, strength in sorted(best.items(), key=lambda item: -item[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,3 +112,88 @@ class Answer:
         size = self.by_sample.mean_absolute
         order = sorted((at for at in range(len(size)) if size[at] > 0), key=lambda at: (-size[at], at))
         return order[:top]
+
+
+def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
+    """Measure and judge what is aligned. `lost` has a sentence on each input that was not read; then nothing passes."""
+    lost = list(lost)
+    for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
+        if len(left):
+            named = ", ".join(map(str, left[:5].tolist())) + (", ..." if len(left) > 5 else "")
+            lost.append(f"{len(left)} samples are in {name} only and are not compared ({named}).")
+    is_finite, broken = _finite_samples(aligned)
+    lost += broken
+    not_judged = tuple(aligned.sample[~is_finite].tolist())
+    if not_judged:
+        aligned = aligned.chosen(is_finite)
+    if not len(aligned.generated):
+        raise UsageError(
+            "no token is on both sides with a finite log-prob; "
+            + (broken[0] if broken else "look at the masks and the lengths that were given")
+        )
+    gaps = aligned.generated - aligned.recomputed
+    by_sample, by_position = gathered(aligned, gaps)
+    case = case_of(aligned, gaps, by_sample)
+    total = case.overall
+    is_clean = case.is_within(CLEAN)
+    findings = [finding for detector in (_EVEN_IF_EQUAL if is_clean else _DETECTORS) for finding in detector(case)]
+    cause: Cause
+    candidates: tuple[Candidate, ...]
+    told = f"mean absolute gap {total.mean_absolute:.3g}"
+    if is_clean and not findings:
+        cause, candidates = "none", (Candidate("none", 1.0),)
+        verdict = PASS
+        if lost:
+            verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TOLD, name=each.removesuffix(".")) for each in lost))
+        says = f"{told}, greatest {total.max_absolute:.3g} over {total.tokens} tokens"
+        evidence = [f"{says}: no more than float32 in another order."]
+    else:
+        candidates = _ranked(findings)
+        is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
+        cause = candidates[0].cause if is_sure else "unclear"
+        grade: Grade = "warning" if cause == "numerics" and case.is_within(case.rounding) else "error"
+        verdict = Verdict(grade, (Reason(Why.TOLD, name=f"{_WORDS[cause]}; {told}"),))
+        told_of = [f for f in sorted(findings, key=lambda f: -f.strength) if cause in (f.cause, "unclear")]
+        evidence = list(dict.fromkeys(f"{f.says[0].upper()}{f.says[1:]}." for f in told_of))
+    evidence += [*_remarks(aligned), *lost]
+    return Answer(verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged)
+
+
+def _ranked(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
+    """Each cause once, the strongest first."""
+    best: dict[Cause, float] = {}
+    for finding in findings:
+        best[finding.cause] = max(finding.strength, best.get(finding.cause, 0.0))
+    return tuple(Candidate(cause, strength) for cause, strength in sorted(best.items(), key=lambda item: -item[1]))
+
+
+def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
+    """Which samples are finite throughout, and a sentence on the others."""
+    finite = np.isfinite(aligned.generated) & np.isfinite(aligned.recomputed)
+    finite &= (aligned.generated > LOWEST) & (aligned.recomputed > LOWEST)
+    whole = np.ones(aligned.count, bool)
+    if finite.all():
+        return whole, []
+    places = np.flatnonzero(~finite)
+    samples = np.searchsorted(aligned.begins, places, side="right") - 1
+    whole[samples] = False
+    first, sample = int(places[0]), int(samples[0])
+    says = (
+        f"{int((~whole).sum())} samples hold NaN or infinity (or what stands for it) and are not judged, first sample "
+        f"{aligned.sample[sample]} at position {first - int(aligned.begins[sample])}: {aligned.generated[first]:g} "
+        f"generated, {aligned.recomputed[first]:g} recomputed."
+    )
+    return whole, [says]
+
+
+def _remarks(aligned: Aligned) -> list[str]:
+    """Sentences on what alignment reordered or cut."""
+    said = []
+    if aligned.is_reordered:
+        said.append("The samples stand in another order, and were paired by their token ids.")
+    one, other = aligned.sizes
+    if (one != other).any() and is_end_token(aligned.sizes):
+        longer = "generated" if (one > other).any() else "recomputed"
+        count = int((one != other).sum())
+        said.append(f"One token more in {count} samples of {longer} (an end token) is not compared.")
+    return said

@@ -1,13 +1,11 @@
-"""`compare_rollout`: log-probs of generation against those of training, from Python, and its files."""
+"""`compare_rollout`, the comparison from Python, and the files that are written of its answer."""
 
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-
-import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import replacing
@@ -16,11 +14,9 @@ from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.table_file import objects, write_table
 from msprobe.store.lock import alone
 
-from .alignment import Aligned, align
-from .detector import Array, by_position, by_sample, case_of, chosen, overall
-from .diagnosis import Answer, judge
-from .side import LOWEST, read_numbers, read_side
-from .token_detectors import is_end_token
+from .alignment import align
+from .diagnosis import Answer, diagnose
+from .side import read_numbers, read_side
 
 SUMMARY = "rollout_check.json"
 
@@ -50,45 +46,39 @@ def write(answer: Answer, folder: Path, form: str) -> list[Path]:
     UsageError where that cannot be done, or where an answer is there already.
     """
     summary = folder / SUMMARY
+    told, written = as_object(answer), [summary]
     with alone(folder):
         if os.path.lexists(summary):
             raise UsageError(f"{summary}: is there already; give another folder with -o, or remove it")
-        return _write(answer, folder, form)
-
-
-def _write(answer: Answer, folder: Path, form: str) -> list[Path]:
-    summary = folder / SUMMARY
-    tables = {"samples": (SAMPLES, samples), "positions": (POSITIONS, positions)}
-    told = as_object(answer)
-    written = [summary]
-    try:
-        for name, (columns, rows) in tables.items():
-            if form == "json":
-                told[name] = objects(columns, rows(answer))
-                continue
-            path = folder / f"rollout_{name}.{form}"
-            write_table(path, columns, rows(answer), form, title=name)
-            written.append(path)
-        with replacing(summary) as file:
-            file.write(json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))
-    except OSError as err:
-        raise UsageError(f"{folder}: cannot be written ({err.strerror or err}); give another folder with -o") from err
+        try:
+            for name, columns, rows in (
+                ("samples", SAMPLES, samples(answer)),
+                ("positions", POSITIONS, positions(answer)),
+            ):
+                if form == "json":
+                    told[name] = objects(columns, rows)
+                    continue
+                path = folder / f"rollout_{name}.{form}"
+                write_table(path, columns, rows, form, title=name)
+                written.append(path)
+            with replacing(summary) as file:
+                file.write(json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))
+        except OSError as err:
+            told_why = f"cannot be written ({err.strerror or err}); give another folder with -o"
+            raise UsageError(f"{folder}: {told_why}") from err
     return written
 
 
 def as_object(answer: Answer) -> dict[str, object]:
     """The answer without its tables, as JSON has it: no NaN, which is null."""
-    overall = {
-        key: value if isinstance(value, int) or math.isfinite(value) else None
-        for key, value in asdict(answer.overall).items()
-    }
+    overall = asdict(answer.overall).items()
     return {
         "verdict": answer.verdict.grade,
         "reason": answer.verdict.reason,
         "cause": answer.cause,
         "candidates": {one.cause: round(one.strength, 3) for one in answer.candidates},
         "evidence": list(answer.evidence),
-        "overall": overall,
+        "overall": {key: value if math.isfinite(value) else None for key, value in overall},
         "unjudged": list(answer.unjudged),
     }
 
@@ -100,12 +90,9 @@ def samples(answer: Answer) -> Iterator[tuple[Cell, ...]]:
         yield (
             int(aligned.sample[at]),
             int(aligned.other_sample[at]),
-            "" if aligned.steps is None else int(aligned.steps[at]),
-            "" if aligned.prompts is None else int(aligned.prompts[at]),
+            *("" if known is None else int(known[at]) for known in (aligned.steps, aligned.prompts)),
             int(aligned.lengths[at]),
-            number(float(by.mean[at])),
-            number(float(by.mean_absolute[at])),
-            number(float(by.max_absolute[at])),
+            *(number(float(values[at])) for values in (by.mean, by.mean_absolute, by.max_absolute)),
             int(by.worst[at]) if by.worst[at] >= 0 else "",
         )
 
@@ -114,8 +101,7 @@ def positions(answer: Answer) -> Iterator[tuple[Cell, ...]]:
     """A row for each position."""
     by = answer.by_position
     columns = (by.count.tolist(), by.mean.tolist(), by.mean_absolute.tolist(), by.max_absolute.tolist())
-    for at, cells in enumerate(zip(*columns, strict=True)):
-        yield (at, *cells)
+    yield from zip(range(len(by.count)), *columns, strict=True)
 
 
 def compare_rollout(
@@ -135,7 +121,7 @@ def compare_rollout(
     """Compare the log-probs of sampled tokens as generation gave them with those that training computed again.
 
     Each side is a list of 1-d arrays (response tokens only), a matrix (samples, columns) with its mask or with lengths,
-    or packed 1-d with lengths; see `side.py` and docs/rollout_check.md. Any floating dtype; all is computed in float64.
+    or packed 1-d with lengths; see docs/rollout_check.md. Any floating dtype; all is computed in float64.
 
     - `*_tokens`: token ids in the form of their side. With those of both, samples are paired by them.
     - `*_mask`: 1 or True where an element is of a response, in the shape of its side.
@@ -156,74 +142,4 @@ def compare_rollout(
             ("recomputed", recomputed, recomputed_tokens, recomputed_mask, recomputed_lengths),
         )
     ]
-    return answer(align(sides[0], sides[1], prompts, of_step))
-
-
-def answer(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
-    """Measure and judge what is aligned; `lost` says what was not even read. Where anything is lost nothing passes."""
-    is_whole, broken = _whole(aligned)
-    lost = [*lost, *_unpaired(aligned), *broken]
-    unjudged = tuple(aligned.sample[~is_whole].tolist())
-    if unjudged:
-        aligned = chosen(aligned, is_whole)[0]
-    if not len(aligned.generated):
-        raise UsageError(
-            "no token is on both sides with a finite log-prob; "
-            + (broken[0] if broken else "look at the masks and the lengths that were given")
-        )
-    gaps = aligned.generated - aligned.recomputed
-    total, samples = overall(aligned, gaps), by_sample(aligned, gaps)
-    judged = judge(case_of(aligned, gaps, total, samples), _remarks(aligned), lost)
-    return Answer(
-        judged.verdict,
-        judged.cause,
-        judged.candidates,
-        judged.evidence,
-        total,
-        by_position(aligned, gaps),
-        samples,
-        aligned,
-        unjudged,
-    )
-
-
-def _whole(aligned: Aligned) -> tuple[Array, list[str]]:
-    """Which samples are finite throughout, and a sentence on the others."""
-    finite = np.isfinite(aligned.generated) & np.isfinite(aligned.recomputed)
-    finite &= (aligned.generated > LOWEST) & (aligned.recomputed > LOWEST)
-    whole = np.ones(aligned.count, bool)
-    if finite.all():
-        return whole, []
-    places = np.flatnonzero(~finite)
-    samples = np.searchsorted(aligned.begins, places, side="right") - 1
-    whole[samples] = False
-    first, sample = int(places[0]), int(samples[0])
-    says = (
-        f"{int((~whole).sum())} samples hold NaN or infinity (or what stands for it) and are not judged, first sample "
-        f"{aligned.sample[sample]} at position {first - int(aligned.begins[sample])}: {aligned.generated[first]:g} "
-        f"generated, {aligned.recomputed[first]:g} recomputed."
-    )
-    return whole, [says]
-
-
-def _remarks(aligned: Aligned) -> list[str]:
-    """What alignment did, where that was not nothing."""
-    said = []
-    if aligned.is_reordered:
-        said.append("The samples stand in another order, and were paired by their token ids.")
-    one, other = aligned.sizes
-    if (one != other).any() and is_end_token(one, other):
-        longer = "generated" if (one > other).any() else "recomputed"
-        count = int((one != other).sum())
-        said.append(f"One token more in {count} samples of {longer} (an end token) is not compared.")
-    return said
-
-
-def _unpaired(aligned: Aligned) -> list[str]:
-    """A sentence for each side that has samples which the other has not."""
-    said = []
-    for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
-        if len(left):
-            named = ", ".join(map(str, left[:5].tolist())) + (", ..." if len(left) > 5 else "")
-            said.append(f"{len(left)} samples are in {name} only and are not compared ({named}).")
-    return said
+    return diagnose(align(sides[0], sides[1], prompts, of_step))

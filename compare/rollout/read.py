@@ -1,8 +1,9 @@
-"""What the command is given: arrays in files, or key data of a run, batch by batch."""
+"""Read the arrays that the command names: out of files, or out of the key data of a run, batch by batch."""
 
 import zipfile
+from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,7 +12,7 @@ import numpy as np
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import open_input
 from msprobe.base.memory import available
-from msprobe.compare.key_data.pairs import Part, files_by_key, find
+from msprobe.compare.key_data.pairs import Key, files_by_key, find
 from msprobe.store.npy import load_npy
 from msprobe.store.reader import tensor_file
 
@@ -20,25 +21,7 @@ from .side import Side, joined, read_numbers, read_side
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Names:
-    """What the arrays are called: keys of an npz, tags of key data, or paths of npy files.
-
-    None: as such arrays are usually called, if there is one. Empty: there is none.
-    """
-
-    generated: str | None = None
-    recomputed: str | None = None
-    generated_tokens: str | None = None
-    recomputed_tokens: str | None = None
-    generated_mask: str | None = None
-    recomputed_mask: str | None = None
-    lengths: str | None = None
-    prompt_lengths: str | None = None
-    steps: str | None = None
-
-
-_USUAL = {
+USUAL = {
     "generated": ("generated", "rollout_log_prob", "rollout_log_probs"),
     "recomputed": ("recomputed", "old_log_prob", "old_log_probs"),
     "generated_tokens": ("generated_tokens", "tokens", "responses"),
@@ -52,9 +35,19 @@ _USUAL = {
 """Names under which each is looked for where none is given, ours first, then those that flows in MindSpore and PyTorch
 use (`log_prob` is not among them: of an update, it may be computed with newer weights)."""
 
+Names = Mapping[str, str | None]
+"""What the arrays are called, by the keys of USUAL: keys of an npz, tags of key data, or paths of npy files.
+
+None: as such arrays are usually called, if there is one. Empty: there is none.
+"""
+
+
+Batches = dict[Key, Path]
+"""The files of one tag by step, rank, micro step and id (of keys without their tag)."""
+
 
 @dataclass(frozen=True, eq=False)
-class Both:
+class Inputs:
     """The two sides, with what belongs to the samples of generated, and a sentence on each thing that was left out."""
 
     generated: Side
@@ -64,7 +57,7 @@ class Both:
     lost: Sequence[str] = ()
 
 
-def read(source: Path | None, names: Names) -> Both:
+def read(source: Path | None, names: Names) -> Inputs:
     """Read both sides.
 
     UsageError where a name leads nowhere, or where arrays do not fit; DumpError where a file is broken.
@@ -72,7 +65,7 @@ def read(source: Path | None, names: Names) -> Both:
     if source is not None and source.is_dir():
         return _of_run(source, names)
     held = {} if source is None else _npz(source)
-    return _both(_taken(held, names, source), None)
+    return _inputs(_taken(held, names, source), None)
 
 
 def _npz(path: Path) -> dict[str, Array]:
@@ -107,29 +100,30 @@ def _check_size(file: BinaryIO) -> None:
 
 def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict[str, Array]:
     taken = {}
-    for field in fields(names):
-        name = _chosen(getattr(names, field.name), field.name, held)
+    for option in USUAL:
+        name = _chosen(names, option, held)
         if name in held:
-            taken[field.name] = held[name]
+            taken[option] = held[name]
         elif name.endswith(".npy"):
             if not Path(name).is_file():
-                raise UsageError(f"{name}: is not there; --{field.name} takes a path of an npy file")
-            taken[field.name] = load_npy(Path(name))
+                raise UsageError(f"{name}: is not there; --{option} takes a path of an npy file")
+            taken[option] = load_npy(Path(name))
         elif name:
             where = f"{source} holds {', '.join(sorted(held)) or 'nothing'}" if source else "no npz file is given"
-            raise UsageError(f"--{field.name} {name}: is no npy file, and {where}")
+            raise UsageError(f"--{option} {name}: is no npy file, and {where}")
     return taken
 
 
-def _chosen(given: str | None, field: str, held: Container[str]) -> str:
+def _chosen(names: Names, option: str, held: Container[str]) -> str:
     """The name that was given, or the first usual one that is there; "" without any."""
-    return next((name for name in _USUAL[field] if name in held), "") if given is None else given
+    given = names[option]
+    return next((name for name in USUAL[option] if name in held), "") if given is None else given
 
 
-def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both:
+def _inputs(taken: Mapping[str, Array], step: int | None, where: str = "") -> Inputs:
     """One batch. A 1-d array of a run without lengths is one sample."""
-    prompts = read_numbers("prompt_lengths", _flat(taken.get("prompt_lengths")))
-    lengths = read_numbers("lengths", _flat(taken.get("lengths")))
+    flat = {name: taken[name].reshape(-1) for name in ("prompt_lengths", "lengths") if name in taken}
+    prompts, lengths = (read_numbers(name, flat.get(name)) for name in ("prompt_lengths", "lengths"))
     sides = []
     for name in ("generated", "recomputed"):
         parts: list[object] = [taken.get(key) for key in (name, f"{name}_tokens", f"{name}_mask")]
@@ -140,52 +134,47 @@ def _both(taken: Mapping[str, Array], step: int | None, where: str = "") -> Both
     steps = read_numbers("steps", taken.get("steps")) if step is None else np.full(sides[0].count, step)
     if prompts is not None and len(prompts) != sides[0].count:
         raise UsageError(f"prompt_lengths{where}: has {len(prompts)} entries for {sides[0].count} samples")
-    return Both(sides[0], sides[1], prompts, steps)
+    return Inputs(sides[0], sides[1], prompts, steps)
 
 
-def _flat(numbers: Array | None) -> Array | None:
-    return None if numbers is None else numbers.reshape(-1)
-
-
-_Place = tuple[int, int, int, tuple[Part, ...]]
-
-
-def _of_run(root: Path, names: Names) -> Both:
+def _of_run(root: Path, names: Names) -> Inputs:
     """Every batch of every step, rank and micro step that both sides have."""
-    tree = find(root)
-    by_tag: dict[str, dict[_Place, Path]] = {}
-    for spot in tree.spots:
+    by_tag: dict[str, Batches] = defaultdict(dict)
+    samples: dict[tuple[str, tuple[int, int, int]], Batches] = defaultdict(dict)  # of one micro step
+    for spot in find(root).spots:
         for key, file in files_by_key(spot, by_index=True):
-            place = key.step, key.rank, key.micro_step, key.id
-            by_tag.setdefault(key.tag, {})[place] = tensor_file(spot.folder.path, file, "")
-    wanted = {
-        field.name: name for field in fields(names) if (name := _chosen(getattr(names, field.name), field.name, by_tag))
-    }
+            at = key.step, key.rank, key.micro_step
+            batch = Key("", *at, key.id)
+            by_tag[key.tag][batch] = samples[key.tag, at][batch] = tensor_file(spot.folder.path, file, "")
+    wanted = {option: name for option in USUAL if (name := _chosen(names, option, by_tag))}
     for option, name in wanted.items():
         if name not in by_tag:
             raise UsageError(f"--{option} {name}: {root} has no key data of that name, but {', '.join(sorted(by_tag))}")
     for option in ("generated", "recomputed"):
         if option not in wanted:
             raise UsageError(
-                f"{root}: holds none of {', '.join(_USUAL[option])}; say with --{option} which log-probs are meant, of "
+                f"{root}: holds none of {', '.join(USUAL[option])}; say with --{option} which log-probs are meant, of "
                 f"{', '.join(sorted(by_tag))}"
             )
     generated, recomputed = wanted["generated"], wanted["recomputed"]
     one, other = by_tag[generated], by_tag[recomputed]
     lost, whole = _whole_and_parts(one, other, generated, recomputed)
-    places = sorted((set(one) & set(other)) - whole, key=_order)
+    places = sorted((set(one) & set(other)) - whole, key=Key.order)
     if not places:
         why = f": {lost[0]}" if lost else ""
         raise UsageError(f"{root}: {generated} and {recomputed} have no step, rank and micro step in common{why}")
     batches = []
     for place in places:
-        where = f" (step {place[0]}, rank {place[1]}, micro step {place[2]})"
+        at = place.step, place.rank, place.micro_step
+        where = " (step {}, rank {}, micro step {})".format(*at)
         try:
-            taken = {option: _at(place, name, by_tag, generated) for option, name in wanted.items()}
+            taken = {
+                option: _at(place, samples[name, at], samples[generated, at], name) for option, name in wanted.items()
+            }
         except DumpError as err:
             lost.append(f"Not read{where}: {str(err).rstrip('.')}.")
             continue
-        batches.append(_both(taken, place[0], where))
+        batches.append(_inputs(taken, place.step, where))
     alone = len((set(one) ^ set(other)) - whole)
     if alone:
         lost.append(f"{alone} batches are on one side only and are not compared.")
@@ -193,7 +182,7 @@ def _of_run(root: Path, names: Names) -> Both:
         raise DumpError(f"{root}: no batch can be read; {lost[0]}")
     prompts = [batch.prompts for batch in batches if batch.prompts is not None]
     steps = [batch.steps for batch in batches if batch.steps is not None]
-    return Both(
+    return Inputs(
         joined([batch.generated for batch in batches]),
         joined([batch.recomputed for batch in batches]),
         np.concatenate(prompts) if len(prompts) == len(batches) else None,
@@ -203,19 +192,19 @@ def _of_run(root: Path, names: Names) -> Both:
 
 
 def _whole_and_parts(
-    one: Iterable[_Place], other: Iterable[_Place], generated: str, recomputed: str
-) -> tuple[list[str], set[_Place]]:
+    one: Iterable[Key], other: Iterable[Key], generated: str, recomputed: str
+) -> tuple[list[str], set[Key]]:
     """What was saved whole on one side and in micro steps on the other: a sentence for each step, and all its places.
 
     The rows of a mini-batch need not stand in the order of the whole, so they are not put together.
     """
     lost, places = [], set()
-    steps: dict[tuple[int, int], tuple[set[_Place], set[_Place]]] = {}
+    steps: dict[tuple[int, int], tuple[set[Key], set[Key]]] = defaultdict(lambda: (set(), set()))
     for side, taken in enumerate((one, other)):
         for place in taken:
-            steps.setdefault(place[:2], (set(), set()))[side].add(place)
+            steps[place.step, place.rank][side].add(place)
     for (step, rank), both in sorted(steps.items()):
-        here, there = (len({place[2] for place in side}) for side in both)
+        here, there = (len({place.micro_step for place in side}) for side in both)
         if here != there and 1 in (here, there) and 0 not in (here, there):
             lost.append(
                 f"Not compared (step {step}, rank {rank}): {generated} was saved in {here} micro steps and "
@@ -225,25 +214,16 @@ def _whole_and_parts(
     return lost, places
 
 
-def _at(place: _Place, name: str, by_tag: Mapping[str, Mapping[_Place, Path]], generated: str) -> Array:
-    """The array of a tag at a place; DumpError where there is none.
+def _at(place: Key, own: Batches, generated: Batches, name: str) -> Array:
+    """The array of a tag at a place, of those of its micro step; DumpError where there is none.
 
     Where a micro step saved a list of samples, what belongs to the samples may be one array for all of them.
     """
-    files = by_tag[name]
-    group = sorted((other for other in by_tag[generated] if other[:3] == place[:3]), key=_order)
-    own = [other for other in files if other[:3] == place[:3]]
-    if len(group) > 1 and len(own) == 1:
-        numbers = load_npy(files[own[0]])
-        if numbers.shape == (len(group),):
-            at = group.index(place)
+    if len(generated) > 1 and len(own) == 1:
+        numbers = load_npy(*own.values())
+        if numbers.shape == (len(generated),):
+            at = sorted(generated, key=Key.order).index(place)
             return numbers[at : at + 1]
-    if place not in files:
+    if place not in own:
         raise DumpError(f"{name} is missing")
-    return load_npy(files[place])
-
-
-def _order(place: _Place) -> tuple[int, int, int, tuple[tuple[bool, int, str], ...]]:
-    """What batches are sorted by: numbers as numbers, before texts."""
-    step, rank, micro, parts = place
-    return step, rank, micro, tuple((isinstance(p, str), p if isinstance(p, int) else 0, str(p)) for p in parts)
+    return load_npy(own[place])

@@ -4,13 +4,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .detector import Array, Case, Finding, correlation
-from .mask_detectors import two_kinds
-from .side import AGREES, BEYOND, BEYOND_BY_CHANCE, EQUAL, LAGS, NEARER_BY, NUMERIC, NUMERIC_16_BIT
-from .value_detectors import is_within
+from .case import AGREES, NUMERIC, NUMERIC_16_BIT, Array, Case, Finding, correlation, is_end_token
+
+LAGS = (-3, -2, -1, 1, 2, 3)
+NEARER_BY = 0.5
+"""At a lag of a shift the mean absolute gap is at most this part of that at lag 0. Unrelated values gain nothing."""
+
+BEYOND, BEYOND_BY_CHANCE = 0.1, 10.0
+"""Labels a place off: two probabilities of one distribution add up to more than 1 in at most this part of the places
+where unrelated ones do. Of those there must be so many: one or none instead of ten is chance once in 2,000 times."""
+
+EQUAL = 5
+"""The same: places that are equal to the digit at a lag, and at least ten times as many as by chance."""
 
 _ALIKE = 0.9
 """Correlation of two sides that begin at one place, even under other weights."""
+
+_MORE = _SAME = 0.05
+"""Rounding to 16 bits: a sum of probabilities is beyond 1 by more, and log-probs of one token are nearer."""
+
+_MOST = 100_000
+"""Tokens that are enough to tell labels by."""
+
+_SURE = -1e-2
+"""Log-probs above that are equal to many others."""
 
 
 def by_ids(case: Case) -> list[Finding]:
@@ -24,7 +41,10 @@ def by_ids(case: Case) -> list[Finding]:
         return []
     share = count / len(differs)
     sample = case.sample_of
-    lagged = {lag: _agree_at(aligned.ids, aligned.other_ids, sample, lag) for lag in LAGS}
+    lagged = {}
+    for lag in LAGS:
+        others, ids = _pairs(aligned.other_ids, sample, lag, aligned.ids)
+        lagged[lag] = float((ids == others).mean()) if len(ids) else 0.0
     best = max(lagged, key=lambda lag: lagged[lag])
     if share > 0.3 and lagged[best] > 0.9:
         says = (
@@ -45,16 +65,10 @@ def by_ids(case: Case) -> list[Finding]:
     return [Finding("tokens", 1.0, says)]
 
 
-def _agree_at(ids: Array, others: Array, sample: Array, lag: int) -> float:
-    a, b = (ids[: len(ids) - lag], others[lag:]) if lag > 0 else (ids[-lag:], others[:lag])
-    inside = (sample[: len(ids) - lag] == sample[lag:]) if lag > 0 else (sample[-lag:] == sample[:lag])
-    return float((a[inside] == b[inside]).mean()) if inside.any() else 0.0
-
-
 def by_lengths(case: Case) -> list[Finding]:
     """Where one side has more response tokens than the other, by more than one end token."""
     one, other = case.whole.sizes
-    if (one == other).all() or is_end_token(one, other):
+    if (one == other).all() or is_end_token(case.whole.sizes):
         return []
     found = []
     for name, sizes, longer, others in (
@@ -64,9 +78,7 @@ def by_lengths(case: Case) -> list[Finding]:
         is_cut = sizes < others
         if not is_cut.any():
             continue
-        cap = int(sizes[is_cut].max())
-        at_cap = int((sizes[is_cut] == cap).sum())
-        cut = int(is_cut.sum())
+        more, cut, cap = others - sizes, int(is_cut.sum()), int(sizes[is_cut].max())
         if np.ptp(others) == 0 and np.ptp(sizes) > 0 and len(sizes) > 2:
             says = (
                 f"{longer} has {others[0]} response tokens in every sample, {name} between {sizes.min()} and "
@@ -74,7 +86,6 @@ def by_lengths(case: Case) -> list[Finding]:
             )
             found.append(Finding("mask", 0.97, says))
             continue
-        more = others - sizes
         if case.whole.prompts is not None and (more == case.whole.prompts).all() and np.ptp(more):
             says = (
                 f"{longer} has as many response tokens more as there are prompt tokens: its mask holds the prompt too"
@@ -82,11 +93,12 @@ def by_lengths(case: Case) -> list[Finding]:
             found.append(Finding("mask", 0.97, says))
             continue
         says = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
+        at_cap = int((sizes[is_cut] == cap).sum())
         if at_cap >= max(2, cut // 2) or cut == 1:
             says += f", and stops at {cap} tokens in {at_cap} of those (up to {int(others[is_cut].max())} in {longer})"
         else:
-            says += f", by {int((others - sizes)[is_cut].min())} to {int((others - sizes)[is_cut].max())} tokens"
-        if is_within(case, NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
+            says += f", by {int(more[is_cut].min())} to {int(more[is_cut].max())} tokens"
+        if case.is_within(NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
             found.append(Finding("truncation", 0.97, says))
             continue
         says += (
@@ -94,12 +106,6 @@ def by_lengths(case: Case) -> list[Finding]:
         )
         found += [Finding("truncation", 0.45, says), Finding("mask", 0.45, says)]
     return found
-
-
-def is_end_token(one: Array, other: Array) -> bool:
-    """Whether one side has one token more than the other in some samples, and never more: an end token that it kept."""
-    more = one - other
-    return bool(((more == 0) | (more == 1)).all() or ((more == 0) | (more == -1)).all())
 
 
 def by_zeros(case: Case) -> list[Finding]:
@@ -127,31 +133,18 @@ def by_zeros(case: Case) -> list[Finding]:
         says = f"{name} is exactly 0 for {count} of {len(empty)} tokens where the other side is not"
         if zeros[in_tail].all():
             found.append(Finding("truncation", 0.96, f"{says}, always to the end of a response: it was cut before"))
-        elif _middle(case.gaps[~zeros]) < 1e-3:
+        elif not zeros.all() and float(np.median(np.abs(case.gaps[~zeros]))) < 1e-3:
             found.append(Finding("mask", 0.8, f"{says}, and all others agree: they were masked, or never filled"))
     return found
-
-
-def _middle(gaps: Array) -> float:
-    return float(np.median(np.abs(gaps))) if len(gaps) else float("inf")
-
-
-"""Correlation beyond which the two are of the same places."""
-
-_MORE = _SAME = 0.05
-"""Rounding to 16 bits: a sum of probabilities is beyond 1 by more, and log-probs of one token are nearer."""
-
-_MOST = 100_000
-"""Tokens that are enough to tell labels by."""
-
-_SURE = -1e-2
-"""Log-probs above that are equal to many others."""
 
 
 def by_lag(case: Case) -> list[Finding]:
     """Is recomputed nearer to generated at another lag than 0?"""
     g, r, sample = case.aligned.generated, case.aligned.recomputed, case.sample_of
-    apart = {lag: _apart(g, r, sample, lag) for lag in (0, *LAGS)}
+    apart = {}  # by lag: mean absolute difference of g[t] and r[t + lag], their correlation, and how many there are
+    for lag in (0, *LAGS):
+        y, x = _pairs(r, sample, lag, g)
+        apart[lag] = (float(np.abs(x - y).mean()), correlation(x, y), len(x)) if len(x) else (float("inf"), 0.0, 0)
     told = {lag: pair for lag, pair in apart.items() if pair[2] >= max(8, len(g) // 10)}
     if 0 not in told or len(told) < 2:
         return []
@@ -164,12 +157,6 @@ def by_lag(case: Case) -> list[Finding]:
         f"stands {far:.3g} (correlation {unlike:.3f})"
     )
     return [Finding("shift", 0.98, says)]
-
-
-def _apart(g: Array, r: Array, sample: Array, lag: int) -> tuple[float, float, int]:
-    """Mean absolute difference of g[t] and r[t + lag] inside samples, their correlation, and how many there are."""
-    y, x = _pairs(r, sample, lag, g)
-    return (float(np.abs(x - y).mean()), correlation(x, y), len(x)) if len(x) else (float("inf"), 0.0, 0)
 
 
 def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]:
@@ -190,9 +177,9 @@ def by_label(case: Case) -> list[Finding]:
     but where both are one token, and there the two log-probs are equal. Of unrelated places neither is so: how often
     they are equal, or beyond 1, by chance is known by pairing each place with all others.
     """
-    if case.overall.mean_absolute <= NUMERIC.mean or case.overall.correlation > _ALIKE or two_kinds(case) is not None:
+    if case.overall.mean_absolute <= NUMERIC.mean or case.overall.correlation > _ALIKE or case.two_kinds is not None:
         return []  # a lookup that is a place off is so in every sample
-    if (case.whole.sizes[0] != case.whole.sizes[1]).any() and not is_end_token(*case.whole.sizes):
+    if (case.whole.sizes[0] != case.whole.sizes[1]).any() and not is_end_token(case.whole.sizes):
         return []  # tokens that one side leaves out in the middle move what is behind them
     at = {lag: _label(case, lag) for lag in LAGS}
     lag, found = max(at.items(), key=lambda item: item[1].equal)
@@ -247,7 +234,7 @@ def _label(case: Case, lag: int) -> _Label:
 
 
 def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
-    """What is to be said, and not more, where the sides have hardly anything in common."""
+    """Weak candidates where the sides are nearly unrelated and no lag explains it."""
     g, r = case.aligned.generated, case.aligned.recomputed
     mean, alike = float(case.gaps.mean()), correlation(g, r)
     if mean < 0.5 or alike > 0.5 or float(r.std()) < 0.8 * float(g.std()):
@@ -256,11 +243,10 @@ def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
         f"recomputed is {float(r.mean()):.3g} on average where generated is {float(g.mean()):.3g}, nearly unrelated to "
         f"it (correlation {alike:.3f}), as of other weights"
     )
-    if case.aligned.ids is None or case.aligned.other_ids is None:  # were both given, they would agree here
+    found = []
+    if not case.has_both_ids:  # if both were known, they would agree here
         says += " or other token ids; the token ids of both sides would tell"
         found = [Finding("tokens", 0.4, says)]
-    else:
-        found = []
     if may_be_shift:
         found.append(Finding("shift", 0.4, f"{says}; in so few tokens labels that are a place off look so too"))
     return found

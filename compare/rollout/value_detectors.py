@@ -1,11 +1,5 @@
 """Detectors of causes in the values: rounding, other weights, other sampling settings.
 
-Do the gaps of one token, or of one sample, go one way? Training moves whole tokens; rounding and eps do not.
-
-An update of the weights makes a token likelier or less likely nearly wherever it stands, and the samples it was made
-from by their advantage. What rounds, or scales by another eps, has another sign at every place. The measure is the
-intraclass correlation: the mean product of the gaps of two places of one kind, over their variance; 0 where unrelated.
-
 Sampling settings: one side's log-probs are of what was sampled from, the other's of the raw logits.
 
 Temperature. With b = 1/T, log q = b log p - log sum p^b. All other tokens together hold 1 - p; their p^b add up to no
@@ -23,121 +17,37 @@ two distributions over all tokens the mean of p / q over samples of q is 1, so t
 Repetition penalty. Tokens that were there before lose, all others gain.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from .detector import Array, Case, Finding, correlation, rank_correlation, separation
-from .mask_detectors import is_of_steps, two_kinds
-from .side import (
-    CLEAN,
-    NO_WAY,
-    NO_WAY_SAMPLE,
-    NUMERIC,
-    NUMERIC_16_BIT,
-    ONE_WAY,
-    ONE_WAY_SAMPLE,
-    PROBABILITIES_APART,
-    SCATTER,
-    TEMPERATURE_FROM,
-    Rounding,
-)
+from .case import CLEAN, NUMERIC, SCATTER, Case, Finding, correlation, rank_correlation, separation
 
-_FEWEST = 300  # tokens; of fewer the measure is chance
+PROBABILITIES_APART = 0.01
+"""Mean difference of probabilities that verl takes for a fault."""
 
+TEMPERATURE_FROM = 0.02
+"""Of abs(1/T - 1). Nobody sets less, while another eps scales logits by less than that."""
 
-@dataclass(frozen=True)
-class Coherence:
-    """Of tokens (None without ids) and of samples."""
-
-    token: float | None
-    sample: float
-
-    @property
-    def is_one_way(self) -> bool:
-        """Whether whole tokens, or whole samples, move together."""
-        return (self.token or 0) > ONE_WAY or self.sample > ONE_WAY_SAMPLE
-
-    @property
-    def is_no_way(self) -> bool:
-        """Whether neither does, so far as the ids tell, without which that is not known."""
-        return self.token is not None and self.token <= NO_WAY and self.sample <= NO_WAY_SAMPLE
-
-    def __str__(self) -> str:
-        token = "" if self.token is None else f"of one token id {self.token:.2f}, "
-        return f"correlation of two gaps {token}of one sample {self.sample:.2f}"
-
-
-def coherence(case: Case) -> Coherence | None:
-    """Both measures; None where there are too few tokens."""
-    if len(case.gaps) < _FEWEST:
-        return None
-    low, high = np.quantile(case.gaps, (0.01, 0.99))  # a few great gaps would say it all
-    gaps = np.clip(case.gaps, low, high)
-    ids = case.aligned.ids if case.aligned.ids is not None else case.aligned.other_ids
-    return Coherence(None if ids is None else _within(gaps, ids), _within(gaps, case.sample_of))
-
-
-def _within(gaps: Array, kind: Array) -> float:
-    gaps = gaps - gaps.mean()
-    _, number, times = np.unique(kind, return_inverse=True, return_counts=True)
-    pairs = float((times * (times - 1.0)).sum())
-    variance = float(gaps @ gaps) / len(gaps)
-    if not pairs or variance < 1e-300:
-        return 0.0
-    products = np.bincount(number, gaps) ** 2 - np.bincount(number, gaps**2)
-    return float(products.sum()) / pairs / variance
-
-
-def is_within(case: Case, limit: Rounding) -> bool:
-    """Whether all of a comparison is rounding of that size."""
-    all_of_it = case.overall
-    return (
-        all_of_it.mean_absolute <= limit.mean and all_of_it.max_absolute <= limit.greatest and all_of_it.k3 <= limit.kl
-    )
-
-
-def is_clean(case: Case) -> bool:
-    """Whether nobody needs to care."""
-    return is_within(case, CLEAN)
-
-
-def is_usual_rounding(case: Case) -> bool:
-    """Whether it is of a size that people train with: a warning, not an error."""
-    is_16_bit = any(map(grid_of, (case.aligned.generated, case.aligned.recomputed)))
-    return is_within(case, NUMERIC_16_BIT if is_16_bit else NUMERIC)
-
-
-def grid_of(values: Array) -> str:
-    """`bfloat16` or `float16` where (nearly) all values are representable there, else nothing."""
-    values = values[(values != 0) & (values > -60000)][:20000].astype(np.float32)
-    if len(values) < 8 or len(np.unique(values)) < 4:
-        return ""
-    if ((values.view(np.uint32) & 0xFFFF) == 0).mean() > 0.99:
-        return "bfloat16"
-    return "float16" if (values.astype(np.float16).astype(np.float32) == values).mean() > 0.99 else ""
+_SURE = float(np.log(0.5))
+_ALWAYS = 0.985
 
 
 def by_size(case: Case) -> list[Finding]:
     """Are the gaps as small as rounding makes them, and is one side rounded?"""
-    sides = (("generated", case.aligned.generated), ("recomputed", case.aligned.recomputed))
-    grids = [(name, grid) for name, values in sides if (grid := grid_of(values))]
-    told = case.overall
-    limit = NUMERIC_16_BIT if grids else NUMERIC
+    grids, told = case.grids, case.overall
     says = f"mean absolute gap {told.mean_absolute:.3g}, greatest {told.max_absolute:.3g}, k3 {told.k3:.3g}"
-    if not is_within(case, limit):
-        if grids:
-            name, grid = grids[0]
-            return [Finding("numerics", 0.35, f"{name} holds only values of {grid}; {says} are more than its rounding")]
-        return []
+    if not case.is_within(case.rounding):
+        return [
+            Finding("numerics", 0.35, f"{name} holds only values of {grid}; {says} are more than its rounding")
+            for name, grid in [*grids.items()][:1]
+        ]
     says += f", mean difference of probabilities {told.probability_gap:.2g} (verl asks for less than 0.005)"
     strength = 0.9 if grids else 0.75 if told.mean_absolute < 5e-3 else 0.65
-    found = coherence(case)
+    found = case.coherence
     if found is not None and told.mean_absolute > 1e-3 and found.is_one_way:
         says += f"; whole tokens or samples move one way ({found}), as an update of the weights makes them"
         return [Finding("weights", 0.78, says), Finding("numerics", min(strength, 0.75), says)]
     if grids:
-        named = " and ".join(f"{name} holds only values that {grid} has" for name, grid in grids)
+        named = " and ".join(f"{name} holds only values that {grid} has" for name, grid in grids.items())
         return [Finding("numerics", strength, f"{named}: {says}")]
     size = "rounding to 16 bits on the way, or another eps" if told.mean_absolute > 1e-3 else "another eps or kernel"
     return [Finding("numerics", strength, f"{says}: of the size of {size}"), Finding("weights", 0.9 - strength, says)]
@@ -145,8 +55,8 @@ def by_size(case: Case) -> list[Finding]:
 
 def by_scatter(case: Case) -> list[Finding]:
     """Gaps beyond the usual rounding that push no token and no sample one way: a great eps, quantised weights."""
-    told, found = case.overall, coherence(case)
-    if is_within(case, NUMERIC) or told.mean_absolute > SCATTER.mean or told.k3 > SCATTER.kl:
+    told, found = case.overall, case.coherence
+    if case.is_within(NUMERIC) or told.mean_absolute > SCATTER.mean or told.k3 > SCATTER.kl:
         return []
     if found is None or not found.is_no_way:
         return []
@@ -179,9 +89,9 @@ def by_steps(case: Case) -> list[Finding]:
 def by_weights(case: Case) -> list[Finding]:
     """Two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
     told = case.overall
-    if is_within(case, NUMERIC):
+    if case.is_within(NUMERIC):
         return []
-    if (differs := two_kinds(case)) is not None and not is_of_steps(case, differs):
+    if case.two_kinds is not None and not case.kinds_are_steps:
         return []  # weights that differ, differ for all
     error = told.spread / np.sqrt(told.tokens)
     says = (
@@ -199,7 +109,7 @@ def by_weights(case: Case) -> list[Finding]:
                 f"; k1 {told.k1:.3g} (give or take {error:.2g}) fits k2 {told.k2:.3g}, as of samples of one model "
                 "under another"
             )
-            if told.mean_absolute <= SCATTER.mean and case.aligned.ids is None and case.aligned.other_ids is None:
+            if told.mean_absolute <= SCATTER.mean and case.ids is None:
                 says += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
             return [Finding("weights", 0.65, says)]
         return [Finding("weights", 0.5, says)]
@@ -213,15 +123,11 @@ def by_weights(case: Case) -> list[Finding]:
     return [Finding("weights", 0.4, says)]
 
 
-_SURE = float(np.log(0.5))
-_ALWAYS = 0.985
-
-
 def by_settings(case: Case) -> list[Finding]:
-    """What of the three the gaps look like."""
+    """Temperature, top-k or top-p, a penalty: what do the gaps look like?"""
     size = case.overall.mean_absolute
     found = _cut(case) if size > 10 * CLEAN.mean else []
-    return found or ((_temperature(case) or _cut_and_noise(case) or _penalty(case)) if size > 1e-3 else [])
+    return found or ((_sure(case) or _linear(case) or _cut_and_noise(case) or _penalty(case)) if size > 1e-3 else [])
 
 
 def _cut(case: Case) -> list[Finding]:
@@ -267,17 +173,13 @@ def _cut_and_noise(case: Case) -> list[Finding]:
     return [Finding("sampling settings", 0.8, says)]
 
 
-def _temperature(case: Case) -> list[Finding]:
-    g, r = case.aligned.generated, case.aligned.recomputed
-    return _sure(case, g, r) or _linear(case, g, r)
-
-
-def _sure(case: Case, g: Array, r: Array) -> list[Finding]:
+def _sure(case: Case) -> list[Finding]:
     """Tokens that both sides take for likelier than not: all surer, or all less sure?"""
+    g, r = case.aligned.generated, case.aligned.recomputed
     chosen = (g > _SURE) & (r > _SURE) & (np.minimum(g, r) < -1e-3) & (np.maximum(g, r) < -1e-9)
     if chosen.sum() < 30:
         return []
-    x, y = _odds(r[chosen]), _odds(g[chosen])
+    x, y = (p - np.log(-np.expm1(p)) for p in (r[chosen], g[chosen]))  # log-odds
     chosen = (x > 0.1) & (y > 0.1)  # beside 1/2 the odds tell nothing
     if chosen.sum() < 30:
         return []
@@ -298,13 +200,9 @@ def _sure(case: Case, g: Array, r: Array) -> list[Finding]:
     return [Finding("sampling settings", 0.88, says)]
 
 
-def _odds(log_prob: Array) -> Array:
-    odds: Array = log_prob - np.log(-np.expm1(log_prob))
-    return odds
-
-
-def _linear(case: Case, g: Array, r: Array) -> list[Finding]:
+def _linear(case: Case) -> list[Finding]:
     """Is the gap a straight line in the log-prob?"""
+    g, r = case.aligned.generated, case.aligned.recomputed
     if len(g) < 50 or float(r.std()) < 0.05 or float(g.std()) < 0.05:
         return []
     rho = correlation(case.gaps, r)
@@ -320,7 +218,7 @@ def _linear(case: Case, g: Array, r: Array) -> list[Finding]:
 
 def _penalty(case: Case) -> list[Finding]:
     """Do tokens that were in the response before have other gaps than new ones?"""
-    ids = case.aligned.ids if case.aligned.ids is not None else case.aligned.other_ids
+    ids = case.ids
     if ids is None:
         return []
     order = np.lexsort((np.arange(len(ids)), ids, case.sample_of))

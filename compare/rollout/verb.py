@@ -13,7 +13,6 @@ judged. 2: the command was wrong, or what it names cannot be read or is no log-p
 """
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
@@ -50,24 +49,24 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read, compare, write the tables, and say how it went."""
+    """Read, compare, write the tables, print the answer."""
     if args.top < 0:
         raise UsageError("--top must not be negative")
     if args.source is None and not (args.generated and args.recomputed):
         raise UsageError("give an npz file, the folder of a run, or --generated A.npy --recomputed B.npy")
     from .alignment import align  # here: the help of the command is there before numpy is
-    from .entry import answer, write
-    from .read import Names, read
+    from .diagnosis import diagnose
+    from .entry import write
+    from .read import USUAL, read
 
-    given = {field.name: getattr(args, field.name) for field in fields(Names)}
-    for side in ("generated", "recomputed"):
-        for what in ("tokens", "mask"):
-            if given[f"{side}_{what}"] is None:
-                given[f"{side}_{what}"] = getattr(args, what)
-    both = read(Path(args.source) if args.source else None, Names(**given))
-    said = answer(align(both.generated, both.recomputed, both.prompts, both.steps), both.lost)
-    written = write(said, Path(args.output), args.format)
-    for line in said.lines(args.top):
+    names = {option: getattr(args, option) for option in USUAL}
+    for both in ("tokens", "mask"):
+        for option in (f"generated_{both}", f"recomputed_{both}"):
+            names[option] = getattr(args, both) if names[option] is None else names[option]
+    sides = read(Path(args.source) if args.source else None, names)
+    answer = diagnose(align(sides.generated, sides.recomputed, sides.prompts, sides.steps), sides.lost)
+    written = write(answer, Path(args.output), args.format)
+    for line in answer.lines(args.top):
         print(visible(line))
     print(visible(f"written: {', '.join(map(str, written))}"))
-    return 0 if said.is_clean else 1
+    return 0 if answer.is_clean else 1

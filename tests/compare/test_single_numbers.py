@@ -101,6 +101,11 @@ BY_HAND = {
         np.array([-65504, 1], np.float16),
         [50, 0, 131008, 2, 50, 50],
     ),  # inf, 65504
+    "float16 beside integers is taken as float32": (
+        np.array([0.1, 2], np.float16),
+        np.array([1, 2], np.uint8),
+        [50, 0, 0.9000244140625, 0.9000244140625, 50, 50],
+    ),
     "float32 does not overflow": (
         np.array([3e38], F32),
         np.array([-3e38], F32),

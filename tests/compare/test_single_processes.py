@@ -59,9 +59,9 @@ import sys
 print("begins")
 from msprobe.core import SingleComparator
 assert not {"openpyxl", "xlsxwriter", "mindspore", "torch", "concurrent.futures.process"} & set(sys.modules)
-from msprobe.compare.key_data import workers
-workers.BATCH = 1
-workers.cores = lambda: 2
+from msprobe.compare.key_data import comparator
+comparator.BATCH = 1
+comparator.cores = lambda: 2
 print(len(SingleComparator.compare("a", "b")))
 """
 
