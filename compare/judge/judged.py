@@ -15,7 +15,7 @@ from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.store.record import PARTS, Dump, Statistics
+from msprobe.store.record import PARTS, Dump, Record, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
 from .wording import say_statistic, sentences
@@ -162,6 +162,11 @@ class Comparison:
         return np.isin(self.causes, [n for n, cause in enumerate(CAUSES) if cause.is_exempt])
 
     @cached_property
+    def collected(self) -> "dict[str, frozenset[DigestKind]]":
+        """Which kinds of records each side holds at all."""
+        return {"target": collected(self.target), "golden": collected(self.golden)}
+
+    @cached_property
     def calls(self) -> "JudgedCalls":
         """All pairs of calls, each made when it is looked at."""
         return JudgedCalls(self)
@@ -249,3 +254,20 @@ class JudgedCalls(Sequence[JudgedCall]):
 def calls_with(comparison: Comparison, rows: NDArray[np.bool_]) -> Ints:
     """How many of the marked pairs of records each pair of calls has."""
     return np.bincount(comparison.pairs.call_of[rows], minlength=len(comparison.pairs))
+
+
+DigestKind = tuple[str, bool]
+"""The part of a call that a record is, and whether it is of a backward call."""
+
+
+def collected(dump: Dump) -> frozenset[DigestKind]:
+    """Which kinds of records a dump holds at all; `data_mode` leaves whole kinds out."""
+    columns = dump.columns
+    is_backward = np.repeat([".backward" in name for name in columns.names], np.diff(columns.starts))
+    codes = np.unique(np.frombuffer(columns.part, np.uint8) * 2 + is_backward.astype(np.uint8))
+    return frozenset((PARTS[code // 2], bool(code % 2)) for code in codes.tolist())
+
+
+def kind_of(record: Record) -> DigestKind:
+    """The part of a call that a record is, and whether it is of a backward call."""
+    return record.part, ".backward" in record.name

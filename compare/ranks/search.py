@@ -20,7 +20,7 @@ from msprobe.base import names
 from msprobe.base.files import replacing
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, calls_with
-from msprobe.compare.judge.op_family import UNINITIALISED
+from msprobe.compare.judge.pairs import UNINITIALISED
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.tables.cells import number
