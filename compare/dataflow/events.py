@@ -116,12 +116,13 @@ class _Sides:
     """Keys of calls and the cells around them, on the side whose name a call of a comparison has."""
 
     def __init__(self, comparison: Comparison) -> None:
-        self._pairs = pairs = comparison.pairs
-        self._around: dict[tuple[bool, str], tuple[str, ...]] = {}
+        self._pairs, self._sides = comparison.pairs, comparison.sides
+        pairs = comparison.pairs
+        self._around: dict[tuple[str, str], tuple[str, ...]] = {}
         self._of_golden: dict[str, str] = {}
         theirs, ours = comparison.golden.columns.names, comparison.target.columns.names
         both = ((pairs.target_calls >= 0) & (pairs.golden_calls >= 0)).nonzero()[0].tolist()
-        if len(both) < len(pairs):  # else no call of the golden alone will ask
+        if len(both) < len(pairs):  # else there is no call of the golden only
             self._of_golden = {theirs[pairs.golden_calls[at]]: ours[pairs.target_calls[at]] for at in both}
 
     def key(self, place: int, name: str) -> str:
@@ -133,14 +134,14 @@ class _Sides:
 
     def around(self, place: int, owner: str) -> tuple[str, ...]:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
-        pairs, is_golden = self._pairs, bool(self._pairs.target_calls[place] < 0)
-        dump, calls = (pairs.golden, pairs.golden_calls) if is_golden else (pairs.target, pairs.target_calls)
+        side = "target" if self._pairs.target_calls[place] >= 0 else "golden"
+        dump, calls, _ = self._sides[side]
         parent = dump.construct.get(owner) if owner else parent_of(dump, int(calls[place]))
         if not parent:
             return ()
-        if (is_golden, parent) not in self._around:
-            self._around[is_golden, parent] = upwards(parent, dump.construct)
-        return self._around[is_golden, parent]
+        if (side, parent) not in self._around:
+            self._around[side, parent] = upwards(parent, dump.construct)
+        return self._around[side, parent]
 
 
 def _owners(called: Sequence[str]) -> dict[int, list[int]]:
@@ -170,7 +171,7 @@ def _owners(called: Sequence[str]) -> dict[int, list[int]]:
             known[-1][1].extend(last)
         for gradients, calls in known:
             # Gradients stand just before their last backward call or behind it, as the last ones do; where two are of
-            # one call, both have it. All calls belong to gradients that are alone in their time.
+            # one call, both have it. The only gradients of a time have all its calls.
             is_before = bool(calls and gradients) and gradients[-1] < calls[-1]
             begin = 0
             for place in gradients:

@@ -50,7 +50,7 @@ UNKNOWN = Source("unknown")
 
 
 def _declared(source: str) -> Source:
-    """What the dump itself says in `from`."""
+    """The source that the dump itself names in `from`."""
     if source in ("leaf", "code"):
         return Source(source)  # type: ignore[arg-type]  # the two words above
     if source.startswith("parameter "):
@@ -173,7 +173,7 @@ class Graph:
             yield call
 
     def source(self, row: int, call: int = -1) -> Source:
-        """Where an input came from: what the dump says, else what its content tells.
+        """Where an input came from: by the dump's `from`, else by content.
 
         `call` is the call that received it, where that is not the one that its row belongs to.
         """

@@ -1,10 +1,10 @@
 """What a comparison found, in execution order of the target: as columns, and on demand as values with their reasons."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ NO_CAUSE = len(CAUSES)
 """What `Comparison.causes` holds for a pair with a verdict."""
 
 _PASS = GRADES.index("pass")
-_GIVENS = [PARTS.index("input"), PARTS.index("parameters")]
+_INPUTS = [PARTS.index("input"), PARTS.index("parameters")]
 
 
 class Judged:
@@ -89,15 +89,23 @@ class JudgedCall:
         return self.calls.name
 
 
+class Side(NamedTuple):
+    """What one side of a comparison is: its dump, and its calls and rows by pair of calls and of records, or -1."""
+
+    dump: Dump
+    calls: Ints
+    rows: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that was found between two dumps.
 
     `grades` (indices into `verdict.GRADES`), `causes` (into `verdict.CAUSES`, `NO_CAUSE` where there is a verdict) and
     `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
-    `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is -1 elsewhere). `explain` gives every
-    other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
-    `by_statistics` are the rows that these decided although tensors are compared. `explained` says, by place, why a
+    `which` are of verdicts by statistics (`measure.statistics.excesses`), `which` is -1 elsewhere. `explain` gives
+    every other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
+    `by_statistics` are the rows that these decided although tensors are compared. `explained` is, by place, why a
     call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
     that was done.
     """
@@ -126,6 +134,15 @@ class Comparison:
     def golden(self) -> Dump:
         """The dump that is trusted."""
         return self.pairs.golden
+
+    @cached_property
+    def sides(self) -> dict[str, Side]:
+        """Both sides by name: `target`, `golden`."""
+        pairs = self.pairs
+        return {
+            "target": Side(pairs.target, pairs.target_calls, pairs.target_rows),
+            "golden": Side(pairs.golden, pairs.golden_calls, pairs.golden_rows),
+        }
 
     @cached_property
     def counts(self) -> Counter[Grade]:
@@ -164,11 +181,11 @@ class Comparison:
     @cached_property
     def collected(self) -> "dict[str, frozenset[DigestKind]]":
         """Which kinds of records each side holds at all."""
-        return {"target": collected(self.target), "golden": collected(self.golden)}
+        return {name: collected(side.dump) for name, side in self.sides.items()}
 
     @cached_property
     def calls(self) -> "JudgedCalls":
-        """All pairs of calls, each made when it is looked at."""
+        """All pairs of calls."""
         return JudgedCalls(self)
 
     @cached_property
@@ -179,7 +196,7 @@ class Comparison:
         part = np.empty(len(pairs.target_rows), np.uint8)
         part[on_target] = np.frombuffer(pairs.target.columns.part, np.uint8)[pairs.target_rows[on_target]]
         part[~on_target] = np.frombuffer(pairs.golden.columns.part, np.uint8)[pairs.golden_rows[~on_target]]
-        return np.isin(part, _GIVENS)
+        return np.isin(part, _INPUTS)
 
     def because(self, row: int) -> Reasons:
         """Why a pair of records has its grade; nothing for a plain pass."""
@@ -227,8 +244,8 @@ class Comparison:
         return Judged(self, row)
 
 
-class JudgedCalls(Sequence[JudgedCall]):
-    """The pairs of calls of one comparison."""
+class JudgedCalls:
+    """The pairs of calls of one comparison, each made when it is looked at."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -236,13 +253,7 @@ class JudgedCalls(Sequence[JudgedCall]):
     def __len__(self) -> int:
         return len(self._comparison.pairs)
 
-    @overload
-    def __getitem__(self, at: int) -> JudgedCall: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[JudgedCall]: ...
-    def __getitem__(self, at: int | slice) -> JudgedCall | list[JudgedCall]:
-        if isinstance(at, slice):
-            return [self[n] for n in range(*at.indices(len(self)))]
+    def __getitem__(self, at: int) -> JudgedCall:
         calls = self._comparison.pairs[at]
         start = int(self._comparison.pairs.starts[at % len(self)])
         return JudgedCall(calls, tuple(Judged(self._comparison, start + n, pair) for n, pair in enumerate(calls.pairs)))

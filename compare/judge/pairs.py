@@ -46,14 +46,14 @@ Mask = NDArray[np.bool_]
 
 UNINITIALISED = ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
 
-_UNTOLD: dict[str, tuple[Why, str]] = {
+_UNJUDGEABLE: dict[str, tuple[Why, str]] = {
     # The result is whatever the memory held before: mindspore.mint.empty, "the data is uninitialized"; torch.empty
     # likewise.
     **dict.fromkeys(UNINITIALISED, (Why.UNINITIALISED, r"output")),
     # MindSpore's BatchNorm: outputs behind the first are the kernel's own, and 2.10 leaves them unwritten on a CPU, so
     # that they differ between two runs of one program.
     "BatchNorm": (Why.WORKSPACE, r"output(?!\.0$)"),
-    # A tensor that is handed over to be filled holds whatever it held before (torch.distributed, mint.distributed).
+    # A tensor that is passed to be filled holds whatever it held before (torch.distributed, mint.distributed).
     **dict.fromkeys(
         ("irecv", "recv", "_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"),
         (Why.PLACEHOLDER, r"input"),
@@ -67,18 +67,22 @@ _UNTOLD: dict[str, tuple[Why, str]] = {
         (Why.FILLED, r"input\.0$"),
     ),
 }
-"""Operations whose records say nothing about correctness -> why, and the places of those records."""
+"""Operations whose records show nothing about correctness -> why, and the places of those records."""
 
-_ANY_UNTOLD = re.compile(rf"\.(?:{'|'.join(sorted(_UNTOLD))})\.[0-9]")
+_ANY_UNJUDGEABLE = re.compile(rf"\.(?:{'|'.join(sorted(_UNJUDGEABLE))})\.[0-9]")
 
 
-def _untold(call: str) -> tuple[str, Why, str] | None:
-    """The operation of a call with its row of `_UNTOLD`; None without one."""
-    if not _ANY_UNTOLD.search(call):  # quick, and wrong only by saying yes
+def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
+    """The operation of a call with its row of `_UNJUDGEABLE`; None without one."""
+    if not _ANY_UNJUDGEABLE.search(call):  # quick, and wrong only by saying yes
         return None
     name = names.parse(call)
     word = name.stem.rsplit(".", 1)[-1]
-    return (word, *_UNTOLD[word]) if name.kind == "api" and name.direction == "forward" and word in _UNTOLD else None
+    return (
+        (word, *_UNJUDGEABLE[word])
+        if name.kind == "api" and name.direction == "forward" and word in _UNJUDGEABLE
+        else None
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,7 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
     target, golden = pairs.target.columns, pairs.golden.columns
     own = (_codes(target.gradient)[t] == _OWN) & (_codes(golden.gradient)[g] == _OWN)
     kind_t, kind_g = _codes(target.kind)[t], _codes(golden.kind)[g]
-    # Values of one type that are equal pass, and None equals None; what differs or could not be collected needs words.
+    # Equal values of one type pass, and None equals None; what differs or could not be collected needs a reason.
     passing = np.zeros(len(both), bool)
     rows = np.flatnonzero(own & (kind_t == _VALUE) & (kind_g == _VALUE))
     passing[rows] = [
@@ -176,15 +180,15 @@ def _row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float
 
 
 def _judgeable(pairs: Pairs, both: Ints) -> Mask:
-    """Which pairs are of an operation whose records say something."""
+    """Which pairs are not of an operation in `_UNJUDGEABLE`."""
     calls = []
-    if _has_untold(pairs.target):
-        calls = [at for at in range(len(pairs)) if _untold(pairs.name(at))]
+    if _has_unjudgeable(pairs.target):
+        calls = [at for at in range(len(pairs)) if _unjudgeable(pairs.name(at))]
     return ~np.isin(pairs.call_of[both], calls)
 
 
-def _has_untold(dump: Dump) -> bool:
-    return _ANY_UNTOLD.search("\n".join(dump.columns.names)) is not None
+def _has_unjudgeable(dump: Dump) -> bool:
+    return _ANY_UNJUDGEABLE.search("\n".join(dump.columns.names)) is not None
 
 
 def _codes(column: bytearray) -> NDArray[np.uint8]:
@@ -199,7 +203,7 @@ def _marked(marked: object, columns: Columns, rows: Ints) -> Mask:
 
 
 def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Mask:
-    """Which pairs have other counts of what is not finite, where both sides tell them; that needs words."""
+    """Which pairs have different counts of non-finite elements, where both sides have counts; that needs a reason."""
     found = np.zeros(len(t), bool)
     ours, theirs = target.non_finite, golden.non_finite
     told = np.flatnonzero(_marked(ours, target, t) & _marked(theirs, golden, g))
@@ -224,9 +228,9 @@ class OneByOne:
         self.are_two_frameworks = round_differently(target, golden)
         self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
         self.across = target.framework != golden.framework
-        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit says nothing.
+        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.
         self.same_rounding = target.format_version == golden.format_version and not self.across
-        self._has_untold = _has_untold(target)
+        self._has_unjudgeable = _has_unjudgeable(target)
         self.by_statistics: set[int] = set()
 
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
@@ -237,8 +241,8 @@ class OneByOne:
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
             return _found(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
-        if self._has_untold and target.kind == "tensor" and (untold := _untold(call)):
-            word, why, places = untold
+        if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
+            word, why, places = found
             if re.match(places, ".".join((target.part, *target.path[:1]))):
                 return unjudged(Cause.UNUSED, Reason(why, name=word)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
@@ -247,13 +251,16 @@ class OneByOne:
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
             return _found(self._by_value(target, golden, row))
+        return self._of_tensors(target, golden, row)
+
+    def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
         view = self._notes.views.get(row)
         if view == SUM:
             return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self.across)) is not None:
-            # A shape that is not known is that of a file which could not be read, as reading it again will say.
+            # A shape that is not known is that of a file which could not be read; reading it again reports that.
             is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
             if self._mode == "tensor" and is_open and target.file and golden.file:
                 return None
@@ -326,7 +333,7 @@ class OneByOne:
         return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here))
 
     def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
-        """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
+        """None where both tensors were saved. Where one was not (`disk_budget` was used up), statistics decide."""
         side = next((side for side, record in (("target", target), ("golden", golden)) if not record.file), None)
         if side is None:
             return None
@@ -371,7 +378,7 @@ class OneByOne:
 
 
 def _found(verdict: Verdict) -> Found:
-    """A verdict that says itself whether the two are equal."""
+    """A verdict from which follows whether the two are equal."""
     return verdict, UNKNOWN if verdict.grade == "unjudged" else EQUAL if verdict else DIFFERENT
 
 

@@ -67,7 +67,7 @@ class _Rule:
         exact[comparison.is_exempt & ((sides >= 0) | (comparison.noise is not None and not self._exact))] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
-        if comparison.noise is not None:  # judged along the dataflow: the states say it, from the first call on
+        if comparison.noise is not None:  # judged along the dataflow: the states decide, from the first call on
             self._exact = False
             known = (sides >= 0) & (comparison.noise.states != State.UNKNOWN) & ~comparison.is_exempt
             later = np.where(known, np.where(comparison.noise.differs(), _DIFFERS, _AGREES), later)
@@ -115,9 +115,9 @@ class _Rule:
 
     def _was_left_out(self, row: int, event: Event) -> bool:
         """Whether the other side really has no such value, rather than not having collected it."""
-        pairs, pair = self._comparison.pairs, self._comparison.pairs.pair(row)
+        pair = self._comparison.pairs.pair(row)
         there = "golden" if pair.target else "target"
-        dump, calls = (pairs.golden, pairs.golden_calls) if pair.target else (pairs.target, pairs.target_calls)
+        dump, calls, _ = self._comparison.sides[there]
         at, place = int(calls[event.place]), path_of(pair.record)
         missing = dump.calls.missing(at) if isinstance(dump.calls, Calls) else dump.calls[at].missing
         if any(place == gap or place.startswith(gap + ".") for gap in missing):
@@ -159,19 +159,23 @@ class Causes:
         self._comparison = comparison
         self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
         self._marks_of: tuple[int, dict[tuple[Mark | None, Mark | None], str]] = (-1, {})  # an event, and its inputs
-        self.graphs = {"target": Graph(comparison.target), "golden": Graph(comparison.golden)}
-        self._calls = {"target": comparison.pairs.target_calls, "golden": comparison.pairs.golden_calls}
-        self._rows = {"target": comparison.pairs.target_rows, "golden": comparison.pairs.golden_rows}
+        self._sides = comparison.sides
+        self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}
 
     @cached_property
     def _events(self) -> dict[tuple[str, str], int]:
         """Side and name of a call -> its event."""
         return {
             (side, self.graphs[side].columns.names[calls[s.event.place]]): s.event.at
-            for side, calls in ((side, calls.tolist()) for side, calls in self._calls.items())
+            for side, calls in ((name, side.calls.tolist()) for name, side in self._sides.items())
             for s in self._seen
             if calls[s.event.place] >= 0
         }
+
+    @cached_property
+    def _rows(self) -> dict[str, list[int]]:
+        """By side: the row of every pair of records."""
+        return {name: side.rows.tolist() for name, side in self._sides.items()}
 
     def of(self, judged: Judged, event: Event, latest: int) -> InputCause:
         """The cause of one differing input; `latest` is the number of the finding before, -1 without any."""
@@ -213,7 +217,7 @@ class Causes:
             return _UNRECORDED
         if event.direction == "backward":
             return InputCause("code")
-        # Nothing says where it came from. Masks, ids and positions are given; a float between two cells is computed.
+        # Its origin is not known. Masks, ids and positions are inputs of the run; a float between cells is computed.
         dump = self._comparison.target
         _, dtype, _ = dump.columns.looks[dump.columns.look[target]]
         is_computed = dump.level == "L0" and family(dtype) == "float" and not self.is_first_given(event)
@@ -246,7 +250,7 @@ class Causes:
         for s in self._seen:
             mine, theirs = list[str](), list[str]()
             for row in s.inputs if s.event.is_matched else ():
-                target, golden = (int(rows[row]) for rows in self._rows.values())
+                target, golden = (int(side.rows[row]) for side in self._sides.values())
                 if target < 0 or golden < 0 or not s.event.owns(row) or self._exchanged(target, golden):
                     continue
                 if (source := self._source("target", target, s.event)).origin == "parameter":
@@ -268,12 +272,12 @@ class Causes:
 
     @cached_property
     def _common(self) -> set[str]:
-        """The sources that both dumps tell."""
+        """The sources that both dumps name."""
         return set(self._comparison.target.columns.source) & set(self._comparison.golden.columns.source)
 
     def _source(self, side: str, row: int, event: Event) -> Source:
         """Where an input of an event came from, as one side has it."""
-        call = int(self._calls[side][event.place])
+        call = int(self._sides[side].calls[event.place])
         return UNKNOWN if call < 0 else self.graphs[side].source(row, call)
 
     def _rewired(self, sources: dict[str, Source], event: Event) -> tuple[str, ...]:
@@ -311,8 +315,10 @@ class Causes:
         """The pair of records of an event that a result of one side stands in; -1 for none."""
         made = self.graphs[side].row_of(source.call, source.part, source.path)
         rows = self._seen[at].event.rows
-        found = np.flatnonzero(self._rows[side][rows.start : rows.stop] == made)
-        return rows.start + int(found[0]) if made >= 0 and len(found) else -1
+        try:
+            return self._rows[side].index(made, rows.start, rows.stop) if made >= 0 else -1
+        except ValueError:
+            return -1
 
     def _swapped(self, judged: Judged, event: Event) -> tuple[str, ...]:
         """The places of two arguments that were swapped; empty where they were not."""
@@ -329,10 +335,8 @@ class Causes:
 
     def _marks(self, row: int) -> tuple[Mark | None, Mark | None]:
         """What the two tensors of a pair are recognised by."""
-        rows = self._rows
-        return self.graphs["target"].mark(int(rows["target"][row])), self.graphs["golden"].mark(
-            int(rows["golden"][row])
-        )
+        target, golden = (graph.mark(int(self._sides[name].rows[row])) for name, graph in self.graphs.items())
+        return target, golden
 
 
 def _tensor_inputs(event: Event) -> set[int]:

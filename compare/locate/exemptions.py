@@ -46,8 +46,8 @@ def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
 
 
 def _sharing(dump: Dump) -> set[int]:
-    """The calls of cells one of whose parameters another cell has too, as far as values tell; a tensor all of whose
-    elements are equal tells nothing."""
+    """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
+    elements are equal is no evidence."""
     owners: dict[tuple[object, ...], list[int]] = {}
     for mark, call in _parameters(dump):
         owners.setdefault(mark, []).append(call)
@@ -56,7 +56,7 @@ def _sharing(dump: Dump) -> set[int]:
 
 
 def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What every parameter looks like, with the call that was given it."""
+    """What every parameter looks like, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
         if part == _PARAMETERS and columns.kind[row] == TENSOR and (columns.max[row] != columns.min[row]):
@@ -65,7 +65,7 @@ def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
-    """The comparison in which gradients that one side alone has, and that nobody needs, are exempt.
+    """The comparison in which gradients that only one side has, and that nothing needs, are exempt.
 
     A graph and PyNative leave out others of the gradients that nobody asked for. Nobody needs one that is all zeros,
     nor that of an argument which was computed from no parameter.
@@ -88,22 +88,19 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
 
     Where a value could not be collected it is null too; such a pair is unjudged, and stays so.
     """
-    pairs = comparison.pairs
-    both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
-    kinds = [
-        np.frombuffer(columns.kind, np.uint8)[rows[both]]
-        for columns, rows in ((pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows))
-    ]
+    sides = comparison.sides.values()
+    both = np.logical_and.reduce([side.rows >= 0 for side in sides])
+    t, g = (np.frombuffer(side.dump.columns.kind, np.uint8)[side.rows[both]] for side in sides)
     found = np.zeros(len(both), bool)
-    found[both] = ((kinds[0] == NULL) & (kinds[1] == TENSOR)) | ((kinds[0] == TENSOR) & (kinds[1] == NULL))
+    found[both] = ((t == NULL) & (g == TENSOR)) | ((t == TENSOR) & (g == NULL))
     found &= comparison.grades == GRADES.index("error")
     return found
 
 
 def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reason]:
     """By row: why the gradient is of no use that one side of a backward call has and the other has not."""
-    pairs = comparison.pairs
-    dumps, rows_of = (pairs.target, pairs.golden), (pairs.target_rows, pairs.golden_rows)
+    pairs, dumps = comparison.pairs, (comparison.target, comparison.golden)
+    rows_of = pairs.target_rows, pairs.golden_rows
     ways: dict[int, _WaysBack] = {}
     found: dict[int, Reason] = {}
     for event in events(comparison):
@@ -117,7 +114,7 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
                 continue
             if comparison.is_given[row]:
                 continue
-            # The other side's dump may tell what an argument was computed from where this one does not.
+            # The other side's dump may name the sources of arguments where this one does not.
             teller = side if any(columns.source) else 1 - side
             forward = [pair for place in event.forwards for pair in range(pairs.starts[place], pairs.starts[place + 1])]
             arguments = [
@@ -165,7 +162,7 @@ class _WaysBack:
         return False
 
     def _is_trained(self, call: int) -> bool:
-        """Whether a call has parameters with gradients; any, in a dump that tells of no gradients of parameters."""
+        """Whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
         if self._trained:
             return self._graph.names[call].stem in self._trained
         rows = self._graph.rows(call)

@@ -14,7 +14,7 @@ from typing import Literal
 from msprobe.base import names
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.verdict import GRADES, Grade, path_of
+from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
 from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
 from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
@@ -39,6 +39,8 @@ from .finding import (
 )
 
 Role = Literal["begins", "received", ""]
+
+_OTHER = {"target": "golden", "golden": "target"}
 
 _STRETCH = 1000
 """Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
@@ -86,7 +88,7 @@ class _Walk:
         self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
         self._parameters = -1
         self._last_agreeing = ""
-        self._unjudged: dict[str, None] = {}  # calls; one may be told of by several events
+        self._unjudged: dict[str, None] = {}  # calls; one may have several events
         self._roles: dict[int, Role] = {}
         for seen in shown(self._seen, "locating differences") if is_shown else self._seen:
             self._visit(seen)
@@ -116,8 +118,8 @@ class _Walk:
         event = seen.event
         if not event.is_matched:
             self._visit_one_sided(event)
-        elif stretch := self._stretch(seen):
-            self._visit_stretch(seen, *stretch)
+        elif self._is_of_stretch(seen):
+            pass
         elif seen.inputs and (own := self._diverging(seen)):
             self._visit_beginning(seen, own)
         elif seen.inputs:
@@ -129,7 +131,12 @@ class _Walk:
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
-        if (seen.unknown_inputs or seen.unknown_outputs) and not self._findings and self._is_told(event):
+        is_explained = event.place in self._comparison.explained or self._are_two_frameworks
+        if (
+            (seen.unknown_inputs or seen.unknown_outputs)
+            and not self._findings
+            and (event.is_matched or not is_explained)
+        ):
             self._unjudged[event.name] = None
 
     def _begins(self, seen: Seen) -> bool:
@@ -140,27 +147,25 @@ class _Walk:
         noise = self._comparison.noise
         return noise is None or not self._are_two_frameworks or any(map(noise.diverges, seen.outputs))
 
-    def _stretch(self, seen: Seen) -> tuple[Event, list[Judged]] | None:
-        """Of two frameworks: the first of the calls without a counterpart that lead to what diverges here."""
-        noise = self._comparison.noise
+    def _is_of_stretch(self, seen: Seen) -> bool:
+        """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
+        noise, event = self._comparison.noise, seen.event
         rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
         if noise is None or not rows or not self._are_two_frameworks:
-            return None
-        first = min(self._event_at[place] for place in noise.stretches[rows[0]])
-        return self._events[first], self._judged(rows)
+            return False
+        first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
+        if first.at not in self._origin and event.key not in self._places:
+            self._add(first, FindingKind.CALL, self._other_call(first), self._judged(rows))
+            self._mark(first.rows, "begins")
+        self._origin.setdefault(event.at, self._origin.get(first.at, len(self._findings) - 1))
+        self._places.setdefault(event.key, self._origin[event.at])
+        self._mark((*seen.inputs, *seen.outputs), "received")
+        return True
 
     @cached_property
     def _event_at(self) -> dict[int, int]:
         """By place of a pair of calls: its event."""
         return {event.place: event.at for event in self._events}
-
-    def _visit_stretch(self, seen: Seen, alone: Event, judged: Sequence[Judged]) -> None:
-        if alone.at not in self._origin and seen.event.key not in self._places:
-            self._add(alone, FindingKind.CALL, self._other_call(alone), judged)
-            self._mark(alone.rows, "begins")
-        self._origin.setdefault(seen.event.at, self._origin.get(alone.at, len(self._findings) - 1))
-        self._places.setdefault(seen.event.key, self._origin[seen.event.at])
-        self._mark((*seen.inputs, *seen.outputs), "received")
 
     def _diverging(self, seen: Seen) -> list[Judged]:
         """The outputs of a call that its inputs, which differ too, do not explain."""
@@ -168,12 +173,6 @@ class _Walk:
         if noise is None or any(map(noise.diverges, seen.inputs)):
             return []
         return self._judged(filter(noise.diverges, seen.outputs))
-
-    def _is_told(self, event: Event) -> bool:
-        """Whether a call counts among those that could not be judged."""
-        if event.is_matched:
-            return True
-        return event.place not in self._comparison.explained and not self._are_two_frameworks
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
@@ -194,11 +193,11 @@ class _Walk:
             self._mark((j.row for j in evidence), "begins")
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """Of two frameworks: what only one side's call was told, where the two compute another thing."""
+        """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""
         noise = self._comparison.noise
         if not self._are_two_frameworks or noise is None or event.direction != "forward":
             return None
-        # Where the golden's function could be executed on the target's inputs, it is one function, told otherwise.
+        # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
         if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
         return next(
@@ -295,10 +294,8 @@ class _Walk:
         goes_on = ""
         following = self._next_matched[event.at]
         if following < len(self._events):
-            pairs, place = self._comparison.pairs, self._events[following].place
-            is_target = event.side == "target"
-            dump, calls = (pairs.golden, pairs.golden_calls) if is_target else (pairs.target, pairs.target_calls)
-            goes_on = dump.columns.names[int(calls[place])]
+            dump, calls, _ = self._comparison.sides[_OTHER[event.side]]
+            goes_on = dump.columns.names[int(calls[self._events[following].place])]
         for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
@@ -315,8 +312,7 @@ class _Walk:
         if not stack and event.forward is not None:  # a backward call has its forward's
             stack = self._events[event.forward].call.calls.call.stack
         file, line = user_line(stack) or ("", None)
-        grades = {j.grade for j in judged} or {"error"}
-        grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)
+        grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
         cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
         self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
 
@@ -369,12 +365,11 @@ class _Walk:
 
     def _is_uncollected(self, event: Event) -> bool:
         """Whether an unmatched call ran on the other side too, or is of a kind that was not collected there."""
-        other = "golden" if event.side == "target" else "target"
-        dump = self._comparison.golden if other == "golden" else self._comparison.target
-        name = names.parse(event.called)
-        if (name.kind, name.direction) not in self._kinds_of_calls[other]:
+        other = _OTHER[event.side]
+        if (event.kind, event.direction) not in self._kinds_of_calls[other]:
             return True
-        return event.called in dump.construct and event.called not in self._causes.graphs[other].number
+        graph = self._causes.graphs[other]
+        return event.called in graph.dump.construct and event.called not in graph.number
 
     @cached_property
     def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:
