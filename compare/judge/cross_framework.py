@@ -13,7 +13,7 @@ Scales count up to `UNMASKED`, or as far as the statistic itself reaches. Fused 
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Pairs
 from msprobe.store.record import NonFinite, Number, Record, Statistics
 
-from .judged import NO_CAUSE, UNKNOWN, Comparison
-from .verdict import GRADES, PASS, Verdict, counts, wrong
+from .judged import Comparison
+from .verdict import PASS, Verdict, counts, wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,7 @@ def with_parts_judged(comparison: Comparison) -> Comparison:
     """The comparison in which every part of a fused record has the verdict of the whole, by its statistics."""
     pairs = comparison.pairs
     views = pairs.notes.views
-    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
-    reasons = dict(comparison.reasons)
+    found: dict[int, Verdict] = {}
     for numbers in groups(views, pairs.target_rows, pairs.golden_rows):
         both = [pairs.pair(n) for n in numbers]
         is_golden_whole = bool(views[numbers[0]].golden)
@@ -191,7 +190,5 @@ def with_parts_judged(comparison: Comparison) -> Comparison:
         if errors is None:
             continue
         verdict = judge_errors(errors)
-        for n in numbers:
-            grades[n], causes[n], equal[n] = GRADES.index(verdict.grade), NO_CAUSE, UNKNOWN
-            reasons[n] = verdict.reasons or (Reason(Why.ALL_PARTS),)
-    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)
+        found |= dict.fromkeys(numbers, Verdict(verdict.grade, verdict.reasons or (Reason(Why.ALL_PARTS),)))
+    return comparison.with_verdicts(found)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -242,6 +242,17 @@ class Comparison:
     def judged(self, row: int) -> Judged:
         """One pair of records with its verdict and reason."""
         return Judged(self, row)
+
+    def with_verdicts(self, found: Mapping[int, Verdict]) -> "Comparison":
+        """The comparison with these verdicts of some pairs of records; whether those are equal is not known."""
+        grades, causes, equal, rows = self.grades.copy(), self.causes.copy(), self.equal.copy(), list(found)
+        grades[rows] = [GRADES.index(verdict.grade) for verdict in found.values()]
+        causes[rows] = [
+            NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause) for verdict in found.values()
+        ]
+        equal[rows] = UNKNOWN
+        reasons = {**self.reasons, **{row: verdict.reasons for row, verdict in found.items()}}
+        return replace(self, grades=grades, causes=causes, equal=equal, reasons=reasons)
 
 
 class JudgedCalls:

@@ -86,7 +86,7 @@ def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class VerdictColumns:
     """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.
 
     `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
@@ -109,10 +109,12 @@ class Sheet:
         self.grades[rows], self.equal[rows], self.settled[rows] = grades, equal, True
 
 
-def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool) -> Sheet:
+def judge_columns(
+    pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool
+) -> VerdictColumns:
     """Settle equal values, and tensors of one shape and dtype by their digests or statistics."""
     size = len(pairs.target_rows)
-    sheet = Sheet(
+    sheet = VerdictColumns(
         np.full(size, _UNJUDGED, np.uint8),
         np.full(size, NO_CAUSE, np.uint8),
         np.full(size, UNKNOWN, np.int8),
@@ -151,7 +153,9 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
         alike &= ~_marked(target.odd, target, t) & ~_marked(golden.odd, golden, g)
         alike &= ~_counted_otherwise(target, golden, t, g)
         rows = np.flatnonzero(alike)
-        standards = np.array([_row(dtype, shape) for _, dtype, shape in golden.looks] or [(0.0,) * 4])[look_g[rows]]
+        standards = np.array([_standard_row(dtype, shape) for _, dtype, shape in golden.looks] or [(0.0,) * 4])[
+            look_g[rows]
+        ]
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
         excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2], same_rounding)
         grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
@@ -174,7 +178,7 @@ def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, acr
     return np.array(found, bool)[where]
 
 
-def _row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
+def _standard_row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
     standard = standard_of(dtype)
     return float(math.prod(shape or ())), standard.absolute, standard.relative, standard.warning
 
@@ -240,7 +244,7 @@ class OneByOne:
         """
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
-            return _found(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
+            return _with_equality(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
         if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
             word, why, places = found
             if re.match(places, ".".join((target.part, *target.path[:1]))):
@@ -250,7 +254,7 @@ class OneByOne:
         if target.kind != "tensor" or golden.kind != "tensor":
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
-            return _found(self._by_value(target, golden, row))
+            return _with_equality(self._by_value(target, golden, row))
         return self._of_tensors(target, golden, row)
 
     def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
@@ -313,7 +317,7 @@ class OneByOne:
             return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
         here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
         name = dump.columns.row_name(at, call_of_row(dump, at))
-        return _found(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
+        return _with_equality(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
 
     def explain(self, row: int) -> Verdict:
         """The verdict of a row that needs no measuring."""
@@ -349,7 +353,7 @@ class OneByOne:
         return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
-        t, g = _told(target), _told(golden)
+        t, g = _statistics_of(target), _statistics_of(golden)
         if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
             return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
         size = math.prod(target.shape or ())
@@ -377,12 +381,12 @@ class OneByOne:
         return verdict, EQUAL if is_equal else DIFFERENT
 
 
-def _found(verdict: Verdict) -> Found:
+def _with_equality(verdict: Verdict) -> Found:
     """A verdict from which follows whether the two are equal."""
     return verdict, UNKNOWN if verdict.grade == "unjudged" else EQUAL if verdict else DIFFERENT
 
 
-def _told(record: Record) -> Statistics | None:
+def _statistics_of(record: Record) -> Statistics | None:
     """The statistics of a tensor; four times nothing is none: of it nothing can be judged."""
     s = record.statistics
     return None if s is None or s.max is s.min is s.mean is s.norm is None else s

@@ -43,12 +43,14 @@ class Seen:
 
 
 def walk(comparison: Comparison, events: Sequence[Event]) -> list[Seen]:
-    """Hold every pair of every event to the rule, in execution order."""
+    """Which pairs of records of each event do not agree, in execution order."""
     rule = _Rule(comparison)
     return [rule.seen(event) for event in events]
 
 
 class _Rule:
+    """Which pairs of records agree: to the bit up to the first difference, within the standard after it."""
+
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
         self._exact = not round_differently(comparison.target, comparison.golden)

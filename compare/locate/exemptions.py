@@ -1,7 +1,6 @@
 """Exemptions: gradients that only one side computes and nothing needs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +10,8 @@ from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.compare.judge.judged import UNKNOWN, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
 from msprobe.compare.match.pairs import call_of_row
 from msprobe.store.record import NULL, PARTS, TENSOR, Dump
 
@@ -74,13 +73,7 @@ def without_unneeded(comparison: Comparison) -> Comparison:
     found = _unneeded(comparison, half) if half.any() else {}
     if not found:
         return comparison
-    rows = list(found)
-    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
-    grades[rows] = GRADES.index("unjudged")
-    causes[rows] = CAUSES.index(Cause.UNNEEDED_GRADIENT)
-    equal[rows] = UNKNOWN
-    reasons = {**comparison.reasons, **{row: (reason,) for row, reason in found.items()}}
-    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)
+    return comparison.with_verdicts({row: unjudged(Cause.UNNEEDED_GRADIENT, reason) for row, reason in found.items()})
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:

@@ -115,16 +115,18 @@ class _Walk:
         return list(map(self._comparison.judged, rows))
 
     def _visit(self, seen: Seen) -> None:
-        event = seen.event
+        event, noise = seen.event, self._comparison.noise
+        diverging = [] if noise is None else list(filter(noise.diverges, seen.outputs))
         if not event.is_matched:
             self._visit_one_sided(event)
         elif self._is_of_stretch(seen):
             pass
-        elif seen.inputs and (own := self._diverging(seen)):
-            self._visit_beginning(seen, own)
+        elif seen.inputs and noise is not None and diverging and not any(map(noise.diverges, seen.inputs)):
+            self._visit_beginning(seen, self._judged(diverging))  # its inputs, which differ too, do not explain it
         elif seen.inputs:
             self._visit_receiving(seen)
-        elif seen.outputs and not self._begins(seen):
+        elif seen.outputs and noise is not None and self._are_two_frameworks and not diverging:
+            # All inputs agree: the difference was received in another layout.
             self._origin.setdefault(event.at, len(self._findings) - 1)
             self._mark(seen.outputs, "received")
         elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
@@ -138,14 +140,6 @@ class _Walk:
             and (event.is_matched or not is_explained)
         ):
             self._unjudged[event.name] = None
-
-    def _begins(self, seen: Seen) -> bool:
-        """Whether what a call returned differs by itself, where all that it received agrees.
-
-        Of two frameworks it may have received a difference in another layout.
-        """
-        noise = self._comparison.noise
-        return noise is None or not self._are_two_frameworks or any(map(noise.diverges, seen.outputs))
 
     def _is_of_stretch(self, seen: Seen) -> bool:
         """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
@@ -166,13 +160,6 @@ class _Walk:
     def _event_at(self) -> dict[int, int]:
         """By place of a pair of calls: its event."""
         return {event.place: event.at for event in self._events}
-
-    def _diverging(self, seen: Seen) -> list[Judged]:
-        """The outputs of a call that its inputs, which differ too, do not explain."""
-        noise = self._comparison.noise
-        if noise is None or any(map(noise.diverges, seen.inputs)):
-            return []
-        return self._judged(filter(noise.diverges, seen.outputs))
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
