@@ -13,8 +13,7 @@ from msprobe.base.log import logger
 from msprobe.mapping.user_files import NONE, UserMapping
 from msprobe.store.layout import STACK
 
-from .core.limits import BUILT_IN, EXACT, Limits
-from .core.noise_file import read_noise
+from .core.limits import BUILT_IN, EXACT, Limits, read_noise
 
 Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]

@@ -1,16 +1,27 @@
-"""Up to where a difference is noise, and who says so: the limits that are built in, those of a calibration, or none.
+"""The limits up to which a difference is noise: built in, of a calibration, or none.
 
-A calibration is a comparison of another trusted run with the golden (`calibration.py`, `noise_file.py`). It widens a
-limit where that run needs more than what is built in, and it withdraws the excuse of a precision class from kinds of
-outputs that it knows to be finer: `docs/noise.md`, "Calibration".
+A calibration is a comparison of another trusted run with the golden (`compare/jobs/calibration.py`), kept in a
+noise.json (docs/format.md, page 9). It widens a limit where that run needs more than what is built in, and it withdraws
+the excuse of a precision class from kinds of outputs that it knows to be finer: `docs/noise.md`, "Calibration".
 """
 
-from collections.abc import Hashable, Mapping
+import json
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from math import inf
-from typing import NamedTuple
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msprobe.base.errors import UsageError
+from msprobe.base.files import CONFIGURATION, read_input, replacing
+
+NOISE = "noise.json"
+
+_VERSION = 1
+_SIDES = ("calibrated_on", "golden")
+_REMEDY = "give a file that `msprobe compare --calibrate CLEAN` wrote"
 
 FACTOR = 3.0
 """A limit is so many times the greatest that a calibration has seen: two seeds, shapes or orders of sums differ by
@@ -18,7 +29,7 @@ less. The same factor holds between the golden's residuals and the target's."""
 
 
 class Source(Enum):
-    """Who says up to where a difference is noise."""
+    """Where the limits of noise come from."""
 
     BUILT_IN = "built-in"
     CALIBRATED = "calibrated"
@@ -70,7 +81,7 @@ class Drift:
 class Limits:
     """All limits of one comparison.
 
-    `file` is the noise.json that holds them. `sides` says how the trusted run and the golden were made: `framework`,
+    `file` is the noise.json that holds them. `sides` is how the trusted run and the golden were made: `framework`,
     and versions as their dumps have them. `first_wrong` names calls of the trusted run that are wrong by the built-in
     limits: calibrated on those, limits may hide a fault.
     """
@@ -125,3 +136,101 @@ class Limits:
 
 BUILT_IN = Limits()
 EXACT = Limits(Source.EXACT)
+
+
+def write_noise(path: Path, limits: Limits) -> None:
+    """Write the limits; whoever reads the file meanwhile sees the old one or the new one. OSError where the disk
+    refuses."""
+    with replacing(path) as file:
+        file.write("\n".join(_lines(limits)).encode("utf-8", "replace") + b"\n")
+
+
+def _lines(limits: Limits) -> Iterator[str]:
+    """A row on a line, so that two files can be compared by line."""
+    head = dict(zip(_SIDES, limits.sides, strict=True))
+    yield "{"
+    for key, value in {"noise_version": _VERSION, **head, "first_wrong": list(limits.first_wrong)}.items():
+        yield f" {_json(key)}: {_json(value)},"
+    residuals = [
+        {
+            **r.kind._asdict(),
+            "class": r.precision,
+            "eta": r.eta,
+            "outputs": r.outputs,
+            "signs": [sign.lower() for sign in r.signs],
+        }
+        for r in limits.residuals
+    ]
+    amplifications = [
+        {**a.kind._asdict(), "amplification": a.amplification, "outputs": a.outputs} for a in limits.amplifications
+    ]
+    drifts = [{"basis": d.basis, "excess": d.excess, "parameters": d.parameters} for d in limits.drifts]
+    tables = {"residuals": residuals, "amplifications": amplifications, "drifts": drifts}
+    for n, (key, rows) in enumerate(tables.items(), 1):
+        end = "" if n == len(tables) else ","
+        yield f" {_json(key)}: ["
+        yield from (f"  {_json(row)}{',' if at < len(rows) else ''}" for at, row in enumerate(rows, 1))
+        yield f" ]{end}"
+    yield "}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def read_noise(path: Path) -> Limits:
+    """The limits in a file; UsageError with what is wrong with it."""
+    try:
+        found: Any = json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig"))
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {_REMEDY}") from err
+    except (ValueError, RecursionError) as err:
+        raise UsageError(f"{path}: is no JSON ({err}); {_REMEDY}") from err
+    version = found.get("noise_version") if isinstance(found, dict) else None
+    if type(version) is not int:
+        raise UsageError(f"{path}: is no noise.json, it has no noise_version; {_REMEDY}")
+    if version != _VERSION:
+        raise UsageError(
+            f"{path}: noise_version {version}, and this version reads {_VERSION}; calibrate again with --calibrate "
+            "CLEAN, or use the version of msprobe-ms that wrote it"
+        )
+    try:
+        return _limits(path, found)
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
+        what = f"{err.args[0]} is missing" if isinstance(err, KeyError) else str(err)
+        raise UsageError(f"{path}: is a broken noise.json ({what}); {_REMEDY}") from err
+
+
+def _limits(path: Path, found: Mapping[str, Any]) -> Limits:
+    sides = tuple({str(key): str(value) for key, value in found[side].items()} for side in _SIDES)
+    if not all("framework" in side for side in sides):
+        raise KeyError("framework")
+    residuals = tuple(
+        KindResidual(
+            _kind(row),
+            str(row["class"]),
+            _number(row, "eta"),
+            int(row["outputs"]),
+            tuple(str(sign).upper() for sign in row["signs"]),
+        )
+        for row in found["residuals"]
+    )
+    amplifications = tuple(
+        KindAmplification(_kind(row), _number(row, "amplification"), int(row["outputs"]))
+        for row in found["amplifications"]
+    )
+    drifts = tuple(Drift(str(row["basis"]), _number(row, "excess"), int(row["parameters"])) for row in found["drifts"])
+    wrong = tuple(str(name) for name in found["first_wrong"])
+    return Limits(Source.CALIBRATED, str(path), residuals, amplifications, drifts, wrong, sides)
+
+
+def _kind(row: Mapping[str, Any]) -> Kind:
+    return Kind(str(row["operation"]), str(row["direction"]), str(row["output"]))
+
+
+def _number(row: Mapping[str, Any], key: str) -> float:
+    """A limit; one that is negative or infinite would decide everything."""
+    value = row[key]
+    if type(value) not in (int, float) or not isfinite(value) or value < 0:
+        raise ValueError(f"{key} must be a number from 0 on")
+    return float(value)

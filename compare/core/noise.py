@@ -1,17 +1,9 @@
-"""Noise as data: limits, precision classes, and the state of every pair of records.
+"""Noise as data: residuals of kernels and their precision classes, and the state of every pair of records.
 
-Up to where a difference is noise, and who says so: the limits that are built in, those of a calibration, or none.
-
-A calibration is a comparison of another trusted run with the golden (`calibration.py`, `noise_file.py`). It widens a
-limit where that run needs more than what is built in, and it withdraws the excuse of a precision class from kinds of
-outputs that it knows to be finer: `docs/noise.md`, "Calibration".
-
-Is a kernel's rounding error noise? Judged among the calls of one kind, on both sides.
-
-Two correct kernels differ by their rounding alone, and rounding depends on the operation and the device, not on the
-place of a call in the network. So a residual is held against its kin: the residuals of the same operation, direction
-and output. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product), a property of
-the device; what stands out of its kin is an error.
+Two correct kernels differ by rounding only, and rounding depends on the operation and the device, not on the
+place of a call in the network. So a residual is compared with its kin: the residuals of the same operation, direction
+and output, on both sides. What is coarser throughout is a *precision class* (TF32 or bfloat16 inside a matrix product),
+a property of the device; what stands out of its kin is an error.
 
 The thresholds are starting points of a prototype on seeded faults, re-derived on `benchmarks/bugs`.
 """
@@ -111,7 +103,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the residuals of a pair of outputs say: wrong by a `sign`, or noise of a class.
+    """The judgement of a pair of outputs by its residuals: wrong by a `sign`, or noise of a class.
 
     `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
     is whose limit decided.
@@ -140,16 +132,16 @@ def class_of(eta: float) -> Class:
 
 
 def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[Judgement]:
-    """Judge every pair of outputs among its kin, and by what a calibration says of its kind."""
+    """Judge every pair of outputs among its kin, and by the calibrated limits of its kind."""
     kin: dict[Hashable, list[int]] = defaultdict(list)
     for n, output in enumerate(outputs):
         kin[output.kind].append(n)
     coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
-    found: list[Judgement | None] = [None] * len(outputs)
+    found: dict[int, Judgement] = {}
     for numbers in kin.values():
-        for n, judgement in zip(numbers, _Kin([outputs[n] for n in numbers], coarse, limits).judged(), strict=True):
-            found[n] = judgement
-    return [judgement for judgement in found if judgement is not None]
+        judge_one = _Kin([outputs[n] for n in numbers], coarse, limits)
+        found.update((n, judge_one(outputs[n])) for n in numbers)
+    return [found[n] for n in range(len(outputs))]
 
 
 class _Kin:
@@ -164,13 +156,13 @@ class _Kin:
         self._golden_eta = max((side.eta for side in golden), default=0.0)
         self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
 
-    def judged(self) -> list[Judgement]:
-        return [self._calibrated(output, self._judge(output)) for output in self._outputs]
+    def __call__(self, output: Output) -> Judgement:
+        """The judgement of one of the outputs; a calibration may change it.
 
-    def _calibrated(self, output: Output, found: Judgement) -> Judgement:
-        """The judgement as a calibration changes it: by what the trusted run stood out, too, is no sign; what is
-        coarser than that run ever was is no precision class."""
-        eta, allowed = output.target.eta, self._limits.eta(output.kind)
+        By what the trusted run stood out, too, is no sign; what is coarser than that run ever was is no precision
+        class.
+        """
+        found, eta, allowed = self._judge(output), output.target.eta, self._limits.eta(output.kind)
         if allowed is None or (found.is_of is Class.OPAQUE and not found.is_wrong):
             return found
         bound = max(self._limit, allowed, _KIN * output.golden.eta)
@@ -356,4 +348,4 @@ class Noise:
 
     def diverges(self, row: int) -> bool:
         """Whether the difference of a pair of records originates here."""
-        return bool(self.states[row] == State.DIVERGENT)
+        return int(self.states[row]) == State.DIVERGENT

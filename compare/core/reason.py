@@ -1,4 +1,4 @@
-"""Why a pair of records has its verdict, or its partner, as data. `judge/words.py` makes sentences of it.
+"""Why a pair of records has its verdict, or its partner, as data. `judge/wording.py` makes sentences of it.
 
 A reason of a pair that passes by its columns is never made; one of a statistic is made where somebody looks at it.
 """
@@ -85,7 +85,7 @@ class Why(Enum):
     NOISE_BEFORE = auto()
     DIES_OUT = auto()
     DRIFT_SETTINGS = auto()
-    """A parameter differs by drift; the five kinds say by what its update was judged."""
+    """A parameter differs by drift; the five kinds are by what its update was judged."""
     DRIFT_GRADIENTS = auto()
     DRIFT_UPDATES = auto()
     DRIFT_STATISTICS = auto()
@@ -127,7 +127,7 @@ class TensorLook:
 
 
 class Reason(NamedTuple):  # across frameworks most rows have one, and a frozen dataclass takes twice as long to make
-    """One reason. Which fields it has is said beside its kind; the others are empty.
+    """One reason. The fields that it has stand beside its kind; the others are empty.
 
     `excess`: how many times the allowance a difference is. `allowed`: the standard, or a share of the scale.
     """
@@ -150,4 +150,4 @@ Reasons = tuple[Reason, ...]
 """Why a pair of records has its verdict: mostly one reason, none for a plain pass."""
 
 DRIFT = frozenset(why for why in Why if why.name.startswith("DRIFT_"))
-"""The kinds that say of a parameter that it only drifted."""
+"""The kinds of a parameter that only drifted."""

@@ -13,9 +13,18 @@ from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
-from msprobe.compare.core.limits import BUILT_IN, Drift, Kind, KindAmplification, KindResidual, Limits, Source
+from msprobe.compare.core.limits import (
+    BUILT_IN,
+    NOISE,
+    Drift,
+    Kind,
+    KindAmplification,
+    KindResidual,
+    Limits,
+    Source,
+    write_noise,
+)
 from msprobe.compare.core.noise import Class, Sign, class_of
-from msprobe.compare.core.noise_file import NOISE, write_noise
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement

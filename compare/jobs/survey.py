@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.compare.core.noise import PrecisionClass, State
 from msprobe.compare.core.reason import DRIFT
-from msprobe.compare.dataflow.events import Event, events, parent_of, upwards
+from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.graph import parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located

@@ -1,8 +1,6 @@
-"""Verdicts between two frameworks: errors as shares of a tensor's scale; fused parameters are judged as a whole.
+"""Verdicts between two frameworks: errors as shares of a tensor's scale, because no two kernels round alike.
 
-Verdicts across frameworks: errors as shares of a tensor's scale, because no two kernels round alike.
-
-Of a pair of tensors four errors are taken, each a difference and what it is held against:
+A pair of tensors has four errors, each a difference and the scale that it is divided by:
 
 | error | difference | scale |
 |---|---|---|
@@ -10,12 +8,12 @@ Of a pair of tensors four errors are taken, each a difference and what it is hel
 | mean | of the means | root mean square of g |
 | greatest, least | by elements, the greatest difference; by statistics, those of max and min | greatest absolute g |
 
-Scales count up to `UNMASKED`, or as far as the statistic itself reaches.
+Scales count up to `UNMASKED`, or as far as the statistic itself reaches. Fused parameters are judged as a whole.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,39 +24,31 @@ from msprobe.compare.match.fused import groups
 from msprobe.compare.match.pairs import Pairs
 from msprobe.store.record import NonFinite, Number, Record, Statistics
 
-from .judged import NO_CAUSE, UNKNOWN, Comparison
-from .verdict import GRADES, PASS, Verdict, counts, wrong
+from .judged import Comparison
+from .verdict import PASS, Verdict, counts, wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far two tensors are apart: of each kind the difference, its own size, and the scale that it belongs to.
+    """How far two tensors are apart, as shares of the golden's scales.
 
-    `rms` and `greatest` are the golden's scales, `allowed` what is within tolerance. `lost` is what no number tells:
-    NaN, infinities, counts.
+    `fine` is the greater of spread and mean, which rounding averages out, `extreme` the greatest of the others,
+    `allowed` the tolerance. `lost` is what no such number shows: NaN, infinities, counts.
     """
 
-    spread: tuple[float, float]
-    mean: tuple[float, float]
-    extremes: tuple[tuple[float, float], ...]
-    rms: float
-    greatest: float
+    fine: float
+    extreme: float
     allowed: float
     lost: Reason | None = None
 
-    def fine(self) -> float:
-        """The errors that rounding averages out, as a share of the scale."""
-        return max(_share(*self.spread, self.rms), _share(*self.mean, self.rms))
-
+    @property
     def worst(self) -> float:
-        """The greatest of all errors, as a share of its scale."""
-        if self.lost:
-            return math.inf
-        return max(self.fine(), *(_share(difference, own, self.greatest) for difference, own in self.extremes), 0.0)
+        """The greatest of all errors."""
+        return math.inf if self.lost else max(self.fine, self.extreme, 0.0)
 
 
 def _share(difference: float, own: float, scale: float) -> float:
-    """0/0 is 0: two zeros are equal."""
+    """A difference over the scale, or over its own size where that is greater; 0/0 is 0: two zeros are equal."""
     held = max(min(scale, UNMASKED), own)
     if difference == 0:
         return 0.0
@@ -83,39 +73,23 @@ def widths_are_custom(pairs: Pairs) -> bool:
 def errors_by_elements(found: Measures, target: Record, golden: Record, custom: bool = False) -> Errors | None:
     """The errors between two tensors that were measured; None where a dtype is exact, or nothing was.
 
-    `custom`: the coarser of the two dtypes tells what is allowed, not the golden's.
+    `custom`: the tolerance is that of the coarser of the two dtypes, not of the golden's.
     """
     allowed = allowed_across(target.dtype, golden.dtype, custom)
     if allowed is None or not found.size:
         return None
-    root = math.sqrt(found.size)
-    difference = found.euclid / root
-    greatest = _greatest(found, golden.statistics)
-    rms = min(_rms(golden.statistics, found.size, greatest), greatest)
+    root, s = math.sqrt(found.size), golden.statistics or Statistics(None, None, None, None)
+    if found.scale_error and math.isfinite(found.scale_error):
+        greatest = found.max_absolute / found.scale_error
+    else:
+        greatest = max(_size(s.max), _size(s.min))
+    rms = min(_size(s.norm) / root, greatest) if _is_finite(s.norm) else greatest
     lost = Reason(Why.NON_FINITE_SOMEWHERE, number=found.mismatched, size=found.size) if found.mismatched else None
     # Where values are greater than a scale may be, every element must be near by its own size.
     is_near = found.excess * standard_of(golden.dtype).relative <= allowed
     whole, peak = (rms, greatest) if is_near else (0.0, 0.0)
-    return Errors(
-        (difference, whole),
-        (abs(found.bias), whole),
-        ((found.max_absolute, peak),),
-        rms,
-        greatest,
-        allowed,
-        lost,
-    )
-
-
-def _greatest(found: Measures, statistics: Statistics | None) -> float:
-    if found.scale_error and math.isfinite(found.scale_error):
-        return found.max_absolute / found.scale_error
-    return 0.0 if statistics is None else max(_size(statistics.max), _size(statistics.min))
-
-
-def _rms(statistics: Statistics | None, size: int, otherwise: float) -> float:
-    norm = statistics.norm if statistics is not None else None
-    return _size(norm) / math.sqrt(size) if _is_finite(norm) else otherwise
+    fine = max(_share(found.euclid / root, whole, rms), _share(abs(found.bias), whole, rms))
+    return Errors(fine, _share(found.max_absolute, peak, greatest), allowed, lost)
 
 
 def errors_by_statistics(
@@ -135,10 +109,10 @@ def errors_by_statistics(
         None,
     )
     rms, greatest = _size(g.norm) / math.sqrt(size), max(_size(g.max), _size(g.min))
-    norms = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size), rms
-    extremes = tuple((_apart(_number(a), _number(b)), _size(b)) for a, b in ((t.max, g.max), (t.min, g.min)))
-    means = _apart(_number(t.mean), _number(g.mean)), _size(g.mean)
-    return Errors(norms, means, extremes, rms, greatest, allowed, lost)
+    spread = _apart(abs(_number(t.norm)), abs(_number(g.norm))) / math.sqrt(size)
+    fine = max(_share(spread, rms, rms), _share(_apart(_number(t.mean), _number(g.mean)), _size(g.mean), rms))
+    extremes = (_share(_apart(_number(a), _number(b)), _size(b), greatest) for a, b in ((t.max, g.max), (t.min, g.min)))
+    return Errors(fine, max(extremes), allowed, lost)
 
 
 def _apart(a: float, b: float) -> float:
@@ -164,10 +138,10 @@ def _size(value: Number) -> float:
 
 
 def judge_errors(errors: Errors) -> Verdict:
-    """The verdict of two tensors by their errors alone, whatever they were computed from."""
+    """The verdict of two tensors by their errors, whatever these were computed from."""
     if errors.lost:
         return wrong(errors.lost)
-    found, allowed = errors.worst(), errors.allowed
+    found, allowed = errors.worst, errors.allowed
     if found <= allowed:
         return PASS
     reason = Reason(Why.SCALE, amount=found, allowed=allowed)
@@ -175,7 +149,7 @@ def judge_errors(errors: Errors) -> Verdict:
 
 
 def combined(parts: Iterable[Record]) -> Statistics | None:
-    """The statistics of the whole that some parts make up; None where a part does not tell all of its own."""
+    """The statistics of the whole that some parts make up; None where a part lacks one of its own."""
     sizes: list[int] = []
     told: list[tuple[float, float, float, float]] = []
     lost: list[NonFinite | None] = []
@@ -200,11 +174,10 @@ def combined(parts: Iterable[Record]) -> Statistics | None:
 
 
 def with_parts_judged(comparison: Comparison) -> Comparison:
-    """The comparison in which every part of a fused record has the verdict of the whole, where statistics tell one."""
+    """The comparison in which every part of a fused record has the verdict of the whole, by its statistics."""
     pairs = comparison.pairs
     views = pairs.notes.views
-    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
-    reasons = dict(comparison.reasons)
+    found: dict[int, Verdict] = {}
     for numbers in groups(views, pairs.target_rows, pairs.golden_rows):
         both = [pairs.pair(n) for n in numbers]
         is_golden_whole = bool(views[numbers[0]].golden)
@@ -217,7 +190,5 @@ def with_parts_judged(comparison: Comparison) -> Comparison:
         if errors is None:
             continue
         verdict = judge_errors(errors)
-        for n in numbers:
-            grades[n], causes[n], equal[n] = GRADES.index(verdict.grade), NO_CAUSE, UNKNOWN
-            reasons[n] = verdict.reasons or (Reason(Why.ALL_PARTS),)
-    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)
+        found |= dict.fromkeys(numbers, Verdict(verdict.grade, verdict.reasons or (Reason(Why.ALL_PARTS),)))
+    return comparison.with_verdicts(found)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from msprobe.base.errors import DumpError, MappingError
@@ -60,90 +60,88 @@ def _shaped(record: Record, text: str) -> Record:
         return record
     try:
         return replace(record, shape=parse(text).shape(record.shape))
-    except (MappingError, ValueError):  # a tensor of another shape than the layer's, which the shapes then say
+    except (MappingError, ValueError):  # a tensor of another shape than the layer's, which comparing shapes will find
         return record
 
 
-@dataclass
-class Elements:
-    """The pairs of one comparison whose tensors are to be measured; tells of those that could not be read."""
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Two files to be measured; `look` is the verdict where shape and dtype already decide."""
 
-    pairs: Pairs
-    across: bool
-    are_two_frameworks: bool = False
-    unreadable: int = 0
-    _rows: list[int] = field(default_factory=list)
-    _files: list[Files] = field(default_factory=list)
-    _sizes: list[int] = field(default_factory=list)
-    _looks: list[Verdict | None] = field(default_factory=list)
-    _outside: dict[int, str] = field(default_factory=dict)
-    _first_failure: str = ""
+    row: int
+    files: Files
+    size: int
+    look: Verdict | None
+
+
+class Elements:
+    """The pairs of one comparison whose tensors are to be measured; logs how many could not be read."""
+
+    def __init__(self, pairs: Pairs, across: bool, are_two_frameworks: bool = False) -> None:
+        self._pairs, self._across, self._are_two_frameworks = pairs, across, are_two_frameworks
+        self._entries: list[_Entry] = []
+        self._outside: dict[int, str] = {}
+        self._failures: list[str] = []
 
     @cached_property
     def _custom(self) -> bool:
-        return widths_are_custom(self.pairs)
+        return widths_are_custom(self._pairs)
 
     def add(self, row: int, pair: Pair) -> None:
         """Enter a pair of tensors with files on both sides."""
         target, golden = pair.target, pair.golden
         assert target is not None
         assert golden is not None
-        view = self.pairs.notes.views.get(row, View())
+        dumps = self._pairs.target, self._pairs.golden
+        view = self._pairs.notes.views.get(row, View())
         try:
             files = Files(
-                str(tensor_path(self.pairs.target, target)),
-                str(tensor_path(self.pairs.golden, golden)),
+                str(tensor_path(dumps[0], target)),
+                str(tensor_path(dumps[1], golden)),
                 golden.dtype,
-                (not self.pairs.target.tensors, not self.pairs.golden.tensors),
+                (not dumps[0].tensors, not dumps[1].tensors),
                 target.statistics is None or golden.statistics is None,
                 (view.target, view.golden),
             )
         except DumpError as err:
             self._outside[row] = str(err)
             return
-        self._rows.append(row)
-        self._files.append(files)
-        self._sizes.append(_size(golden))
         is_known = target.shape is not None and golden.shape is not None
-        self._looks.append(judge_structure(*looked_at(target, golden, view), self.across) if is_known else None)
+        look = judge_structure(*looked_at(target, golden, view), self._across) if is_known else None
+        self._entries.append(_Entry(row, files, math.prod(golden.shape or ()) * 4, look))
 
     def judged(self, effort: Effort) -> Iterator[tuple[int, Verdict, int, Outcome]]:
         """Row, verdict, equality and outcome of every pair that was entered."""
         for row, failure in self._outside.items():
             yield row, self._unread(failure), UNKNOWN, Outcome(failure=failure)
-        outcomes = measure_all(self._files, self._sizes, effort)
-        for row, files, look, outcome in zip(self._rows, self._files, self._looks, outcomes, strict=True):
-            yield row, *self._judge(row, files, look, outcome), outcome
-        if self.unreadable:
-            several = "tensors" if self.unreadable > 1 else "tensor"
-            logger.warning("%d %s without a verdict: not readable: %s", self.unreadable, several, self._first_failure)
+        outcomes = measure_all([e.files for e in self._entries], [e.size for e in self._entries], effort)
+        for entry, outcome in zip(self._entries, outcomes, strict=True):
+            yield entry.row, *self._judge(entry, outcome), outcome
+        if self._failures:
+            several = "tensors" if len(self._failures) > 1 else "tensor"
+            logger.warning("%d %s without a verdict: not readable: %s", len(self._failures), several, self._failures[0])
 
     def _unread(self, failure: str) -> Verdict:
-        self.unreadable += 1
-        self._first_failure = self._first_failure or failure
+        self._failures.append(failure)
         return unjudged(Cause.UNREADABLE, Reason(Why.UNREADABLE, name=failure.rstrip(".")))
 
-    def _judge(self, row: int, files: Files, look: Verdict | None, outcome: Outcome) -> tuple[Verdict, int]:
-        """The verdict by two files; `look` is what shape and dtype already decided."""
+    def _judge(self, entry: _Entry, outcome: Outcome) -> tuple[Verdict, int]:
         if outcome.failure:
             return self._unread(outcome.failure), UNKNOWN
         measures = outcome.measures
         if measures is None:
             target, golden = outcome.shapes
             return wrong(Reason(Why.SHAPES_OF_FILES, target=target, golden=golden)), DIFFERENT
-        if look is not None:
-            return look, DIFFERENT
-        if self.are_two_frameworks:
-            pair = self.pairs.pair(row)
+        if entry.look is not None:
+            return entry.look, DIFFERENT
+        # Across frameworks one value may be stored in two widths; equal numbers are equal there.
+        are_equal_numbers = measures.excess == 0 and not measures.beyond
+        if self._are_two_frameworks:
+            pair = self._pairs.pair(entry.row)
             assert pair.target is not None
             assert pair.golden is not None
             if (errors := errors_by_elements(measures, pair.target, pair.golden, self._custom)) is not None:
-                return judge_errors(errors), EQUAL if measures.excess == 0 and not measures.beyond else DIFFERENT
-        verdict = judge_measures(measures, standard_of(files.dtype), outcome.shapes[0])
-        # Across frameworks one value may be stored in two widths; equal numbers are equal there.
-        is_equal = measures.equal or (self.across and measures.excess == 0 and not measures.beyond)
+                return judge_errors(errors), EQUAL if are_equal_numbers else DIFFERENT
+        verdict = judge_measures(measures, standard_of(entry.files.dtype), outcome.shapes[0])
+        is_equal = measures.equal or (self._across and are_equal_numbers)
         return verdict, EQUAL if is_equal else DIFFERENT
-
-
-def _size(record: Record) -> int:
-    return math.prod(record.shape or ()) * 4

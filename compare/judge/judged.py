@@ -1,10 +1,10 @@
 """What a comparison found, in execution order of the target: as columns, and on demand as values with their reasons."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, overload
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.store.record import PARTS, Dump, Statistics
+from msprobe.store.record import PARTS, Dump, Record, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
 from .wording import say_statistic, sentences
@@ -29,7 +29,7 @@ NO_CAUSE = len(CAUSES)
 """What `Comparison.causes` holds for a pair with a verdict."""
 
 _PASS = GRADES.index("pass")
-_GIVENS = [PARTS.index("input"), PARTS.index("parameters")]
+_INPUTS = [PARTS.index("input"), PARTS.index("parameters")]
 
 
 class Judged:
@@ -89,15 +89,23 @@ class JudgedCall:
         return self.calls.name
 
 
+class Side(NamedTuple):
+    """What one side of a comparison is: its dump, and its calls and rows by pair of calls and of records, or -1."""
+
+    dump: Dump
+    calls: Ints
+    rows: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Everything that was found between two dumps.
 
     `grades` (indices into `verdict.GRADES`), `causes` (into `verdict.CAUSES`, `NO_CAUSE` where there is a verdict) and
     `equal` have one entry per pair of records, `reasons` an entry where a verdict needed measuring. `excess` and
-    `which` are of verdicts by statistics (`measure.columns.excesses`; `which` is -1 elsewhere). `explain` gives every
-    other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
-    `by_statistics` are the rows that these decided although tensors are compared. `explained` says, by place, why a
+    `which` are of verdicts by statistics (`measure.statistics.excesses`), `which` is -1 elsewhere. `explain` gives
+    every other verdict that is no plain pass. `described` has the statistics of tensors whose dump does not tell them.
+    `by_statistics` are the rows that these decided although tensors are compared. `explained` is, by place, why a
     call rightly has no counterpart in the other framework. `noise` is what judging along the dataflow found, where
     that was done.
     """
@@ -126,6 +134,15 @@ class Comparison:
     def golden(self) -> Dump:
         """The dump that is trusted."""
         return self.pairs.golden
+
+    @cached_property
+    def sides(self) -> dict[str, Side]:
+        """Both sides by name: `target`, `golden`."""
+        pairs = self.pairs
+        return {
+            "target": Side(pairs.target, pairs.target_calls, pairs.target_rows),
+            "golden": Side(pairs.golden, pairs.golden_calls, pairs.golden_rows),
+        }
 
     @cached_property
     def counts(self) -> Counter[Grade]:
@@ -162,8 +179,13 @@ class Comparison:
         return np.isin(self.causes, [n for n, cause in enumerate(CAUSES) if cause.is_exempt])
 
     @cached_property
+    def collected(self) -> "dict[str, frozenset[DigestKind]]":
+        """Which kinds of records each side holds at all."""
+        return {name: collected(side.dump) for name, side in self.sides.items()}
+
+    @cached_property
     def calls(self) -> "JudgedCalls":
-        """All pairs of calls, each made when it is looked at."""
+        """All pairs of calls."""
         return JudgedCalls(self)
 
     @cached_property
@@ -174,7 +196,7 @@ class Comparison:
         part = np.empty(len(pairs.target_rows), np.uint8)
         part[on_target] = np.frombuffer(pairs.target.columns.part, np.uint8)[pairs.target_rows[on_target]]
         part[~on_target] = np.frombuffer(pairs.golden.columns.part, np.uint8)[pairs.golden_rows[~on_target]]
-        return np.isin(part, _GIVENS)
+        return np.isin(part, _INPUTS)
 
     def because(self, row: int) -> Reasons:
         """Why a pair of records has its grade; nothing for a plain pass."""
@@ -221,9 +243,20 @@ class Comparison:
         """One pair of records with its verdict and reason."""
         return Judged(self, row)
 
+    def with_verdicts(self, found: Mapping[int, Verdict]) -> "Comparison":
+        """The comparison with these verdicts of some pairs of records; whether those are equal is not known."""
+        grades, causes, equal, rows = self.grades.copy(), self.causes.copy(), self.equal.copy(), list(found)
+        grades[rows] = [GRADES.index(verdict.grade) for verdict in found.values()]
+        causes[rows] = [
+            NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause) for verdict in found.values()
+        ]
+        equal[rows] = UNKNOWN
+        reasons = {**self.reasons, **{row: verdict.reasons for row, verdict in found.items()}}
+        return replace(self, grades=grades, causes=causes, equal=equal, reasons=reasons)
 
-class JudgedCalls(Sequence[JudgedCall]):
-    """The pairs of calls of one comparison."""
+
+class JudgedCalls:
+    """The pairs of calls of one comparison, each made when it is looked at."""
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
@@ -231,13 +264,7 @@ class JudgedCalls(Sequence[JudgedCall]):
     def __len__(self) -> int:
         return len(self._comparison.pairs)
 
-    @overload
-    def __getitem__(self, at: int) -> JudgedCall: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[JudgedCall]: ...
-    def __getitem__(self, at: int | slice) -> JudgedCall | list[JudgedCall]:
-        if isinstance(at, slice):
-            return [self[n] for n in range(*at.indices(len(self)))]
+    def __getitem__(self, at: int) -> JudgedCall:
         calls = self._comparison.pairs[at]
         start = int(self._comparison.pairs.starts[at % len(self)])
         return JudgedCall(calls, tuple(Judged(self._comparison, start + n, pair) for n, pair in enumerate(calls.pairs)))
@@ -249,3 +276,20 @@ class JudgedCalls(Sequence[JudgedCall]):
 def calls_with(comparison: Comparison, rows: NDArray[np.bool_]) -> Ints:
     """How many of the marked pairs of records each pair of calls has."""
     return np.bincount(comparison.pairs.call_of[rows], minlength=len(comparison.pairs))
+
+
+DigestKind = tuple[str, bool]
+"""The part of a call that a record is, and whether it is of a backward call."""
+
+
+def collected(dump: Dump) -> frozenset[DigestKind]:
+    """Which kinds of records a dump holds at all; `data_mode` leaves whole kinds out."""
+    columns = dump.columns
+    is_backward = np.repeat([".backward" in name for name in columns.names], np.diff(columns.starts))
+    codes = np.unique(np.frombuffer(columns.part, np.uint8) * 2 + is_backward.astype(np.uint8))
+    return frozenset((PARTS[code // 2], bool(code % 2)) for code in codes.tolist())
+
+
+def kind_of(record: Record) -> DigestKind:
+    """The part of a call that a record is, and whether it is of a backward call."""
+    return record.part, ".backward" in record.name

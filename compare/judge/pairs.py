@@ -1,14 +1,16 @@
-"""Verdicts of all pairs of records: by columns where statistics decide, else one by one with every reason."""
+"""Verdicts of all pairs of records: by columns where statistics or digests decide, else one by one, with reasons."""
 
 import math
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import Standard, standard_of
+from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.cross_framework import round_differently
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View, call_of_row
@@ -18,15 +20,13 @@ from msprobe.store.record import GRADIENTS, KINDS, PARTS, Columns, Dump, Record,
 
 from .cross_framework import errors_by_statistics, judge_errors, widths_are_custom
 from .elements import keeps_elements, looked_at
-from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, Mode
-from .op_family import has_any, unjudged_reason
+from .judged import DIFFERENT, EQUAL, NO_CAUSE, UNKNOWN, DigestKind, Mode, collected, kind_of
 from .verdict import (
     CAUSES,
     GRADES,
     PASS,
     Cause,
     Verdict,
-    judge_digests,
     judge_gradient,
     judge_statistics,
     judge_structure,
@@ -44,9 +44,49 @@ _PASS, _WARNING, _ERROR, _UNJUDGED = (GRADES.index(grade) for grade in ("pass", 
 
 Mask = NDArray[np.bool_]
 
+UNINITIALISED = ("empty", "empty_like", "empty_strided", "empty_with_format", "new_empty", "new_empty_strided")
+
+_UNJUDGEABLE: dict[str, tuple[Why, str]] = {
+    # The result is whatever the memory held before: mindspore.mint.empty, "the data is uninitialized"; torch.empty
+    # likewise.
+    **dict.fromkeys(UNINITIALISED, (Why.UNINITIALISED, r"output")),
+    # MindSpore's BatchNorm: outputs behind the first are the kernel's own, and 2.10 leaves them unwritten on a CPU, so
+    # that they differ between two runs of one program.
+    "BatchNorm": (Why.WORKSPACE, r"output(?!\.0$)"),
+    # A tensor that is passed to be filled holds whatever it held before (torch.distributed, mint.distributed).
+    **dict.fromkeys(
+        ("irecv", "recv", "_reduce_scatter_base", "_all_gather_base", "all_to_all_single", "batch_isend_irecv"),
+        (Why.PLACEHOLDER, r"input"),
+    ),
+    # Every element of their first input is written, none is read.
+    **dict.fromkeys(
+        (
+            *("bernoulli_", "cauchy_", "copy_", "exponential_", "fill_", "geometric_", "log_normal_", "normal_"),
+            *("random_", "uniform_", "zero_"),
+        ),
+        (Why.FILLED, r"input\.0$"),
+    ),
+}
+"""Operations whose records show nothing about correctness -> why, and the places of those records."""
+
+_ANY_UNJUDGEABLE = re.compile(rf"\.(?:{'|'.join(sorted(_UNJUDGEABLE))})\.[0-9]")
+
+
+def _unjudgeable(call: str) -> tuple[str, Why, str] | None:
+    """The operation of a call with its row of `_UNJUDGEABLE`; None without one."""
+    if not _ANY_UNJUDGEABLE.search(call):  # quick, and wrong only by saying yes
+        return None
+    name = names.parse(call)
+    word = name.stem.rsplit(".", 1)[-1]
+    return (
+        (word, *_UNJUDGEABLE[word])
+        if name.kind == "api" and name.direction == "forward" and word in _UNJUDGEABLE
+        else None
+    )
+
 
 @dataclass(frozen=True, eq=False)
-class Sheet:
+class VerdictColumns:
     """The verdicts so far: what a pair's grade is, why it has none, whether it is equal, and whether that is settled.
 
     `excess` and `which` are what `excesses` gave, -1 in `which` where nothing was measured so.
@@ -64,15 +104,17 @@ class Sheet:
         self.grades[row] = GRADES.index(verdict.grade)
         self.causes[row] = NO_CAUSE if verdict.cause is None else CAUSES.index(verdict.cause)
 
-    def settle(self, rows: Ints, grades: NDArray[np.uint8], equal: NDArray[np.int8]) -> None:
+    def settle(self, rows: Ints, grades: NDArray[np.uint8] | int, equal: NDArray[np.int8] | int) -> None:
         """Enter the verdicts of some pairs."""
         self.grades[rows], self.equal[rows], self.settled[rows] = grades, equal, True
 
 
-def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool) -> Sheet:
+def judge_columns(
+    pairs: Pairs, *, by_digest: bool, by_statistics: bool, across: bool, same_rounding: bool
+) -> VerdictColumns:
     """Settle equal values, and tensors of one shape and dtype by their digests or statistics."""
     size = len(pairs.target_rows)
-    sheet = Sheet(
+    sheet = VerdictColumns(
         np.full(size, _UNJUDGED, np.uint8),
         np.full(size, NO_CAUSE, np.uint8),
         np.full(size, UNKNOWN, np.int8),
@@ -85,29 +127,35 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
     target, golden = pairs.target.columns, pairs.golden.columns
     own = (_codes(target.gradient)[t] == _OWN) & (_codes(golden.gradient)[g] == _OWN)
     kind_t, kind_g = _codes(target.kind)[t], _codes(golden.kind)[g]
-    _settle_values(sheet, both, t, g, own & (kind_t == _VALUE) & (kind_g == _VALUE), target, golden)
+    # Equal values of one type pass, and None equals None; what differs or could not be collected needs a reason.
+    passing = np.zeros(len(both), bool)
+    rows = np.flatnonzero(own & (kind_t == _VALUE) & (kind_g == _VALUE))
+    passing[rows] = [
+        type(a := target.values[i]) is type(b := golden.values[j]) and a == b
+        for i, j in zip(t[rows].tolist(), g[rows].tolist(), strict=True)
+    ]
     nulls = own & (kind_t == _NULL) & (kind_g == _NULL)
-    # None equals None; what could not be collected needs words.
     for lost, columns, rows in ((lost_rows(pairs.target), target, t), (lost_rows(pairs.golden), golden, g)):
         if lost:
-            nulls &= ~_marked(lost, len(columns.part))[rows]
-    _pass(sheet, both[nulls])
-    tensors = own & (kind_t == _TENSOR) & (kind_g == _TENSOR) & _judgeable(pairs, both)
-    looks = _Looks(target, golden, t, g, tensors, across)
-    alike = looks.alike
+            nulls &= ~_marked(lost, columns, rows)
+    sheet.settle(both[passing | nulls], _PASS, EQUAL)
+    alike = own & (kind_t == _TENSOR) & (kind_g == _TENSOR) & _judgeable(pairs, both)
+    look_t, look_g = (np.frombuffer(c.look, np.int32)[rows].astype(np.int64) for c, rows in ((target, t), (golden, g)))
+    alike[alike] = _are_alike(target, golden, look_t[alike], look_g[alike], across)
     if by_digest:
         rows = np.flatnonzero(alike)
         texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
         told = np.array([bool(a and b) for a, b in texts], bool)
         same = np.array([a == b for a, b in texts], bool)[told]
         sheet.settle(both[rows[told]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
-        alike = alike.copy()
         alike[rows[told]] = False
     if by_statistics:
-        plain = alike & ~_marked(target.odd, len(target.part))[t] & ~_marked(golden.odd, len(golden.part))[g]
-        plain &= ~_counted_otherwise(target, golden, t, g)
-        rows = np.flatnonzero(plain)
-        standards = looks.standards[looks.golden[rows]]
+        alike &= ~_marked(target.odd, target, t) & ~_marked(golden.odd, golden, g)
+        alike &= ~_counted_otherwise(target, golden, t, g)
+        rows = np.flatnonzero(alike)
+        standards = np.array([_standard_row(dtype, shape) for _, dtype, shape in golden.looks] or [(0.0,) * 4])[
+            look_g[rows]
+        ]
         ours, theirs = _statistics(target, t[rows]), _statistics(golden, g[rows])
         excess, which = excesses(ours, theirs, standards[:, 0], standards[:, 1], standards[:, 2], same_rounding)
         grades = np.where(excess <= 1, _PASS, np.where(excess <= standards[:, 3], _WARNING, _ERROR)).astype(np.uint8)
@@ -118,78 +166,51 @@ def judge_columns(pairs: Pairs, *, by_digest: bool, by_statistics: bool, across:
     return sheet
 
 
-class _Looks:
-    """Which pairs of tensors look alike (shape, dtype), judged once per pair of looks, and the golden's standards."""
-
-    def __init__(self, target: Columns, golden: Columns, t: Ints, g: Ints, tensors: Mask, across: bool) -> None:
-        theirs = np.frombuffer(golden.look, np.int32)[g].astype(np.int64)
-        width = max(len(golden.looks), 1)
-        # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
-        codes = np.frombuffer(target.look, np.int32)[t].astype(np.int64) * width + theirs
-        found, where = np.unique(codes, return_inverse=True)
-        table = [_is_alike(target.looks[code // width], golden.looks[code % width], across) for code in found.tolist()]
-        self.alike = tensors & np.array(table, bool)[where] if len(table) else tensors
-        self.golden = theirs
-        self.standards = np.array([_row(dtype, shape) for _, dtype, shape in golden.looks] or [(0.0,) * 4])
+def _are_alike(target: Columns, golden: Columns, look_t: Ints, look_g: Ints, across: bool) -> Mask:
+    """Which pairs have one shape and dtype, by their looks: judged once per pair of looks."""
+    width = max(len(golden.looks), 1)
+    # In 64 bits: two dumps of 50,000 looks have more pairs of them than 32 bits count.
+    codes, where = np.unique(look_t * width + look_g, return_inverse=True)
+    found = []
+    for code in codes.tolist():
+        (_, ours, shape), (_, theirs, other) = target.looks[code // width], golden.looks[code % width]
+        found.append(shape == other and same_dtype(ours, theirs, across))
+    return np.array(found, bool)[where]
 
 
-Look = tuple[str, str, tuple[int, ...] | None]
-
-
-def _is_alike(target: Look, golden: Look, across: bool) -> bool:
-    return target[2] == golden[2] and same_dtype(target[1], golden[1], across)
-
-
-def _row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
-    standard: Standard = standard_of(dtype)
+def _standard_row(dtype: str, shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
+    standard = standard_of(dtype)
     return float(math.prod(shape or ())), standard.absolute, standard.relative, standard.warning
 
 
-def _settle_values(sheet: Sheet, both: Ints, t: Ints, g: Ints, values: Mask, target: Columns, golden: Columns) -> None:
-    """Pass the values that are equal and of one type; what differs needs words."""
-    rows = np.flatnonzero(values)
-    ours, theirs = target.values, golden.values
-    same = [
-        type(a := ours[i]) is type(b := theirs[j]) and a == b
-        for i, j in zip(t[rows].tolist(), g[rows].tolist(), strict=True)
-    ]
-    _pass(sheet, both[rows[np.array(same, bool)]])
-
-
-def _pass(sheet: Sheet, rows: Ints) -> None:
-    sheet.settle(rows, np.full(len(rows), _PASS, np.uint8), np.full(len(rows), EQUAL, np.int8))
-
-
-_UNTOLD = ("input", "0"), ("output", "0"), ("output", "1")
-"""Part and place of what an operation may leave unwritten."""
-
-
 def _judgeable(pairs: Pairs, both: Ints) -> Mask:
-    """Which pairs are of an operation whose records say something (`op_family.py`)."""
-    if not has_any(pairs.target.columns.names):
-        return np.ones(len(both), bool)
-    names = map(pairs.name, range(len(pairs)))
-    calls = [
-        at for at, name in enumerate(names) if has_any([name]) and any(unjudged_reason(name, *of) for of in _UNTOLD)
-    ]
+    """Which pairs are not of an operation in `_UNJUDGEABLE`."""
+    calls = []
+    if _has_unjudgeable(pairs.target):
+        calls = [at for at in range(len(pairs)) if _unjudgeable(pairs.name(at))]
     return ~np.isin(pairs.call_of[both], calls)
+
+
+def _has_unjudgeable(dump: Dump) -> bool:
+    return _ANY_UNJUDGEABLE.search("\n".join(dump.columns.names)) is not None
 
 
 def _codes(column: bytearray) -> NDArray[np.uint8]:
     return np.frombuffer(column, np.uint8)
 
 
-def _marked(rows: object, size: int) -> Mask:
-    found = np.zeros(size, bool)
-    found[list(rows)] = True  # type: ignore[call-overload]  # the keys of a dict
-    return found
+def _marked(marked: object, columns: Columns, rows: Ints) -> Mask:
+    """Which of some rows are among those that are marked."""
+    found = np.zeros(len(columns.part), bool)
+    found[list(marked)] = True  # type: ignore[call-overload]  # a set, or the keys of a dict
+    return found[rows]
 
 
 def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Mask:
-    """Which pairs have other counts of what is not finite, where both sides tell them; that needs words."""
+    """Which pairs have different counts of non-finite elements, where both sides have counts; that needs a reason."""
     found = np.zeros(len(t), bool)
     ours, theirs = target.non_finite, golden.non_finite
-    told = np.flatnonzero(_marked(ours, len(target.part))[t] & _marked(theirs, len(golden.part))[g])
+    told = np.flatnonzero(_marked(ours, target, t) & _marked(theirs, golden, g))
     found[told] = [ours[i] != theirs[j] for i, j in zip(t[told].tolist(), g[told].tolist(), strict=True)]
     return found
 
@@ -201,9 +222,6 @@ def _statistics(columns: Columns, rows: Ints) -> tuple[NDArray[np.float64], ...]
 Found = tuple[Verdict, int]
 """A verdict, and whether the two are equal to the bit: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
 
-DigestKind = tuple[str, bool]
-"""The part of a call that a record is, and whether it is of a backward call."""
-
 
 class OneByOne:
     """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
@@ -214,9 +232,9 @@ class OneByOne:
         self.are_two_frameworks = round_differently(target, golden)
         self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
         self.across = target.framework != golden.framework
-        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit says nothing.
+        # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.
         self.same_rounding = target.format_version == golden.format_version and not self.across
-        self.has_families = has_any(target.columns.names)
+        self._has_unjudgeable = _has_unjudgeable(target)
         self.by_statistics: set[int] = set()
 
     def __call__(self, pair: Pair, call: str, row: int = -1) -> Found | None:
@@ -226,36 +244,39 @@ class OneByOne:
         """
         target, golden = pair.target, pair.golden
         if target is None or golden is None:
-            return self._without_partner("target" if target else "golden", kind_of(pair.record), row)
-        place = target.path[0] if target.path else ""
-        if self.has_families and target.kind == "tensor" and (reason := unjudged_reason(call, target.part, place)):
-            return unjudged(Cause.UNUSED, reason), UNKNOWN
+            return _with_equality(self._without_partner("target" if target else "golden", kind_of(pair.record), row))
+        if self._has_unjudgeable and target.kind == "tensor" and (found := _unjudgeable(call)):
+            word, why, places = found
+            if re.match(places, ".".join((target.part, *target.path[:1]))):
+                return unjudged(Cause.UNUSED, Reason(why, name=word)), UNKNOWN
         if (verdict := judge_gradient(target, golden)) is not None:
             return verdict, UNKNOWN
         if target.kind != "tensor" or golden.kind != "tensor":
             if "null" in (target.kind, golden.kind) and (lost := self._not_collected(row)) is not None:
                 return lost, UNKNOWN
-            verdict = self._by_value(target, golden, row)
-            return verdict, EQUAL if verdict else DIFFERENT
+            return _with_equality(self._by_value(target, golden, row))
+        return self._of_tensors(target, golden, row)
+
+    def _of_tensors(self, target: Record, golden: Record, row: int) -> Found | None:
         view = self._notes.views.get(row)
         if view == SUM:
             return unjudged(Cause.NO_COUNTERPART, Reason(Why.SUM_OF_PARTS)), UNKNOWN
         if view is not None:
             target, golden = looked_at(target, golden, view)
         if (verdict := judge_structure(target, golden, self.across)) is not None:
-            # A shape that is not known is that of a file which could not be read, as reading it again will say.
+            # A shape that is not known is that of a file which could not be read; reading it again reports that.
             is_open = target.shape == golden.shape or None in (target.shape, golden.shape)
             if self._mode == "tensor" and is_open and target.file and golden.file:
                 return None
             return verdict, DIFFERENT
         if self._mode == "tensor":
             return self._without_elements(target, golden, view, row)
-        is_whole = view is None or keeps_elements(view)
         if self._mode == "digest" and target.digest and golden.digest and view is None:
-            verdict = judge_digests(target, golden)
-            if verdict or not self.are_two_frameworks:
-                return verdict, EQUAL if verdict else DIFFERENT
-        if not is_whole:
+            if target.digest == golden.digest:
+                return PASS, EQUAL
+            if not self.are_two_frameworks:
+                return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest)), DIFFERENT
+        if view is not None and not keeps_elements(view):
             return unjudged(Cause.PART, Reason(Why.PART)), UNKNOWN
         return self._by_statistics(target, golden)
 
@@ -267,9 +288,7 @@ class OneByOne:
         sides = [side for side, at, lost in zip(("target", "golden"), rows, self._lost, strict=True) if at in lost]
         if len(sides) == 2:
             return unjudged(Cause.LOST_ON_BOTH_SIDES, Reason(Why.LOST_ON_BOTH_SIDES))
-        if sides:
-            return unjudged(Cause.NOT_COLLECTED, Reason(Why.LOST, sides[0]))
-        return None
+        return unjudged(Cause.NOT_COLLECTED, Reason(Why.LOST, sides[0])) if sides else None
 
     @cached_property
     def _lost(self) -> tuple[frozenset[int], frozenset[int]]:
@@ -298,7 +317,7 @@ class OneByOne:
             return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
         here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
         name = dump.columns.row_name(at, call_of_row(dump, at))
-        return self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row)
+        return _with_equality(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
 
     def explain(self, row: int) -> Verdict:
         """The verdict of a row that needs no measuring."""
@@ -309,19 +328,16 @@ class OneByOne:
     def _collected(self) -> dict[str, frozenset[DigestKind]]:
         return {"target": collected(self._target), "golden": collected(self._golden)}
 
-    def _without_partner(self, here: str, kind: DigestKind, row: int) -> Found:
+    def _without_partner(self, here: str, kind: DigestKind, row: int) -> Verdict:
         """The verdict of a record of this kind that only the side `here` has."""
         if (alone := self._notes.alone.get(row)) is not None:
-            if alone.is_wrong:
-                return wrong(alone.because), DIFFERENT
-            return unjudged(Cause.NO_COUNTERPART, alone.because), UNKNOWN
-        there = "golden" if here == "target" else "target"
-        if kind not in self._collected[there]:
-            return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here)), UNKNOWN
-        return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here)), UNKNOWN
+            return wrong(alone.because) if alone.is_wrong else unjudged(Cause.NO_COUNTERPART, alone.because)
+        if kind not in self._collected["golden" if here == "target" else "target"]:
+            return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here))
+        return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here))
 
     def _without_elements(self, target: Record, golden: Record, view: View | None, row: int) -> Found | None:
-        """None where both tensors were saved. Where one was not (behind `disk_budget`, say), statistics decide."""
+        """None where both tensors were saved. Where one was not (`disk_budget` was used up), statistics decide."""
         side = next((side for side, record in (("target", target), ("golden", golden)) if not record.file), None)
         if side is None:
             return None
@@ -337,7 +353,7 @@ class OneByOne:
         return replace(verdict, reasons=(*(verdict.reasons or (Reason(Why.BY_STATISTICS),)), unsaved)), equal
 
     def _by_statistics(self, target: Record, golden: Record) -> Found:
-        t, g = _told(target), _told(golden)
+        t, g = _statistics_of(target), _statistics_of(golden)
         if self.are_two_frameworks and not (t and g) and target.digest and golden.digest:
             return unjudged(Cause.DIGESTS_OF_TWO_FRAMEWORKS, Reason(Why.DIGESTS_OF_TWO)), UNKNOWN
         size = math.prod(target.shape or ())
@@ -365,20 +381,12 @@ class OneByOne:
         return verdict, EQUAL if is_equal else DIFFERENT
 
 
-def _told(record: Record) -> Statistics | None:
+def _with_equality(verdict: Verdict) -> Found:
+    """A verdict from which follows whether the two are equal."""
+    return verdict, UNKNOWN if verdict.grade == "unjudged" else EQUAL if verdict else DIFFERENT
+
+
+def _statistics_of(record: Record) -> Statistics | None:
     """The statistics of a tensor; four times nothing is none: of it nothing can be judged."""
     s = record.statistics
     return None if s is None or s.max is s.min is s.mean is s.norm is None else s
-
-
-def collected(dump: Dump) -> frozenset[DigestKind]:
-    """Which kinds of records a dump holds at all; `data_mode` leaves whole kinds out."""
-    columns = dump.columns
-    is_backward = np.repeat([".backward" in name for name in columns.names], np.diff(columns.starts))
-    codes = np.unique(np.frombuffer(columns.part, np.uint8) * 2 + is_backward.astype(np.uint8))
-    return frozenset((PARTS[code // 2], bool(code % 2)) for code in codes.tolist())
-
-
-def kind_of(record: Record) -> DigestKind:
-    """The part of a call that a record is, and whether it is of a backward call."""
-    return record.part, ".backward" in record.name

@@ -14,39 +14,12 @@ from msprobe.store.record import NULL, PARTS, Calls, Columns, Dump, NonFinite, R
 
 from . import wording
 
-_INPUT, _PARAMETERS_GRAD, _DEBUG = (PARTS.index(part) for part in ("input", "parameters_grad", "debug"))
-
-
-def lost_rows(dump: Dump) -> frozenset[int]:
-    """The rows that are null, and that the dump names, with a cause, as what could not be collected of their call.
-
-    Only the calls are looked at of which the dump says so. A part that is named covers all that is inside it.
-    """
-    calls, columns = dump.calls, dump.columns
-    told = calls.lost if isinstance(calls, Calls) else {at: call.lost for at, call in enumerate(calls) if call.lost}
-    return frozenset(
-        row
-        for at, parts in told.items()
-        for row in range(columns.starts[at], columns.starts[at + 1])
-        if columns.kind[row] == NULL and not set(parts).isdisjoint(_places(columns, row))
-    )
-
-
-def _places(columns: Columns, row: int) -> Iterator[str]:
-    """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
-    part, path = columns.part[row], columns.paths[columns.path[row]]
-    stems: tuple[tuple[str, ...], ...] = ((PARTS[part],),)
-    if part == _INPUT:
-        stems = ("input",), ("kwargs",)
-    elif part in (_PARAMETERS_GRAD, _DEBUG):  # they are named after their path alone
-        stems = ((),)
-    for stem in stems:
-        yield from (".".join((*stem, *path[:length])) for length in range(len(path) + 1))
-
-
 Grade = Literal["pass", "warning", "error", "unjudged"]
 
 GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
+
+SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
+"""The grades from the least to the most severe: that of several pairs is the most severe of theirs."""
 
 
 class Cause(Enum):
@@ -84,7 +57,7 @@ CAUSES = tuple(Cause)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the judge says of one pair, with reasons for everything but a plain pass, and a cause where there is no
+    """The verdict on one pair, with reasons for everything but a plain pass, and a cause where there is no
     verdict."""
 
     grade: Grade
@@ -120,18 +93,13 @@ def judge_value(target: Record, golden: Record) -> Verdict:
 
     NaN equals NaN, and a dtype equals itself in another framework.
     """
-    if target.kind == golden.kind == "tensor" or (target.kind == golden.kind and same_value(target, golden)):
-        return PASS
-    return wrong(Reason(Why.VALUES, name=path_of(target), target=_value(target), golden=_value(golden)))
-
-
-def same_value(target: Record, golden: Record) -> bool:
-    """Whether two values that are not tensors are the same argument."""
     a, b = target.value, golden.value
-    if a == b or (a != a and b != b):
-        return True
-    is_dtype = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
-    return is_dtype and canonical(str(a)) == canonical(str(b))
+    are_dtypes = target.type.endswith(".dtype") and golden.type.endswith(".dtype")
+    is_same = a == b or (a != a and b != b) or (are_dtypes and canonical(str(a)) == canonical(str(b)))
+    if target.kind == golden.kind and (target.kind == "tensor" or is_same):
+        return PASS
+    mine, theirs = (TensorLook(r.dtype, r.shape) if r.kind == "tensor" else r.value for r in (target, golden))
+    return wrong(Reason(Why.VALUES, name=path_of(target), target=mine, golden=theirs))
 
 
 def judge_value_across(target: Record, golden: Record) -> Verdict:
@@ -146,7 +114,9 @@ def judge_value_across(target: Record, golden: Record) -> Verdict:
     other = golden if single is target else target
     if single is not None and other.kind == "value" and _is_in(other.value, single):
         return PASS
-    if target.kind == golden.kind and _same_word(target.value, golden.value):
+    a, b = target.value, golden.value
+    are_texts = target.kind == golden.kind and isinstance(a, str) and isinstance(b, str)
+    if are_texts and canonical(str(a)) == canonical(str(b)) in _DTYPES:  # `Float32`, `torch.float32`
         return PASS
     return judge_value(target, golden)
 
@@ -160,11 +130,6 @@ def _is_in(value: object, tensor: Record) -> bool:
         return math.isclose(float(s.max), float(value), rel_tol=1e-6)
     is_trained = tensor.part == "parameters" or tensor.source.startswith("parameter ")
     return type(value) is not bool and not is_trained and s.max == value
-
-
-def _same_word(a: object, b: object) -> bool:
-    """Whether two texts name one dtype: `Float32`, `mindspore.float32`, `torch.float32`."""
-    return isinstance(a, str) and isinstance(b, str) and canonical(a) == canonical(b) in _DTYPES
 
 
 def judge_structure(target: Record, golden: Record, across: bool) -> Verdict | None:
@@ -195,19 +160,11 @@ def judge_measures(found: Measures, standard: Standard, shape: tuple[int, ...]) 
         return wrong(Reason(Why.NON_FINITE, number=found.mismatched, size=found.size, at=at))
     if found.excess <= 1:
         return PASS
+    reason = Reason(Why.ELEMENTS, number=found.beyond, size=found.size, at=at, amount=found.max_absolute)
     if standard == EXACT:
         at = unravel(found.max_absolute_at, shape) if shape and found.max_absolute_at >= 0 else None
-        return wrong(Reason(Why.INTEGERS, number=found.beyond, size=found.size, at=at, amount=found.max_absolute))
-    reason = Reason(
-        Why.ELEMENTS,
-        number=found.beyond,
-        size=found.size,
-        at=at,
-        excess=found.excess,
-        amount=found.max_absolute,
-        allowed=standard,
-    )
-    return Verdict(_grade(found.excess, standard), (reason,))
+        return wrong(reason._replace(why=Why.INTEGERS, at=at))
+    return Verdict(_grade(found.excess, standard), (reason._replace(excess=found.excess, allowed=standard),))
 
 
 def judge_statistics(excess: float, which: str, target: Record, golden: Record, standard: Standard) -> Verdict:
@@ -228,13 +185,6 @@ def counts(target: NonFinite | None, golden: NonFinite | None) -> Reason | None:
     if target is None or golden is None or target == golden:
         return None
     return Reason(Why.COUNTS, target=target, golden=golden)
-
-
-def judge_digests(target: Record, golden: Record) -> Verdict:
-    """Two tensors by the digests of their bytes: equal or an error."""
-    if target.digest == golden.digest:
-        return PASS
-    return wrong(Reason(Why.DIGESTS, target=target.digest, golden=golden.digest))
 
 
 def judge_gradient(target: Record, golden: Record) -> Verdict | None:
@@ -258,11 +208,6 @@ def path_of(record: Record) -> str:
     return ".".join((record.part, *record.path))
 
 
-def _value(record: Record) -> object:
-    """A record's value; how it looks, of a tensor."""
-    return TensorLook(record.dtype, record.shape) if record.kind == "tensor" else record.value
-
-
 def _grade(excess: float, standard: Standard) -> Grade:
     return "warning" if excess <= standard.warning else "error"
 
@@ -274,3 +219,28 @@ def unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         flat, at = divmod(flat, length)
         index.append(at)
     return tuple(reversed(index))
+
+
+def lost_rows(dump: Dump) -> frozenset[int]:
+    """The rows that are null, and that the dump names, with a cause, as what could not be collected of their call.
+
+    Only calls with such entries are looked at. A part that is named covers all that is inside it.
+    """
+    calls, columns = dump.calls, dump.columns
+    told = calls.lost if isinstance(calls, Calls) else {at: call.lost for at, call in enumerate(calls) if call.lost}
+    return frozenset(
+        row
+        for at, parts in told.items()
+        for row in range(columns.starts[at], columns.starts[at + 1])
+        if columns.kind[row] == NULL and not set(parts).isdisjoint(_places(columns, row))
+    )
+
+
+def _places(columns: Columns, row: int) -> Iterator[str]:
+    """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
+    part, path = PARTS[columns.part[row]], columns.paths[columns.path[row]]
+    stems: list[tuple[str, ...]] = [("input",), ("kwargs",)] if part == "input" else [(part,)]
+    if part in ("parameters_grad", "debug"):  # their names have the path only
+        stems = [()]
+    for stem in stems:
+        yield from (".".join((*stem, *path[:length])) for length in range(len(path) + 1))

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from msprobe.base.text import few
 from msprobe.compare.core.limits import Limits, Source
 from msprobe.compare.core.noise import Unseen
 from msprobe.compare.core.reason import Reason, TensorLook, Why
@@ -11,7 +13,6 @@ from msprobe.store.record import NonFinite
 
 _OTHER = {"target": "golden", "golden": "target", "MindSpore": "PyTorch", "PyTorch": "MindSpore"}
 _LONGEST = 60  # a value that is longer is cut
-_CANDIDATES = 3  # so many calls stand in a sentence, the others are counted
 
 
 def sentences(reasons: Iterable[Reason]) -> str:
@@ -24,7 +25,8 @@ def sentence(reason: Reason) -> str:
     words = _WORDS[reason.why]
     if not isinstance(words, str):
         return words(reason)
-    return words.format(r=reason, there=_OTHER.get(reason.side, ""), by=_by(reason))
+    by = f" ({reason.names[0]} limit)" if reason.names else ""  # whose limit decided, where that is not built in
+    return words.format(r=reason, there=_OTHER.get(reason.side, ""), by=by)
 
 
 def say_limits(limits: Limits) -> str:
@@ -33,12 +35,10 @@ def say_limits(limits: Limits) -> str:
         return "noise limits: exact, no difference is noise"
     if limits.source is Source.BUILT_IN:
         return "noise limits: built-in"
-    wrong = (
-        f"; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
-        if limits.first_wrong
-        else ""
-    )
-    return f"noise limits: calibrated by {limits.file}{wrong}"
+    text = f"noise limits: calibrated by {limits.file}"
+    if not limits.first_wrong:
+        return text
+    return f"{text}; its trusted run has a first wrong call itself: {', '.join(limits.first_wrong)}"
 
 
 def say_value(value: object) -> str:
@@ -58,7 +58,7 @@ def say_statistic(excess: float, which: str, target: object, golden: object, sta
     """How one statistic differs beyond its standard."""
     if isinstance(target, NonFinite) and isinstance(golden, NonFinite):
         return f"{_counts(target, golden)}."
-    if _is_non_finite(target) or _is_non_finite(golden):
+    if any(isinstance(value, float) and not math.isfinite(value) for value in (target, golden)):
         return f"NaN or infinity differs: the {which} is {target}, golden {golden}."
     if not (isinstance(target, float) and isinstance(golden, float)):
         return f"The {which} differs: {target}, golden {golden}."
@@ -80,10 +80,8 @@ def _statistic(r: Reason) -> str:
     return say_statistic(r.excess, r.name, r.target, r.golden, standard)[:-1]
 
 
-def _counts(target: object, golden: object) -> str:
+def _counts(target: Any, golden: Any) -> str:
     """`3 elements are NaN, golden 2`, and so on for each count that differs."""
-    assert isinstance(target, tuple)
-    assert isinstance(golden, tuple)
     return ". ".join(
         f"{t} {'element is' if t == 1 else 'elements are'} {kind}, golden {g}"
         for t, g, kind in zip(target, golden, ("NaN", "inf", "-inf"), strict=True)
@@ -93,32 +91,6 @@ def _counts(target: object, golden: object) -> str:
 
 def _where(r: Reason) -> str:
     return f"at {list(r.at)}" if r.at else "in its one element"
-
-
-def _integers(r: Reason) -> str:
-    place, verb = f", at {list(r.at)}" if r.at else "", "differs" if r.number == 1 else "differ"
-    return (
-        f"Integers and booleans must be equal: {r.number} of {r.size} elements {verb}, the largest difference is "
-        f"{r.amount:.15g}{place}"
-    )
-
-
-def _elements(r: Reason) -> str:
-    return (
-        f"{r.number} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
-        f"greatest absolute difference {r.amount:.3g}"
-    )
-
-
-def _by(r: Reason) -> str:
-    """Whose limit decided; nothing where it is built in."""
-    return f" ({r.names[0]} limit)" if r.names else ""
-
-
-def _candidates(r: Reason) -> str:
-    more = len(r.names) - _CANDIDATES
-    named = ", ".join(r.names[:_CANDIDATES]) + (f" and {more} more" if more > 0 else "")
-    return f"Could be {named}; say which with a mapping"
 
 
 def _shapes(r: Reason) -> str:
@@ -140,8 +112,15 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.STATISTIC_NON_FINITE: "NaN or infinity differs: the {r.name} is {r.target}, golden {r.golden}",
     Why.NON_FINITE: lambda r: f"NaN or infinity differs in {r.number} of {r.size} elements, first {_where(r)}",
     Why.NON_FINITE_SOMEWHERE: "NaN or infinity differs in {r.number} of {r.size} elements",
-    Why.INTEGERS: _integers,
-    Why.ELEMENTS: _elements,
+    Why.INTEGERS: lambda r: (
+        f"Integers and booleans must be equal: {r.number} of {r.size} elements "
+        f"{'differs' if r.number == 1 else 'differ'}, the largest difference is {r.amount:.15g}"
+        f"{f', at {list(r.at)}' if r.at else ''}"
+    ),
+    Why.ELEMENTS: lambda r: (
+        f"{r.number} of {r.size} elements beyond {r.allowed}, worst {_where(r)} by {_times(r.excess)}; "
+        f"greatest absolute difference {r.amount:.3g}"
+    ),
     Why.SCALE: "Differs by {r.amount:.3g} of its scale, beyond the {r.allowed:g} that two frameworks may differ",
     Why.ALL_PARTS: "Judged together with the other parts of the fused record",
     Why.ONE_SIDE: "Stands on the {r.side} side only",
@@ -224,14 +203,10 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.LAST_GRADIENTS: (
         "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
     ),
-    Why.CANDIDATES: _candidates,
+    Why.CANDIDATES: lambda r: f"Could be {few(r.names)}; say which with a mapping",
     Why.TOLD: "{r.name}",
 }
 
 
 def _times(excess: float) -> str:
     return "any amount" if math.isinf(excess) else f"{excess:.3g} times"
-
-
-def _is_non_finite(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)

@@ -1,7 +1,6 @@
 """Exemptions: gradients that only one side computes and nothing needs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -9,11 +8,14 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.dataflow.events import Event, Sources, events, parent_of, upwards
-from msprobe.compare.judge.judged import UNKNOWN, Comparison
-from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
+from msprobe.compare.dataflow.events import Event, events
+from msprobe.compare.dataflow.graph import Graph
+from msprobe.compare.judge.judged import Comparison
+from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
 from msprobe.compare.match.pairs import call_of_row
 from msprobe.store.record import NULL, PARTS, TENSOR, Dump
+
+_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
 
 
 def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -22,33 +24,29 @@ def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
     Not where one side collected no such gradients at all, nor of a weight that several layers share: its gradient may
     stand under any of them.
     """
-    lonely = [event for event in events if event.kind == "parameters_grad" and not event.is_matched]
-    if not lonely:
+    unmatched = [event for event in events if event.kind == "parameters_grad" and not event.is_matched]
+    if not unmatched:
         return set()
     pairs = comparison.pairs
+    dumps = pairs.target, pairs.golden
+    parsed = [[names.parse(name) for name in dump.columns.names] for dump in dumps]
     paired = (pairs.target_calls >= 0) & (pairs.golden_calls >= 0)
-    both = list(zip(pairs.target_calls[paired].tolist(), pairs.golden_calls[paired].tolist(), strict=True))
-    stems = [[names.parse(name).stem for name in dump.columns.names] for dump in (pairs.target, pairs.golden)]
-    unclear = [_sharing(dump) for dump in (pairs.target, pairs.golden)]
-    known = {(stems[0][t], stems[1][g]) for t, g in both if t not in unclear[0] and g not in unclear[1]}
+    both = zip(pairs.target_calls[paired].tolist(), pairs.golden_calls[paired].tolist(), strict=True)
+    unclear = [_sharing(dump) for dump in dumps]
+    known = {(parsed[0][t].stem, parsed[1][g].stem) for t, g in both if t not in unclear[0] and g not in unclear[1]}
     # A layer without parameters of its own is not frozen: the parameter is another layer's there.
-    owners = [
-        {stems[side][at] for _, at in _parameters(dump)} for side, dump in enumerate((pairs.target, pairs.golden))
-    ]
+    owners = [{parsed[side][at].stem for _, at in _parameters(dump)} for side, dump in enumerate(dumps)]
+    collects = [any(name.kind == "parameters_grad" for name in side) for side in parsed]
     layers = {
-        "target": {mine for mine, theirs in known if theirs in owners[1]},
-        "golden": {theirs for mine, theirs in known if mine in owners[0]},
+        "target": {mine for mine, theirs in known if theirs in owners[1]} if collects[1] else set(),
+        "golden": {theirs for mine, theirs in known if mine in owners[0]} if collects[0] else set(),
     }
-    collects = {
-        side: any(names.parse(name).kind == "parameters_grad" for name in dump.columns.names)
-        for side, dump in (("golden", pairs.target), ("target", pairs.golden))  # by the side that is alone
-    }
-    return {e.place for e in lonely if collects[e.side] and names.parse(e.called).stem in layers[e.side]}
+    return {event.place for event in unmatched if names.parse(event.called).stem in layers[event.side]}
 
 
 def _sharing(dump: Dump) -> set[int]:
-    """The calls of cells one of whose parameters another cell has too, as far as values tell; a tensor all of whose
-    elements are equal tells nothing."""
+    """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
+    elements are equal is no evidence."""
     owners: dict[tuple[object, ...], list[int]] = {}
     for mark, call in _parameters(dump):
         owners.setdefault(mark, []).append(call)
@@ -57,7 +55,7 @@ def _sharing(dump: Dump) -> set[int]:
 
 
 def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What every parameter looks like, with the call that was given it."""
+    """What every parameter looks like, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
         if part == _PARAMETERS and columns.kind[row] == TENSOR and (columns.max[row] != columns.min[row]):
@@ -65,26 +63,17 @@ def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
             yield (columns.look[row], columns.digest[row], *values), call_of_row(dump, row)
 
 
-_DIFFER = {GRADES.index("warning"), GRADES.index("error")}
-_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
-
-
 def without_unneeded(comparison: Comparison) -> Comparison:
-    """The comparison in which gradients that one side alone has, and that nobody needs, are exempt.
+    """The comparison in which gradients that only one side has, and that nothing needs, are exempt.
 
     A graph and PyNative leave out others of the gradients that nobody asked for. Nobody needs one that is all zeros,
     nor that of an argument which was computed from no parameter.
     """
-    found = _unneeded(comparison) if _half_null(comparison).any() else {}
+    half = _half_null(comparison)
+    found = _unneeded(comparison, half) if half.any() else {}
     if not found:
         return comparison
-    rows = list(found)
-    grades, causes, equal = comparison.grades.copy(), comparison.causes.copy(), comparison.equal.copy()
-    grades[rows] = GRADES.index("unjudged")
-    causes[rows] = CAUSES.index(Cause.UNNEEDED_GRADIENT)
-    equal[rows] = UNKNOWN
-    reasons = {**comparison.reasons, **{row: (reason,) for row, reason in found.items()}}
-    return replace(comparison, grades=grades, causes=causes, equal=equal, reasons=reasons)
+    return comparison.with_verdicts({row: unjudged(Cause.UNNEEDED_GRADIENT, reason) for row, reason in found.items()})
 
 
 def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
@@ -92,64 +81,48 @@ def _half_null(comparison: Comparison) -> NDArray[np.bool_]:
 
     Where a value could not be collected it is null too; such a pair is unjudged, and stays so.
     """
-    pairs = comparison.pairs
-    both = (pairs.target_rows >= 0) & (pairs.golden_rows >= 0)
-    kinds = [
-        np.frombuffer(columns.kind, np.uint8)[rows[both]]
-        for columns, rows in ((pairs.target.columns, pairs.target_rows), (pairs.golden.columns, pairs.golden_rows))
-    ]
+    sides = comparison.sides.values()
+    both = np.logical_and.reduce([side.rows >= 0 for side in sides])
+    t, g = (np.frombuffer(side.dump.columns.kind, np.uint8)[side.rows[both]] for side in sides)
     found = np.zeros(len(both), bool)
-    found[both] = ((kinds[0] == NULL) & (kinds[1] == TENSOR)) | ((kinds[0] == TENSOR) & (kinds[1] == NULL))
+    found[both] = ((t == NULL) & (g == TENSOR)) | ((t == TENSOR) & (g == NULL))
     found &= comparison.grades == GRADES.index("error")
     return found
 
 
-def _unneeded(comparison: Comparison) -> dict[int, Reason]:
+def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reason]:
     """By row: why the gradient is of no use that one side of a backward call has and the other has not."""
-    pairs, half = comparison.pairs, _half_null(comparison)
-    dumps = pairs.target, pairs.golden
+    pairs, dumps = comparison.pairs, (comparison.target, comparison.golden)
+    rows_of = pairs.target_rows, pairs.golden_rows
     ways: dict[int, _WaysBack] = {}
     found: dict[int, Reason] = {}
     for event in events(comparison):
-        if not event.is_matched or event.direction != "backward" or not half[event.rows.start : event.rows.stop].any():
+        if not event.is_matched or event.direction != "backward":
             continue
-        for row in event.rows:
-            if not half[row]:
-                continue
-            t, g = int(pairs.target_rows[row]), int(pairs.golden_rows[row])
-            side = 0 if dumps[0].columns.kind[t] == TENSOR else 1
-            columns, at, here = dumps[side].columns, (t, g)[side], ("target", "golden")[side]
+        for row in filter(half.__getitem__, event.rows):
+            side = 0 if dumps[0].columns.kind[rows_of[0][row]] == TENSOR else 1
+            columns, at, here = dumps[side].columns, int(rows_of[side][row]), ("target", "golden")[side]
             if columns.max[at] == columns.min[at] == 0:
                 found[row] = Reason(Why.ZEROS, here)
                 continue
             if comparison.is_given[row]:
                 continue
-            # The other side's dump may tell what an argument was computed from where this one does not.
+            # The other side's dump may name the sources of arguments where this one does not.
             teller = side if any(columns.source) else 1 - side
-            given = _argument(comparison, event, (t, g)[side], is_golden=side == 1, told_by=teller)
+            forward = [pair for place in event.forwards for pair in range(pairs.starts[place], pairs.starts[place + 1])]
+            arguments = [
+                int(rows_of[teller][pair])
+                for pair in forward
+                if (own := int(rows_of[side][pair])) >= 0
+                and rows_of[teller][pair] >= 0
+                and columns.part[own] == _INPUT
+                and columns.kind[own] == TENSOR
+                and columns.path[own] == columns.path[at]
+            ]
             known = ways.setdefault(teller, _WaysBack(dumps[teller]))
-            if given and not any(map(known.reach_a_parameter, given)):
+            if arguments and not any(map(known.reach_a_parameter, arguments)):
                 found[row] = Reason(Why.UNNEEDED, here)
     return found
-
-
-def _argument(comparison: Comparison, event: Event, row: int, *, is_golden: bool, told_by: int) -> list[int]:
-    """The rows of the argument whose gradient stands at a row of a backward call of one side, as the target (0) or the
-    golden (1) has it: `told_by`."""
-    pairs = comparison.pairs
-    dump, rows = (pairs.golden, pairs.golden_rows) if is_golden else (pairs.target, pairs.target_rows)
-    columns = dump.columns
-    forward = [at for place in event.forwards for at in range(pairs.starts[place], pairs.starts[place + 1])]
-    of_side = (pairs.target_rows, pairs.golden_rows)[told_by]
-    return [
-        int(of_side[number])
-        for number in forward
-        if (at := int(rows[number])) >= 0
-        and of_side[number] >= 0
-        and columns.part[at] == _INPUT
-        and columns.kind[at] == TENSOR
-        and columns.path[at] == columns.path[row]
-    ]
 
 
 class _WaysBack:
@@ -160,59 +133,49 @@ class _WaysBack:
     """
 
     def __init__(self, dump: Dump) -> None:
-        self._dump = dump
-        self._sources = Sources(dump)
-
-    @cached_property
-    def _calls(self) -> dict[str, int]:
-        return {name: at for at, name in enumerate(self._dump.columns.names)}
+        self._graph = Graph(dump)
 
     def reach_a_parameter(self, row: int) -> bool:
-        """Whether a given was computed from a parameter, by calls whose gradients are neither None nor zeros."""
-        columns, waiting, known = self._dump.columns, [row], {row}
+        """Whether an input was computed from a parameter, by calls whose gradients are neither None nor zeros."""
+        graph, waiting, known = self._graph, [row], {row}
         while waiting:
             row = waiting.pop()
-            call = call_of_row(self._dump, row)
-            parents = upwards(parent_of(self._dump, call), self._dump.construct)
-            source = self._sources.of(row, columns.names[call], parents)
+            source = graph.source(row)
             if source.origin == "parameter":
                 return True
-            if source.origin in ("code", "unknown") and call > self._first_trained:
+            if source.origin in ("code", "unknown") and graph.call_of(row) > self._first_trained:
                 return True
-            if (maker := self._calls.get(source.call)) is None:
+            if (maker := graph.number.get(source.call)) is None:
                 continue
-            rows = range(columns.starts[maker], columns.starts[maker + 1])
             if self._is_trained(maker):
                 return True
-            onwards = {at for at in rows if columns.part[at] == _INPUT and self._has_a_gradient(maker, at)}
+            onwards = {at for at in graph.inputs(maker) if self._has_a_gradient(maker, at)}
             waiting += onwards - known
             known |= onwards
         return False
 
     def _is_trained(self, call: int) -> bool:
-        """Whether a call has parameters with gradients; any, in a dump that tells of no gradients of parameters."""
+        """Whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
         if self._trained:
-            return names.parse(self._dump.columns.names[call]).stem in self._trained
-        columns = self._dump.columns
-        return _PARAMETERS in columns.part[columns.starts[call] : columns.starts[call + 1]]
+            return self._graph.names[call].stem in self._trained
+        rows = self._graph.rows(call)
+        return _PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
 
     @cached_property
     def _trained(self) -> frozenset[str]:
-        parsed = map(names.parse, self._dump.columns.names)
-        return frozenset(name.stem for name in parsed if name.kind == "parameters_grad")
+        return frozenset(name.stem for name in self._graph.names if name.kind == "parameters_grad")
 
     @cached_property
     def _first_trained(self) -> int:
         """The first call with trained parameters, in the order in which calls end; the number of calls without one."""
-        every = range(len(self._dump.columns.names))
+        every = range(len(self._graph.names))
         return next(filter(self._is_trained, every), len(every))
 
     def _has_a_gradient(self, call: int, row: int) -> bool:
         """Whether something goes back through an argument of a call."""
-        columns = self._dump.columns
-        back = self._calls.get(names.counterpart(columns.names[call], "backward"))
-        return columns.kind[row] == TENSOR and any(
-            columns.kind[at] == TENSOR and not columns.max[at] == columns.min[at] == 0
-            for at in (range(columns.starts[back], columns.starts[back + 1]) if back is not None else ())
-            if columns.part[at] == _OUTPUT and columns.path[at] == columns.path[row]
+        columns = self._graph.columns
+        back = self._graph.number.get(names.counterpart(columns.names[call], "backward"))
+        return back is not None and any(
+            columns.path[at] == columns.path[row] and not columns.max[at] == columns.min[at] == 0
+            for at in self._graph.outputs(back)
         )

@@ -1,7 +1,7 @@
 """Find the first wrong call and the divergences after it. Definitions: docs/compare.md, "The first wrong call".
 
-One walk along the execution order. Each call agrees, begins a difference, receives one, stands on one side only, or
-cannot be judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
+One walk along the execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
+judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
 """
 
 from bisect import bisect_left
@@ -12,17 +12,14 @@ from functools import cached_property
 from typing import Literal
 
 from msprobe.base import names
-from msprobe.compare.dataflow.events import Event, cell_path, events, fingerprint
+from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
-from msprobe.compare.judge.pairs import DigestKind, collected
-from msprobe.compare.judge.verdict import GRADES, Grade, path_of
+from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
 from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
-from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.workers.progress import shown
-from msprobe.store.record import Dump
 from msprobe.store.stacks_and_construct import user_line
 
-from .cause import Cause, Causes, Seen, walk
+from .cause import Causes, InputCause, Seen, walk
 from .exemptions import trained_alone
 from .finding import (
     Argument,
@@ -42,6 +39,8 @@ from .finding import (
 )
 
 Role = Literal["begins", "received", ""]
+
+_OTHER = {"target": "golden", "golden": "target"}
 
 _STRETCH = 1000
 """Calls behind an unmatched one that are asked what stands in its place: a stretch may be long, with many findings."""
@@ -66,15 +65,11 @@ def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
         return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
-    if (comparison.equal != DIFFERENT).all() and _is_paired(comparison.pairs):
+    pairs = comparison.pairs
+    sides = pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows
+    if (comparison.equal != DIFFERENT).all() and all((side >= 0).all() for side in sides):
         return Located()
     return _Walk(comparison, is_shown).located()
-
-
-def _is_paired(pairs: Pairs) -> bool:
-    """Whether every call and every record of each side has a partner; then nothing but a difference can speak."""
-    sides = (pairs.target_calls, pairs.golden_calls, pairs.target_rows, pairs.golden_rows)
-    return all(bool((side >= 0).all()) for side in sides)
 
 
 class _Walk:
@@ -87,124 +82,109 @@ class _Walk:
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}
         self._causes = Causes(comparison, self._seen, self._origin)
-        self._uncollected = _Uncollected(comparison)
         self._findings: list[Finding] = []
         self._places: dict[str, int] = {}  # a call inside which something begins -> the finding
-        self._lonely: dict[int, int] = {}  # a call that stands on one side only -> the finding
+        self._unmatched: dict[int, int] = {}  # an unmatched call -> the finding
         self._leaves: dict[object, int] = {}  # a tensor that no call produced -> the finding that it makes
         self._parameters = -1
         self._last_agreeing = ""
-        self._unjudged: dict[str, None] = {}  # calls; one may be told of by several events
+        self._unjudged: dict[str, None] = {}  # calls; one may have several events
         self._roles: dict[int, Role] = {}
         for seen in shown(self._seen, "locating differences") if is_shown else self._seen:
             self._visit(seen)
 
     def located(self) -> Located:
-        if not self._findings and (seen := next((s for s in self._seen if s.result_rows or s.given_rows), None)):
-            judged = seen.results or seen.givens
-            unclear = Unclear(Missing.IN_BETWEEN, difference=_worst(judged))
-            self._add(seen.event, FindingKind.UNKNOWN, unclear, judged)
-        graded = [self._beyond[grade][0] for grade in ("error", "warning") if self._beyond[grade]]
-        if not self._findings and graded:  # what differs is of calls that could not be judged along the dataflow
-            event = self._events[min(graded)]
-            own = [self._comparison.judged(row) for row in event.rows]
-            wrong = [judged for judged in own if judged.grade in ("error", "warning")]
-            unclear = Unclear(Missing.IN_BETWEEN, difference=_worst(wrong))
-            self._add(event, FindingKind.UNKNOWN, unclear, wrong)
+        if not self._findings:
+            seen = next((s for s in self._seen if s.outputs or s.inputs), None)
+            graded = [self._beyond[grade][0] for grade in ("error", "warning") if self._beyond[grade]]
+            judged: list[Judged] = []
+            if seen:
+                event, judged = seen.event, self._judged(seen.outputs or seen.inputs)
+            elif graded:  # what differs is of calls that could not be judged along the dataflow
+                event = self._events[min(graded)]
+                judged = [one for one in self._judged(event.rows) if one.grade in ("error", "warning")]
+            if judged:
+                self._add(event, FindingKind.UNKNOWN, Unclear(Missing.IN_BETWEEN, difference=_worst(judged)), judged)
         receivers = Counter(self._origin.values())
         return Located(
             tuple(replace(f, receivers=receivers[n] - 1, beyond=self._grows(f)) for n, f in enumerate(self._findings)),
             self._roles,
         )
 
+    def _judged(self, rows: Iterable[int]) -> list[Judged]:
+        return list(map(self._comparison.judged, rows))
+
     def _visit(self, seen: Seen) -> None:
-        event = seen.event
+        event, noise = seen.event, self._comparison.noise
+        diverging = [] if noise is None else list(filter(noise.diverges, seen.outputs))
         if not event.is_matched:
             self._visit_one_sided(event)
-        elif stretch := self._stretch(seen):
-            self._visit_stretch(seen, *stretch)
-        elif seen.given_rows and (own := self._diverging(seen)):
-            self._visit_beginning(seen, own)
-        elif seen.given_rows:
+        elif self._is_of_stretch(seen):
+            pass
+        elif seen.inputs and noise is not None and diverging and not any(map(noise.diverges, seen.inputs)):
+            self._visit_beginning(seen, self._judged(diverging))  # its inputs, which differ too, do not explain it
+        elif seen.inputs:
             self._visit_receiving(seen)
-        elif seen.result_rows and not self._begins(seen):
+        elif seen.outputs and noise is not None and self._are_two_frameworks and not diverging:
+            # All inputs agree: the difference was received in another layout.
             self._origin.setdefault(event.at, len(self._findings) - 1)
-            self._mark(seen.result_rows, "received")
-        elif seen.result_rows and (evidence := [j for j in seen.results if j.pair.record.gradient != "accumulated"]):
+            self._mark(seen.outputs, "received")
+        elif evidence := [j for j in self._judged(seen.outputs) if j.pair.record.gradient != "accumulated"]:
             self._visit_beginning(seen, evidence)
         elif seen.agrees:
             self._last_agreeing = event.name
-        if (seen.unknown_given_rows or seen.unknown_result_rows) and not self._findings and self._is_told(event):
+        is_explained = event.place in self._comparison.explained or self._are_two_frameworks
+        if (
+            (seen.unknown_inputs or seen.unknown_outputs)
+            and not self._findings
+            and (event.is_matched or not is_explained)
+        ):
             self._unjudged[event.name] = None
 
-    def _begins(self, seen: Seen) -> bool:
-        """Whether what a call returned differs by itself, where all that it received agrees.
-
-        Of two frameworks it may have received a difference in another layout.
-        """
-        noise = self._comparison.noise
-        return noise is None or not self._are_two_frameworks or any(map(noise.diverges, seen.result_rows))
-
-    def _stretch(self, seen: Seen) -> tuple[Event, list[Judged]] | None:
-        """Of two frameworks: the first of the calls without a counterpart that lead to what diverges here."""
-        noise = self._comparison.noise
-        rows = [row for row in (*seen.given_rows, *seen.result_rows) if noise is not None and row in noise.stretches]
+    def _is_of_stretch(self, seen: Seen) -> bool:
+        """Whether, of two frameworks, calls without a counterpart lead to what diverges here: the first is named."""
+        noise, event = self._comparison.noise, seen.event
+        rows = [row for row in (*seen.inputs, *seen.outputs) if noise is not None and row in noise.stretches]
         if noise is None or not rows or not self._are_two_frameworks:
-            return None
-        first = min((self._event_at[place] for place in noise.stretches[rows[0]]), key=lambda event: event.at)
-        return first, [self._comparison.judged(row) for row in rows]
+            return False
+        first = self._events[min(self._event_at[place] for place in noise.stretches[rows[0]])]
+        if first.at not in self._origin and event.key not in self._places:
+            self._add(first, FindingKind.CALL, self._other_call(first), self._judged(rows))
+            self._mark(first.rows, "begins")
+        self._origin.setdefault(event.at, self._origin.get(first.at, len(self._findings) - 1))
+        self._places.setdefault(event.key, self._origin[event.at])
+        self._mark((*seen.inputs, *seen.outputs), "received")
+        return True
 
     @cached_property
-    def _event_at(self) -> dict[int, Event]:
+    def _event_at(self) -> dict[int, int]:
         """By place of a pair of calls: its event."""
-        return {event.place: event for event in self._events}
-
-    def _visit_stretch(self, seen: Seen, alone: Event, judged: Sequence[Judged]) -> None:
-        if alone.at not in self._origin and seen.event.key not in self._places:
-            self._add(alone, FindingKind.CALL, self._other_call(alone), judged)
-            self._mark(alone.rows, "begins")
-        self._origin.setdefault(seen.event.at, self._origin.get(alone.at, len(self._findings) - 1))
-        self._places.setdefault(seen.event.key, self._origin[seen.event.at])
-        self._mark((*seen.given_rows, *seen.result_rows), "received")
-
-    def _diverging(self, seen: Seen) -> list[Judged]:
-        """The outputs of a call that its inputs, which differ too, do not explain."""
-        noise = self._comparison.noise
-        if noise is None or any(noise.diverges(j.row) for j in seen.givens):
-            return []
-        return [j for j in seen.results if noise.diverges(j.row)]
-
-    def _is_told(self, event: Event) -> bool:
-        """Whether a call counts among those that could not be judged."""
-        if event.is_matched:
-            return True
-        return event.place not in self._comparison.explained and not self._are_two_frameworks
+        return {event.place: event.at for event in self._events}
 
     def _visit_beginning(self, seen: Seen, evidence: Sequence[Judged]) -> None:
         event = seen.event
         inside = self._places.get(event.key)
-        gap = None if inside is not None else self._uncollected.of(seen)
+        gap = None if inside is not None else self._uncollected(seen)
         if inside is not None or (gap and self._findings):
             self._origin[event.at] = len(self._findings) - 1 if inside is None else inside
             self._mark((j.row for j in evidence), "received")
         elif gap:
             self._add(event, FindingKind.UNKNOWN, replace(gap, difference=_worst(evidence)), evidence)
         else:
-            is_of_parameters = event.kind == "parameters_grad"
-            has_inputs = bool(event.own or event.forwards)
-            computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.given_rows))
             if (argument := self._argument_of_one_side(event)) is not None:
                 self._add(event, FindingKind.ARGUMENT, _argument(argument), [argument, *evidence])
             else:
+                has_inputs, is_of_parameters = bool(event.own or event.forwards), event.kind == "parameters_grad"
+                computed = Computed(_worst(evidence), has_inputs, is_of_parameters, bool(seen.inputs))
                 self._add(event, FindingKind.COMPUTES, computed, evidence)
             self._mark((j.row for j in evidence), "begins")
 
     def _argument_of_one_side(self, event: Event) -> Judged | None:
-        """Of two frameworks: what only one side's call was told, where the two compute another thing."""
+        """Of two frameworks: an argument that only one side's call has, where the two compute different functions."""
         noise = self._comparison.noise
         if not self._are_two_frameworks or noise is None or event.direction != "forward":
             return None
-        # Where the golden's function could be executed on the target's inputs, it is one function, told otherwise.
+        # Where the golden's function could be executed on the target's inputs, it is one function, called differently.
         if not any(found.bound == found.bound for row in event.rows if (found := noise.evidence.get(row))):
             return None
         return next(
@@ -213,34 +193,42 @@ class _Walk:
 
     def _visit_receiving(self, seen: Seen) -> None:
         event = seen.event
-        causes = [(j, self._cause(j, event)) for j in seen.givens]
-        self._mark(seen.result_rows, "received")
+        causes = [(j, self._cause(j, event)) for j in self._judged(seen.inputs)]
+        self._mark(seen.outputs, "received")
         for judged, cause in causes:
             self._mark([judged.row], "received" if cause.kind in ("received", "unclear") else "begins")
         received = next((cause for _, cause in causes if cause.kind == "received"), None)
         inside = self._places.get(event.key)
         own = [(j, c) for j, c in causes if c.kind not in ("received", "parameter")]
         if received is None and inside is None and own:
-            leaves = [j.pair.target for j, c in own if c.kind == "leaf" and j.pair.target]
-            self._leaves |= dict.fromkeys(map(fingerprint, leaves), len(self._findings))
-            self._add_given(event, *own[0])
+            leaves = [j.row for j, c in own if c.kind == "leaf" and j.pair.target]
+            self._leaves |= dict.fromkeys(map(self._mark_of, leaves), len(self._findings))
+            self._add_input(event, *own[0])
         parameters = [j for j, c in causes if c.kind == "parameter"]
         if parameters and self._parameters < 0:
             self._parameters = len(self._findings)
-            self._add(event, FindingKind.PARAMETERS, self._differing_parameters(), parameters)
+            found = self._causes.differing_parameters()
+            first = next((s.event.at for s in self._seen if s.outputs), len(self._seen))
+            before = tuple(name for at, name in found if at <= first) or tuple(name for _, name in found)
+            evidence = Parameters(before, len(found), self._comparison.target.step)
+            self._add(event, FindingKind.PARAMETERS, evidence, parameters)
         if event.at not in self._origin:
             known = self._parameters if parameters else len(self._findings) - 1
             self._origin[event.at] = received.finding if received else known if inside is None else inside
 
-    def _cause(self, judged: Judged, event: Event) -> Cause:
-        """The cause of a given that differs; a tensor that was given before comes from where it was first given."""
+    def _cause(self, judged: Judged, event: Event) -> InputCause:
+        """The cause of an input that differs; a tensor that was met before comes from where it was first met."""
         cause = self._causes.of(judged, event, len(self._findings) - 1)
         if cause.kind != "leaf" or judged.pair.target is None:
             return cause
-        finding = self._leaves.get(fingerprint(judged.pair.target))
-        return cause if finding is None else Cause("received", finding=finding)
+        finding = self._leaves.get(self._mark_of(judged.row))
+        return cause if finding is None else InputCause("received", finding=finding)
 
-    def _add_given(self, event: Event, judged: Judged, cause: Cause) -> None:
+    def _mark_of(self, row: int) -> object:
+        """What the target's tensor is recognised by."""
+        return self._causes.graphs["target"].mark(int(self._comparison.pairs.target_rows[row]))
+
+    def _add_input(self, event: Event, judged: Judged, cause: InputCause) -> None:
         found = _worst([judged])
         if cause.kind == "unclear":
             if not self._findings:
@@ -261,19 +249,18 @@ class _Walk:
     def _visit_one_sided(self, event: Event) -> None:
         if event.place in self._comparison.explained:
             return
-        if event.place in self._trained_alone and event.key not in self._places:
-            self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
-            self._mark(event.rows, "begins")
-            return
         if self._are_two_frameworks:
+            if event.key not in self._places and event.place in self._trained_alone:
+                self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
+                self._mark(event.rows, "begins")
             return
-        if event.kind == "parameters_grad" or self._uncollected.explains(event):
+        if event.kind == "parameters_grad" or self._is_uncollected(event):
             if not self._findings:
                 self._unjudged[event.name] = None
             return
         finding = self._places.get(event.key)
         if finding is None and event.direction == "backward":
-            finding = self._lonely.get(event.forward) if event.forward is not None else None
+            finding = self._unmatched.get(event.forward) if event.forward is not None else None
         if finding is None and event.at and not self._events[event.at - 1].is_matched:
             finding = self._origin.get(event.at - 1)
         if finding is None:
@@ -282,33 +269,25 @@ class _Walk:
             self._mark(event.rows, "begins")
         else:
             self._mark(event.rows, "received")
-        self._lonely[event.at] = finding
+        self._unmatched[event.at] = finding
         self._origin[event.at] = finding
 
     @cached_property
     def _trained_alone(self) -> set[int]:
-        return trained_alone(self._comparison, self._events) if self._are_two_frameworks else set()
+        return trained_alone(self._comparison, self._events)
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}
         goes_on = ""
         following = self._next_matched[event.at]
         if following < len(self._events):
-            pairs, place = self._comparison.pairs, self._events[following].place
-            is_target = event.side == "target"
-            dump, calls = (pairs.golden, pairs.golden_calls) if is_target else (pairs.target, pairs.target_calls)
-            goes_on = dump.columns.names[int(calls[place])]
+            dump, calls, _ = self._comparison.sides[_OTHER[event.side]]
+            goes_on = dump.columns.names[int(calls[self._events[following].place])]
         for at in range(event.at + 1, min(following, event.at + 1 + _STRETCH)):
             if (later := self._events[at]).side != event.side:
                 others[later.name] = None  # the gradients of a cell's parameters go by its backward call's name
         before = self._events[event.at - 1].name if event.at else ""
         return OtherCall(event.side, tuple(others), goes_on, before)
-
-    def _differing_parameters(self) -> Parameters:
-        found = self._causes.differing_parameters()
-        first = next((s.event.at for s in self._seen if s.result_rows), len(self._seen))
-        before = tuple(name for at, name in found if at <= first)
-        return Parameters(before or tuple(name for _, name in found), len(found), self._comparison.target.step)
 
     def _add(self, event: Event, kind: FindingKind, evidence: Evidence, judged: Iterable[Judged]) -> None:
         number = len(self._findings)
@@ -316,17 +295,13 @@ class _Walk:
         for key in (event.key, *event.keys):
             self._places.setdefault(key, number)
         hidden = () if number else tuple(self._unjudged)
-        file, line = user_line(self._stack(event)) or ("", None)
-        grades = {j.grade for j in judged} or {"error"}
-        grade: Grade = next(g for g in ("error", "warning", "unjudged", "pass") if g in grades)
-        cell = cell_path(event.parents)
+        stack = event.call.calls.call.stack
+        if not stack and event.forward is not None:  # a backward call has its forward's
+            stack = self._events[event.forward].call.calls.call.stack
+        file, line = user_line(stack) or ("", None)
+        grade: Grade = max((j.grade for j in judged), key=SEVERITY.index, default="error")
+        cell = (names.parse(event.parents[0]).path or event.parents[0]) if event.parents else "the root"
         self._findings.append(Finding(event.name, cell, kind, evidence, grade, file, line, at=event.at, hidden=hidden))
-
-    def _stack(self, event: Event) -> tuple[str, ...]:
-        """The stack of a call; a backward call has its forward's."""
-        if event.call.calls.call.stack:
-            return event.call.calls.call.stack
-        return () if event.forward is None else self._events[event.forward].call.calls.call.stack
 
     def _grows(self, finding: Finding) -> Beyond | None:
         """Where a difference within tolerance grows beyond it."""
@@ -356,6 +331,37 @@ class _Walk:
         for row in rows:
             self._roles.setdefault(row, role)
 
+    def _uncollected(self, seen: Seen) -> Unclear | None:
+        """What of a matched call's inputs is not known; None where all are."""
+        event = seen.event
+        if seen.unknown_inputs:
+            unknown = tuple(j.pair.record.name for j in self._judged(seen.unknown_inputs))
+            return Unclear(Missing.UNJUDGED_INPUTS, unknown)
+        if event.called.endswith(".debug"):
+            return Unclear(Missing.SAVED_BY_NAME)
+        is_backward = event.direction == "backward"
+        for side, kinds in self._comparison.collected.items():
+            if ("input", is_backward) not in kinds:
+                return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
+        if is_backward and event.forward is None:
+            return Unclear(Missing.FORWARD)
+        for call in (event.call.calls.target, event.call.calls.golden):
+            if call and (gaps := tuple(gap for gap in call.missing if gap.startswith("input"))):
+                return Unclear(Missing.FAILED_INPUTS, gaps)
+        return None
+
+    def _is_uncollected(self, event: Event) -> bool:
+        """Whether an unmatched call ran on the other side too, or is of a kind that was not collected there."""
+        other = _OTHER[event.side]
+        if (event.kind, event.direction) not in self._kinds_of_calls[other]:
+            return True
+        graph = self._causes.graphs[other]
+        return event.called in graph.dump.construct and event.called not in graph.number
+
+    @cached_property
+    def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:
+        return {side: {(n.kind, n.direction) for n in graph.names} for side, graph in self._causes.graphs.items()}
+
 
 def _worst(judged: Sequence[Judged]) -> Difference:
     """The first pair that is an error, else the first of all."""
@@ -370,52 +376,3 @@ def _argument(judged: Judged) -> Argument:
         return Argument(_worst([judged]), ArgumentKind.ONE_SIDE, "target" if pair.target else "golden")
     are_tensors = pair.target.kind == pair.golden.kind == "tensor"
     return Argument(_worst([judged]), ArgumentKind.TENSOR if are_tensors else ArgumentKind.VALUE)
-
-
-class _Uncollected:
-    """What one side did not collect although it ran."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self._dumps: dict[str, Dump] = {"target": comparison.target, "golden": comparison.golden}
-
-    @cached_property
-    def _parts(self) -> dict[str, frozenset[DigestKind]]:
-        return {side: collected(dump) for side, dump in self._dumps.items()}
-
-    @cached_property
-    def _calls(self) -> dict[str, set[str]]:
-        return {side: set(dump.columns.names) for side, dump in self._dumps.items()}
-
-    @cached_property
-    def _kinds(self) -> dict[str, set[str]]:
-        return {
-            side: {(n := names.parse(call)).kind + n.direction for call in dump.columns.names}
-            for side, dump in self._dumps.items()
-        }
-
-    def of(self, seen: Seen) -> Unclear | None:
-        """What of a matched call's givens is not known; None where all are."""
-        event = seen.event
-        if seen.unknown_givens:
-            return Unclear(Missing.UNJUDGED_INPUTS, tuple(j.pair.record.name for j in seen.unknown_givens))
-        if event.called.endswith(".debug"):
-            return Unclear(Missing.SAVED_BY_NAME)
-        is_backward = event.direction == "backward"
-        for side, parts in self._parts.items():
-            if ("input", is_backward) not in parts:
-                return Unclear(Missing.INCOMING_GRADIENTS if is_backward else Missing.INPUTS, side=side)
-        if is_backward and event.forward is None:
-            return Unclear(Missing.FORWARD)
-        for call in (event.call.calls.target, event.call.calls.golden):
-            gaps = tuple(gap for gap in call.missing if gap.startswith("input")) if call else ()
-            if gaps:
-                return Unclear(Missing.FAILED_INPUTS, gaps)
-        return None
-
-    def explains(self, event: Event) -> bool:
-        """Whether a one-sided call ran on the other side too, or is of a kind that was not collected there."""
-        other = "golden" if event.side == "target" else "target"
-        name = names.parse(event.called)
-        if name.kind + name.direction not in self._kinds[other]:
-            return True
-        return event.called in self._dumps[other].construct and event.called not in self._calls[other]

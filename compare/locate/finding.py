@@ -110,11 +110,6 @@ class UpdateJudgement:
         """The parameters whose difference is drift of two noisy runs."""
         return tuple(v.parameter for v in self.verdicts if v.status is Status.AGREES)
 
-    @property
-    def unseen(self) -> tuple[str, ...]:
-        """The parameters of which nothing can be said."""
-        return tuple(v.parameter for v in self.verdicts if v.status is Status.UNSEEN)
-
 
 class FindingKind(str, Enum):
     """What is wrong at the call that a finding names; docs/compare.md, "The first wrong call", has a row for each."""
@@ -158,7 +153,7 @@ class ArgumentKind(Enum):
     TENSOR = "tensor"
     """A tensor that no recorded call produced."""
     ONE_SIDE = "one_side"
-    """Only `side` is given it, or both, in ways that are not the same."""
+    """Only `side` has it, or both, in different ways."""
     EXCHANGED = "exchanged"
     """It is another parameter of those that both sides have."""
 
@@ -176,7 +171,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """One of the first tensors that were given; `is_made_unrecorded`: by operations that were not recorded."""
+    """One of the first inputs of the run; `is_made_unrecorded`: by operations that were not recorded."""
 
     difference: Difference
     is_made_unrecorded: bool = False
@@ -237,7 +232,7 @@ class OtherCall:
 
 
 class Missing(Enum):
-    """Which records are needed to tell whether a difference begins at a call, and are not there."""
+    """The missing records without which it is not known whether a difference begins at a call."""
 
     UNJUDGED_INPUTS = "unjudged_inputs"
     INPUTS = "inputs"

@@ -1,8 +1,9 @@
-"""Sentences made of findings. Decisions read the findings' evidence, never these."""
+"""Sentences made of findings and of judgements of updates. Decisions read their evidence, never these."""
 
 from collections.abc import Sequence
 from functools import singledispatch
 
+from msprobe.base.text import few
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import sentences
 
@@ -28,8 +29,6 @@ from .finding import (
     UpdateJudgement,
 )
 
-NAMED = 3  # so many parameters stand in a sentence, the others are counted
-
 _LEFT_OUT = "frozen, or not in the optimizer"
 
 _UNEXPLAINED = (
@@ -40,7 +39,7 @@ _UNEXPLAINED = (
 _BLIND = "statistics name a learning rate and parameters that are not updated, no other setting"
 
 
-def sentence(judgement: UpdateJudgement) -> str:
+def updates(judgement: UpdateJudgement) -> str:
     """What differs in the updates, for which parameters; empty where nothing does."""
     differing = judgement.differing
     if not differing:
@@ -48,7 +47,8 @@ def sentence(judgement: UpdateJudgement) -> str:
     said = [_update_difference(one) for one in judgement.differences]
     named = {name for one in judgement.differences for name in one.parameters}
     if left := [name for name in differing if name not in named]:
-        said.append(f"{_count(left, 0)} further apart than {_noise(judgement)}")
+        has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
+        said.append(f"{_count(left, 0)} further apart than {'their gradients explain' if has_before else _UNEXPLAINED}")
     if any(v.basis is Basis.STATISTICS for v in judgement.verdicts):
         said.append(_BLIND)
     if judgement.agreeing:
@@ -56,32 +56,28 @@ def sentence(judgement: UpdateJudgement) -> str:
     return "; ".join(said)
 
 
-def drifted(judgement: UpdateJudgement) -> str:
-    """Of parameters that have only drifted."""
-    who = _count(judgement.agreeing, 0)
-    return f"{who} have drifted as far as the noise of two runs explains; no update differs by more"
-
-
 def _update_difference(one: UpdateDifference) -> str:
     who = _count(one.parameters, one.agreeing)
-    values = _values(one)
+    verb, them = ("is", "it") if len(one.parameters) == 1 else ("are", "them")
+    values = ""
+    if one.target is not None and one.golden is not None:
+        values = f" ({_number(one.target)}, golden {_number(one.golden)})"
     if one.cause is Cause.LEARNING_RATE:
         factor = f"{_number(one.factor)} times the golden's" if one.factor is not None else "not the golden's"
         text = f"the learning rate is {factor}{values} for {who}"
-    elif one.cause is Cause.NOT_UPDATED:
-        text = f"{who} {_verb(one.parameters)} not updated ({_LEFT_OUT}), the golden updates {_them(one.parameters)}"
-    elif one.cause is Cause.UPDATED_ALONE:
-        text = f"{who} {_verb(one.parameters)} updated, and not in the golden ({_LEFT_OUT})"
     elif one.cause is Cause.BIAS_CORRECTION:
         here, there = ("target", "golden") if (one.factor or 0) > 1 else ("golden", "target")
         text = f"the {here}'s Adam does not correct its bias, the {there}'s does, for {who}"
     elif one.cause is Cause.CLIPPING:
-        text = f"gradients are clipped differently{_limits(one)}, for {who}"
-    elif one.cause is Cause.UNKNOWN:
-        text = f"updates of {who} are further apart than noise explains, by no setting that is known"
+        target, golden = ("not" if norm is None else f"norm {_number(norm)}" for norm in (one.target, one.golden))
+        limits = "" if one.target is None and one.golden is None else f" ({target}, golden {golden})"
+        text = f"gradients are clipped differently{limits}, for {who}"
     else:
-        is_other = f"the {one.cause.value} differs"
-        text = f"{is_other}{values} for {who}"
+        text = {
+            Cause.NOT_UPDATED: f"{who} {verb} not updated ({_LEFT_OUT}), the golden updates {them}",
+            Cause.UPDATED_ALONE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
+            Cause.UNKNOWN: f"updates of {who} are further apart than noise explains, by no setting that is known",
+        }.get(one.cause, f"the {one.cause.value} differs{values} for {who}")
     if one.possible:
         text += f" (or {' or '.join(_POSSIBLE[cause] for cause in one.possible)}, which these steps cannot tell apart)"
     return text
@@ -94,46 +90,16 @@ _POSSIBLE = {cause: cause.value for cause in Cause} | {
 }
 
 
-def _values(one: UpdateDifference) -> str:
-    if one.target is None or one.golden is None:
-        return ""
-    return f" ({_number(one.target)}, golden {_number(one.golden)})"
-
-
-def _limits(one: UpdateDifference) -> str:
-    told = (
-        f"norm {_number(one.target)}" if one.target is not None else "",
-        f"norm {_number(one.golden)}" if one.golden is not None else "",
-    )
-    return f" ({told[0] or 'not'}, golden {told[1] or 'not'})" if any(told) else ""
-
-
 def _count(parameters: Sequence[str], agreeing: int) -> str:
     """`12 of 12 parameters`; with names where not all are concerned."""
     number, total = len(parameters), len(parameters) + agreeing
     text = f"{number} of {total} parameter{'s' * (total != 1)}"
     if not agreeing and number > 1:
         return text
-    more = number - NAMED
-    return f"{text} ({', '.join(parameters[:NAMED])}{f' and {more} more' if more > 0 else ''})"
+    return f"{text} ({few(parameters)})"
 
 
-def _verb(parameters: Sequence[str]) -> str:
-    return "is" if len(parameters) == 1 else "are"
-
-
-def _them(parameters: Sequence[str]) -> str:
-    return "it" if len(parameters) == 1 else "them"
-
-
-def _noise(judgement: UpdateJudgement) -> str:
-    has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
-    return "their gradients explain" if has_before else _UNEXPLAINED
-
-
-def _number(value: float | Rule | None) -> str:
-    if value is None:
-        return "not known"
+def _number(value: float | Rule) -> str:
     return value.value if isinstance(value, Rule) else f"{value:.4g}"
 
 
@@ -142,13 +108,16 @@ RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_
 
 
 _FROM_OUTSIDE = "no recorded call produced it"
+_NOT_KNOWN = "whether it began here cannot be said, because"
 _MISSING = {
-    Missing.UNJUDGED_INPUTS: "these givens could not be judged: {names}",
-    Missing.INPUTS: "the inputs of calls were not collected on the {side} side",
-    Missing.INCOMING_GRADIENTS: "the incoming gradients of calls were not collected on the {side} side",
-    Missing.FAILED_INPUTS: "these givens could not be collected: {names}",
-    Missing.FORWARD: "its forward call was not collected",
-    Missing.SAVED_BY_NAME: "it was saved by name, and what it was made of was not",
+    Missing.UNJUDGED_INPUTS: f"{_NOT_KNOWN} these givens could not be judged: {{names}}",
+    Missing.INPUTS: f"{_NOT_KNOWN} the inputs of calls were not collected on the {{side}} side",
+    Missing.INCOMING_GRADIENTS: f"{_NOT_KNOWN} the incoming gradients of calls were not collected on the {{side}} side",
+    Missing.FAILED_INPUTS: f"{_NOT_KNOWN} these givens could not be collected: {{names}}",
+    Missing.FORWARD: f"{_NOT_KNOWN} its forward call was not collected",
+    Missing.SAVED_BY_NAME: f"{_NOT_KNOWN} it was saved by name, and what it was made of was not",
+    Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
+    Missing.IN_BETWEEN: "no recorded call begins it, records in between are missing",
 }
 
 
@@ -172,7 +141,7 @@ def full(finding: Finding) -> str:
 
 def reason(finding: Finding) -> str:
     """The evidence; what could not be judged before it; and of a difference within tolerance where it grows beyond."""
-    text = said(finding.evidence)
+    text = describe(finding.evidence)
     if hidden := finding.hidden:
         text += f"; {len(hidden)} call{'s' * (len(hidden) != 1)} before it could not be judged in full: {few(hidden)}"
     if finding.grade != "pass":
@@ -183,12 +152,12 @@ def reason(finding: Finding) -> str:
 
 
 @singledispatch
-def said(evidence: Evidence) -> str:
+def describe(evidence: Evidence) -> str:
     """What supports a finding."""
     raise TypeError(evidence)
 
 
-@said.register
+@describe.register
 def _(found: Computed) -> str:
     if found.is_beyond_inputs:
         return f"its inputs differ and do not explain this: {_difference(found.difference)}"
@@ -197,7 +166,7 @@ def _(found: Computed) -> str:
     return f"{'all givens agree' if found.has_inputs else 'it was given nothing'}, but {_difference(found.difference)}"
 
 
-@said.register
+@describe.register
 def _(found: Argument) -> str:
     place = found.difference.place
     if found.kind is ArgumentKind.EXCHANGED:
@@ -211,13 +180,13 @@ def _(found: Argument) -> str:
     return f"{place} is given on the {found.side} side only"
 
 
-@said.register
+@describe.register
 def _(found: RunInput) -> str:
     text = f"{_difference(found.difference)}; it is among the first tensors that were given, and {_FROM_OUTSIDE}"
     return f"{text} (operations that were not recorded did)" if found.is_made_unrecorded else text
 
 
-@said.register
+@describe.register
 def _(found: Between) -> str:
     agree = "every recorded call before agrees"
     if found.dataflow is Dataflow.SWAPPED:
@@ -233,7 +202,7 @@ def _(found: Between) -> str:
     return f"{what}, although {agree}"
 
 
-@said.register
+@describe.register
 def _(found: Parameters) -> str:
     several = len(found.names) != 1
     text = f"{len(found.names)} parameter{'s' * several} differ{'' if several else 's'}: {few(found.names)}"
@@ -252,14 +221,15 @@ def _(found: Parameters) -> str:
     )
 
 
-@said.register
+@describe.register
 def _(found: Updated) -> str:
     if found.is_drift:
-        return drifted(found.judgement)
-    return f"{sentence(found.judgement)}; by the update after step {found.judgement.step - 1}"
+        who = _count(found.judgement.agreeing, 0)
+        return f"{who} have drifted as far as the noise of two runs explains; no update differs by more"
+    return f"{updates(found.judgement)}; by the update after step {found.judgement.step - 1}"
 
 
-@said.register
+@describe.register
 def _(found: OtherCall) -> str:
     here, there = ("target", "golden") if found.side == "target" else ("golden", "target")
     if found.is_frozen:
@@ -273,21 +243,10 @@ def _(found: OtherCall) -> str:
     return f"{text}, the {there} ends" + (f" after {found.before}" if found.before else "")
 
 
-@said.register
+@describe.register
 def _(found: Unclear) -> str:
     what = _difference(found.difference) if found.difference else ""
-    if found.missing is Missing.IN_BETWEEN:
-        return f"{what}; no recorded call begins it, records in between are missing"
-    if found.missing is Missing.PRODUCER:
-        return f"{what}; whether it began before cannot be said, because {few(found.names)} could not be judged"
-    because = _MISSING[found.missing].format(names=few(found.names), side=found.side)
-    return f"{what}; whether it began here cannot be said, because {because}"
-
-
-def few(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{what}; {_MISSING[found.missing].format(names=few(found.names), side=found.side)}"
 
 
 def _difference(found: Difference) -> str:

@@ -43,33 +43,33 @@ class Block(NamedTuple):
     greatest: float
     """Magnitude of a finite golden element, whatever the target is there."""
 
-    absolute: float
-    absolute_at: int
+    absolute: float = 0.0
+    absolute_at: int = -1
     """The greatest abs(t - g), and the first element that has it; -1 where that is 0."""
 
-    relative: float
-    nearer: int
-    near: int
+    relative: float = 0.0
+    nearer: int = 0
+    near: int = 0
     """The greatest abs((t - g) / g), and how many elements have less than 0.001 and 0.005."""
 
-    ulps: float
+    ulps: float = 0.0
     """The greatest abs(t - g) 2 / p, where p is the golden element's power of two, at least `Rule.least`."""
 
-    excess: float
-    excess_at: int
-    beyond: int
+    excess: float = 0.0
+    excess_at: int = -1
+    beyond: int = 0
     """The greatest share of what is allowed (0 / 0 is 0), the first element that has it, and how many are above 1."""
 
-    mismatched: int
-    mismatched_at: int
+    mismatched: int = 0
+    mismatched_at: int = -1
 
-    scale: float
-    """What `Rule.absolute` was multiplied by: the scale that was given or min(1, greatest) of this block."""
+    scale: float = 1.0
+    """What `Rule.absolute` was multiplied by: the `scale` argument or min(1, greatest) of this block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What elements are held against: absolute * scale + relative * abs(golden) is allowed.
+    """What elements are compared with: absolute * scale + relative * abs(golden) is allowed.
 
     `least` is the least normal number of the format whose units in the last place are counted.
     """
@@ -120,15 +120,8 @@ def by_numpy(target: Array, golden: Array, scale: float, rule: Rule) -> Block:
             dd=dd,
             sum=float(d.sum()),
             greatest=greatest,
-            absolute=0.0,
-            absolute_at=-1,
-            relative=0.0,
             nearer=g.size,
             near=g.size,
-            ulps=0.0,
-            excess=0.0,
-            excess_at=-1,
-            beyond=0,
             mismatched=int(np.count_nonzero(mismatched)),
             mismatched_at=int(mismatched.argmax()) if mismatched.any() else -1,
             scale=scale,

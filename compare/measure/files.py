@@ -1,8 +1,8 @@
 """Pairs of files are measured: by this process, by others, or on a cluster; an interrupted run goes on where it was."""
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,10 @@ class Outcome:
 def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) -> list[Outcome]:
     """Measure every pair of files, in their order, on the workers of `effort`."""
     is_much = sum(sizes) >= _WORTH_WORKERS
-    with _journal(files, effort.folder if is_much else None) as journal:
+    resume: AbstractContextManager[Resume | None] = nullcontext()
+    if is_much and effort.folder is not None:
+        resume = Resume(effort.folder, fingerprint([path for one in files for path in (one.target, one.golden)]))
+    with resume as journal:
         known = journal.known() if journal else {}
         found: list[Outcome | None] = [None] * len(files)
         if known:
@@ -92,17 +95,6 @@ def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) ->
     return [outcome or Outcome(failure="it was not measured") for outcome in found]
 
 
-@contextmanager
-def _journal(files: Sequence[Files], folder: Path | None) -> Iterator[Resume | None]:
-    """Where results are kept until all are there; None without a folder."""
-    if folder is None:
-        yield None
-        return
-    inputs = [path for one in files for path in (one.target, one.golden)]
-    with Resume(folder, fingerprint(inputs)) as journal:
-        yield journal
-
-
 def _key(files: Files) -> str:
     """Everything that a result depends on but the contents of the files."""
     return json.dumps(astuple(files))
@@ -125,7 +117,7 @@ def measure_bundle(bundle: Sequence[Files]) -> list[Outcome]:
 
 
 def measure_files(files: Files) -> Outcome:
-    """Measure two files; what cannot be read is said, not raised."""
+    """Measure two files; what cannot be read is reported in the outcome, not raised."""
     from .tensors import measure, side_statistics
 
     try:

@@ -1,7 +1,5 @@
 """Measures between the statistics of two tensors, for one pair or for whole columns of pairs.
 
-Measures between the statistics of two tensors, where the tensors themselves were not saved.
-
 What the standard allows an element bounds what it allows a statistic, so a pair that passes on its elements passes on
 its statistics too. With a = absolute * s, r = relative (standard.py), n elements and the golden's A = max(abs(max),
 abs(min)):
@@ -28,6 +26,9 @@ from msprobe.compare.core.standard import Standard
 from msprobe.store.record import NonFinite, Number, Statistics
 
 NAMES = ("max", "min", "mean", "norm")
+ROUNDING = 1e-6
+
+Floats = NDArray[np.float64]
 
 
 def excess(
@@ -39,24 +40,31 @@ def excess(
     statistic that only one side has, is an infinite excess. So is another count of true elements, or of those that are
     not finite (told first, because NaN hides every statistic), where both sides tell one. Booleans and None are
     compared for equality. A one-element tensor's norm is compared without its sign, which some writers keep.
-    `same_rounding` says whether both sides round alike.
+    `same_rounding`: whether both sides round alike.
     """
     if _counts_differ(target.non_finite, golden.non_finite):
         return math.inf, "non_finite"
     worst, which = 0.0, ""
-    allowed: tuple[float, ...] = ()
-    for at, (t, g) in enumerate(zip(_values(target), _values(golden), strict=True)):
-        if t == g or _is_same(t, g, NAMES[at] == "norm" and size == 1):
+    allowed: tuple[Any, ...] = ()
+    for at, name in enumerate(NAMES):
+        t, g = getattr(target, name), getattr(golden, name)
+        if t == g or (t != t and g != g):
+            continue
+        if name == "norm" and size == 1 and t is not None and g is not None and abs(t) == abs(g):
             continue
         if at < 2 and not same_rounding and (_is_cast(t, g) or _is_cast(g, t)):
             continue
         if _not_comparable(t) or _not_comparable(g):
-            return math.inf, NAMES[at]
-        allowed = allowed or _allowances(golden, size, standard, same_rounding)
-        difference = abs(t - g)  # type: ignore[operator]  # both are finite numbers here
-        share = difference / allowed[at] if allowed[at] else math.inf
+            return math.inf, name
+        if not allowed:
+            three = (getattr(golden, name) for name in ("max", "min", "norm"))
+            highest, lowest, norm = (0.0 if _not_comparable(value) else abs(value) for value in three)
+            allowed = allowances(
+                max(highest, lowest), norm, max(size, 1), standard.absolute, standard.relative, same_rounding
+            )
+        share = abs(t - g) / float(allowed[at]) if allowed[at] else math.inf
         if share > worst:
-            worst, which = share, NAMES[at]
+            worst, which = share, name
     if not worst and _counts_differ(target.true_count, golden.true_count):
         return math.inf, "true_count"
     return worst, which
@@ -66,29 +74,13 @@ def _counts_differ(target: Number | NonFinite, golden: Number | NonFinite) -> bo
     return target is not None and golden is not None and target != golden
 
 
-def _is_same(t: Number, g: Number, unsigned: bool) -> bool:
-    if t is None or g is None:
-        return False
-    return (t != t and g != g) or (unsigned and abs(t) == abs(g))
-
-
 def _is_cast(number: Number, of: Number) -> bool:
     """Whether a number is an integer that was cast to float32, as msprobe casts the extremes of integers."""
     return type(number) is float and type(of) is int and number == float(np.float32(of))
 
 
-def _values(statistics: Statistics) -> tuple[Number, Number, Number, Number]:
-    return statistics.max, statistics.min, statistics.mean, statistics.norm
-
-
 def _not_comparable(value: Number) -> bool:
     return value is None or value is True or value is False or not math.isfinite(value)
-
-
-def _allowances(golden: Statistics, size: int, standard: Standard, same_rounding: bool) -> tuple[float, ...]:
-    greatest, norm = max(_magnitude(golden.max), _magnitude(golden.min)), _magnitude(golden.norm)
-    found = allowances(greatest, norm, max(size, 1), standard.absolute, standard.relative, same_rounding)
-    return tuple(map(float, found))
 
 
 def allowances(
@@ -103,16 +95,6 @@ def allowances(
     extreme = a + r * greatest
     r = r if same_rounding else np.where((absolute == 0) & (relative == 0), ROUNDING, r)
     return extreme, extreme, (a + r * norm / root) * (1 + ROUNDING), (a * root + r * norm) * (1 + ROUNDING)
-
-
-ROUNDING = 1e-6
-
-
-def _magnitude(value: Number) -> float:
-    return 0.0 if _not_comparable(value) else abs(value)  # type: ignore[arg-type]  # a finite number here
-
-
-Floats = NDArray[np.float64]
 
 
 def excesses(

@@ -1,7 +1,5 @@
 """Measures between two tensors. Measuring never judges: whether a number is good is decided in `judge`.
 
-Measures between two tensors. Measuring never judges: whether a number is good is `msprobe.compare.judge`'s business.
-
 Arithmetic is in float64 whatever the dtype; only relative errors of floats of 32 bits and less are taken in float32, as
 msprobe 8.1 does, so that the sheet shows its digits. Tensors are walked once, block by block (`block.py` says
 what is found in one), so a measure needs a few blocks of memory whether a tensor lies in memory or in a file. Blocks
@@ -11,14 +9,13 @@ depend on who else is working.
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.base.statistic import Statistic, is_bfloat16, statistic, widen
+from msprobe.base.statistic import is_bfloat16, statistic, widen
 from msprobe.compare.core.measures import FloatFormat, Measures, coarsest
 from msprobe.compare.core.standard import Standard
 from msprobe.store.npy import NpyFile
@@ -27,20 +24,24 @@ from msprobe.store.record import Statistics
 from . import block as blocks
 from .block import TINY, Block, Rule, block, wide_sums
 
+Array = NDArray[Any]
+Tensor = Array | NpyFile
+
 _PIECE = 1 << 20  # elements
 
 
-def side_statistics(tensor: "NDArray[Any] | NpyFile") -> Statistics:
+def side_statistics(tensor: Tensor) -> Statistics:
     """Max, min, mean and L2 norm as `msprobe.base.statistic.statistic` has them; None where it has none.
 
     Of several pieces mean and norm are put together with one rounding each.
     """
     found = [(statistic(piece), piece.size) for piece in _pieces(tensor)]
     parts = [one for one, _ in found]
+    is_bool = type(parts[0].max) is bool
     if len(parts) == 1 or parts[0].max is None:
         only = parts[0]
-        return Statistics(only.max, only.min, only.mean, only.norm, only.true_count if _is_bool(only) else None)
-    if _is_bool(parts[0]):
+        return Statistics(only.max, only.min, only.mean, only.norm, only.true_count if is_bool else None)
+    if is_bool:
         count = sum(one.true_count for one in parts)
         return Statistics(any(one.max for one in parts), all(one.min for one in parts), None, None, count)
     highest, lowest = ([getattr(one, name) for one in parts] for name in ("max", "min"))
@@ -53,20 +54,13 @@ def side_statistics(tensor: "NDArray[Any] | NpyFile") -> Statistics:
     return Statistics(max(highest), min(lowest), mean, norm)
 
 
-def _is_bool(found: Statistic) -> bool:
-    return type(found.max) is bool
-
-
-def _pieces(tensor: "NDArray[Any] | NpyFile") -> Iterator[NDArray[Any]]:
+def _pieces(tensor: Tensor) -> Iterator[Array]:
     if isinstance(tensor, NpyFile):
         for start in range(0, tensor.size, _PIECE):
             yield tensor.part(start, min(start + _PIECE, tensor.size))
     else:
         yield tensor
 
-
-Array = NDArray[Any]
-Tensor = Array | NpyFile
 
 # Elements. In C long enough that a call costs nothing; in numpy so short that what is made of it stays in a cache.
 BLOCK_IN_C = 1 << 17
@@ -83,7 +77,10 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     """
     if target.shape != golden.shape:
         raise ValueError(f"shapes differ: {target.shape}, {golden.shape}")
-    names = _name(target), _name(golden)
+    names = [
+        "bfloat16" if isinstance(side, np.ndarray) and is_bfloat16(side) else _name_of(side.dtype)
+        for side in (target, golden)
+    ]
     unit = coarsest([dtype, *names])
     rule = Rule(standard.absolute, standard.relative, math.ldexp(1.0, unit.exponent) if unit else 1.0)
     pieces = _Pieces(target, golden)
@@ -190,8 +187,7 @@ def _greatest(values: list[tuple[float, int]], length: int) -> tuple[float, int]
     return values[at][0], at * length + values[at][1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
+class _Sums(NamedTuple):
     cosine: float
     euclid: float
     total: float
@@ -235,12 +231,6 @@ def _units(ulps: float, unit: FloatFormat) -> float:
         return math.ldexp(ulps, unit.digits - 1)
     except OverflowError:
         return math.inf
-
-
-def _name(tensor: Tensor) -> str:
-    if isinstance(tensor, np.ndarray) and is_bfloat16(tensor):
-        return "bfloat16"
-    return _name_of(tensor.dtype)
 
 
 @lru_cache(maxsize=64)

@@ -1,1 +1,1 @@
-"""Where a difference begins first among several ranks, told by who communicated with whom."""
+"""Where a difference begins first among several ranks, by who communicated with whom."""

@@ -1,10 +1,6 @@
-"""Collective calls: their groups and roots, and which calls of different ranks are one exchange.
+"""Collective calls of one rank, and which calls of different ranks are one exchange.
 
-What the search over ranks must know of one rank: its exchanges in execution order, and where it differs.
-
-A story is made where the rank is compared, and travels; so it is small, and holds plain values only.
-
-Which calls communicate, and what their arguments say of it: the group, the root, the other rank.
+Which calls communicate, and what is known from their arguments (the group, the root, the other rank):
 
 | functions of | named |
 |---|---|
@@ -14,15 +10,14 @@ Which calls communicate, and what their arguments say of it: the group, the root
 
 The backward of the others is recorded as passing a gradient on, so it exchanges nothing (docs/ranks.md).
 
-Which exchanges of different ranks are one, and in which layer each stands.
-
-The layer of an exchange is one more than the highest of those before it on the ranks that take part: so what can have
-had an influence on another call never stands in a later layer than that.
+A rank's summary is made where the rank is compared, and travels; so it is small, and holds plain values only. The layer
+of an exchange is one more than the highest of those before it on the ranks that take part: so what can have had an
+influence on another call never stands in a later layer than that.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from msprobe.base import names
@@ -53,7 +48,7 @@ class Exchange:
     result_differs: bool = False
 
     def gives(self, rank: int) -> bool:
-        """Whether a rank puts data in; otherwise what it hands over is a buffer to be filled."""
+        """Whether a rank puts data in; otherwise its input is a buffer to be filled."""
         return self.traffic in ("all", "send", "to_one") or (self.traffic == "from_one" and self.peer == rank)
 
     def takes(self, rank: int) -> bool:
@@ -84,9 +79,7 @@ class RankStory:
     nodes: tuple[Node, ...] = ()
 
 
-PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
-
-_MAY = (*PREFIXES, "Primitive.")
+_PREFIXES = ("Distributed.", "MintDistributed.", "communication.comm_func.")
 
 _WORDS = ("send", "recv", "broadcast", "reduce", "gather", "scatter", "all_to_all")
 """What a function that communicates has in its name: `all_reduce`, `isend`, `_all_gather_base`..."""
@@ -97,43 +90,32 @@ _PRIMITIVES = {
     "ReduceScatter": "reduce_scatter",
     "AlltoAll": "all_to_all",
     "AlltoAllV": "all_to_all",
-    "Broadcast": "broadcast",
-    "Reduce": "reduce",
-    "CollectiveScatter": "scatter",
-    "CollectiveGather": "gather",
-    "Send": "send",
-    "Receive": "recv",
 }
-_ONLY_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 """The primitives of which something is known without their attributes: no dump has the root or the other rank."""
 
-_BATCH = "batch_isend_irecv"
+_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
 _WORLD = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "gloo_world_group")
 _REDUCTIONS = ("sum", "max", "min", "prod", "avg")
 """Texts that stand among the arguments and are no names of groups."""
 
 _FILLED = ("all_gather", "reduce_scatter", "all_to_all")
-"""Where two tensors are given, the first is the one that is written into (torch.distributed, mint.distributed)."""
+"""Of two tensor inputs the first is the one that is written into (torch.distributed, mint.distributed)."""
 
 
 def word_of(call: str) -> str:
     """What a call does, `all_reduce`, where it communicates; else an empty text."""
-    if not call.startswith(_MAY):
-        return ""
-    name = names.parse(call)
-    if name.kind != "api":
+    if not call.startswith((*_PREFIXES, "Primitive.")) or (name := names.parse(call)).kind != "api":
         return ""
     last = name.stem.rsplit(".", 1)[-1]
     if name.stem.startswith("Primitive."):
-        word = _PRIMITIVES.get(last, "")
-        return word if word in _ONLY_ALL else ""
-    is_one = name.stem.startswith(PREFIXES) and name.direction == "forward" and any(word in last for word in _WORDS)
-    return last if is_one else ""
+        return _PRIMITIVES.get(last, "")
+    return last if name.direction == "forward" and any(word in last for word in _WORDS) else ""
 
 
 def traffic_of(word: str) -> Traffic:
     """Whose data reach whom."""
-    if any(whole in word for whole in _ONLY_ALL):
+    if any(whole in word for whole in _ALL):
         return "all"
     if "send" in word:
         return "send"
@@ -145,33 +127,29 @@ def traffic_of(word: str) -> Traffic:
 def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
     """The exchanges of one call: one, or of a batch one for each of its operations.
 
-    The root is 0 where the call does not say, as in MindSpore. A primitive's backward exchanges the other way round,
+    The root is 0 by default, as in MindSpore. A primitive's backward exchanges the other way round,
     which again is from everyone to everyone.
     """
     given = [record for record in call.records if record.part == "input"]
     group = _group(given)
-    if word == _BATCH:
+    if word == "batch_isend_irecv":
         return tuple(_batch(call.name, given, group))
     traffic = traffic_of(word)
     if traffic == "all":
         suffix = " backward" if names.parse(call.name).direction == "backward" else ""
         return (Exchange(call.name, traffic, word + suffix, group),)
-    is_pair = traffic in ("send", "receive")
-    exchange = Exchange(call.name, traffic, _pair_word(word) if is_pair else word, group)
-    return (replace(exchange, peer=_peer(given, group, default=-1 if traffic == "receive" else 0)),)
+    if traffic in ("send", "receive"):
+        word = "objects" if "object" in word else "send"
+    return (Exchange(call.name, traffic, word, group, _peer(given, group, -1 if traffic == "receive" else 0)),)
 
 
 def is_buffer(word: str, path: Sequence[str], given: Sequence[Record]) -> bool:
-    """Whether a value that was handed over is there to be written into, so that what it held says nothing."""
+    """Whether an input is there to be written into, so that its value means nothing."""
     if not path or not any(filled in word for filled in _FILLED):
         return False
     if path[0].startswith("output"):
         return True
     return path[0] == "0" and any(record.kind == "tensor" and record.path[:1] == ("1",) for record in given)
-
-
-def _pair_word(word: str) -> str:
-    return "objects" if "object" in word else "send"
 
 
 def _batch(name: str, given: Sequence[Record], group: Group) -> Iterator[Exchange]:
@@ -184,7 +162,7 @@ def _batch(name: str, given: Sequence[Record], group: Group) -> Iterator[Exchang
 
 
 def _group(given: Sequence[Record]) -> Group:
-    """The group that a call was given; None where it was given none, which means all ranks."""
+    """The group among the arguments of a call; None without one, which means all ranks."""
     for record in given:
         is_named = record.path[:1] == ("group",)
         value = record.value
@@ -210,92 +188,79 @@ def _peer(given: Sequence[Record], group: Group, default: int) -> int:
 
 
 At = tuple[int, int]
-"""A rank, and the place of an exchange in its story."""
+"""A rank, and the place of an exchange in its summary."""
 
 
 @dataclass(frozen=True)
 class Connected:
     """The layer of every exchange, from 1 on; and on which ranks it took part, each with its place there.
 
-    `partners` of what is received are its sender; an exchange with no entry stands alone.
+    `partners` of what is received are its sender; an exchange with no entry has none.
     """
 
-    stories: Mapping[int, RankStory]
+    summaries: Mapping[int, RankStory]
     layers: Mapping[At, int]
     partners: Mapping[At, Sequence[At]]
 
     def sources(self, rank: int, n: int) -> list[At]:
         """Where the data that come out of an exchange were put in, on other ranks."""
         others = [(r, m) for r, m in self.partners.get((rank, n), ()) if r != rank]
-        return [(r, m) for r, m in others if self.stories[r].exchanges[m].gives(r)]
+        return [(r, m) for r, m in others if self.summaries[r].exchanges[m].gives(r)]
 
 
-def connect(stories: Mapping[int, RankStory]) -> Connected:
+def connect(summaries: Mapping[int, RankStory]) -> Connected:
     """Join the exchanges of all ranks.
 
     The n-th call of one name within one group, with one root, is the same exchange on all its ranks; the n-th message
     from one rank to another is the n-th that is received there. What has no partner stands alone.
     """
-    joined = list(_collectives(stories))
-    sent = dict(_messages(stories))
+    every = {(rank, n): one for rank, summary in sorted(summaries.items()) for n, one in enumerate(summary.exchanges)}
+    joined = _collectives(every, frozenset(summaries))
+    sent = _messages(every, sorted(summaries))
     # One list for all members: of hundreds of ranks there are too many pairs to be kept.
     partners = {member: members for members in joined for member in members}
-    return Connected(
-        stories, _layers(stories, joined, sent), partners | {receiver: [sender] for receiver, sender in sent.items()}
-    )
+    alone = [[at] for at, exchange in every.items() if exchange.traffic in ("send", "receive")]
+    layers = _layers([*joined, *alone], sent)
+    return Connected(summaries, layers, partners | {receiver: [sender] for receiver, sender in sent.items()})
 
 
-def _all(stories: Mapping[int, RankStory]) -> Iterator[tuple[At, Exchange]]:
-    for rank, story in sorted(stories.items()):
-        for n, exchange in enumerate(story.exchanges):
-            yield (rank, n), exchange
-
-
-def _collectives(stories: Mapping[int, RankStory]) -> Iterator[list[At]]:
-    everyone = frozenset(stories)
+def _collectives(every: Mapping[At, Exchange], ranks: frozenset[int]) -> list[list[At]]:
     found: defaultdict[tuple[object, int], list[At]] = defaultdict(list)
-    counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
-    for at, exchange in _all(stories):
+    counts: Counter[tuple[object, ...]] = Counter()
+    for at, exchange in every.items():
         if exchange.traffic in ("send", "receive"):
             continue
         group: object = exchange.group
         if isinstance(group, tuple):
-            group = None if everyone <= frozenset(group) else frozenset(group)
+            group = None if ranks <= frozenset(group) else frozenset(group)
         key = exchange.word, group, exchange.peer
         found[key, counts[at[0], key]].append(at)
         counts[at[0], key] += 1
-    yield from found.values()
+    return list(found.values())
 
 
-def _messages(stories: Mapping[int, RankStory]) -> Iterator[tuple[At, At]]:
-    """Receiver and sender of every message that has both."""
+def _messages(every: Mapping[At, Exchange], ranks: Sequence[int]) -> dict[At, At]:
+    """Receiver -> sender of every message that has both; who receives from anyone takes what is left over."""
     waiting: defaultdict[tuple[int, int, str], deque[At]] = defaultdict(deque)
-    for at, exchange in _all(stories):
+    for at, exchange in every.items():
         if exchange.traffic == "send":
             waiting[at[0], exchange.peer, exchange.word].append(at)
-    from_anyone = []
-    for at, exchange in _all(stories):
-        if exchange.traffic != "receive":
-            continue
-        if exchange.peer < 0:
-            from_anyone.append((at, exchange))
-        elif line := waiting.get((exchange.peer, at[0], exchange.word)):
-            yield at, line.popleft()
-    for at, exchange in from_anyone:
-        keys = ((rank, at[0], exchange.word) for rank in sorted(stories))
-        if line := next((waiting[key] for key in keys if waiting.get(key)), None):
-            yield at, line.popleft()
+    found: dict[At, At] = {}
+    received = [(at, exchange) for at, exchange in every.items() if exchange.traffic == "receive"]
+    for at, exchange in sorted(received, key=lambda one: one[1].peer < 0):
+        senders = ranks if exchange.peer < 0 else [exchange.peer]
+        lines = (waiting.get((sender, at[0], exchange.word)) for sender in senders)
+        if line := next(filter(None, lines), None):
+            found[at] = line.popleft()
+    return found
 
 
-def _layers(
-    stories: Mapping[int, RankStory], joined: Iterable[Sequence[At]], sent: Mapping[At, At]
-) -> Mapping[At, int]:
-    """The layers, going along all ranks at once.
+def _layers(knots: Sequence[Sequence[At]], sent: Mapping[At, At]) -> Mapping[At, int]:
+    """The layers of what is one exchange each, going along all ranks at once.
 
     Stories that contradict each other (exchanges that wait for each other crosswise, because one of them was not
     recorded somewhere) are gone along all the same: then the first that waits does not any longer.
     """
-    knots = [*joined, *([at] for at, exchange in _all(stories) if exchange.traffic in ("send", "receive"))]
     knot_of = {at: number for number, members in enumerate(knots) for at in members}
     after: list[list[int]] = [[] for _ in knots]
     missing = [0] * len(knots)
@@ -308,13 +273,7 @@ def _layers(
     layers = [0] * len(knots)
     ready = deque(number for number, count in enumerate(missing) if not count)
     waiting = iter(sorted(range(len(knots)), key=lambda number: min((n, rank) for rank, n in knots[number])))
-    while True:
-        if not ready:
-            stuck = next((number for number in waiting if not layers[number]), None)
-            if stuck is None:
-                return {at: layers[number] for at, number in knot_of.items()}
-            ready.append(stuck)
-        number = ready.popleft()
+    while (number := ready.popleft() if ready else next((n for n in waiting if not layers[n]), -1)) >= 0:
         if layers[number]:
             continue
         layers[number] = lowest[number] + 1
@@ -323,3 +282,4 @@ def _layers(
             missing[later] -= 1
             if not missing[later]:
                 ready.append(later)
+    return {at: layers[number] for at, number in knot_of.items()}

@@ -1,7 +1,5 @@
 """Search the first differing call among all ranks, and write it as `-da` does.
 
-The first differing call among all ranks.
-
 Every call has a place (layer, number): calls before the first exchange are in layer 0, an exchange opens its layer with
 number 0, the differing calls behind it go on with 1. So what differs before any communication comes first, then what
 differs between exchanges, and last what differs behind the last exchange of the longest chain.
@@ -20,7 +18,7 @@ from msprobe.base import names
 from msprobe.base.files import replacing
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import Comparison, Judged, calls_with
-from msprobe.compare.judge.op_family import UNINITIALISED
+from msprobe.compare.judge.pairs import UNINITIALISED
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
 from msprobe.compare.tables.cells import number
@@ -28,8 +26,6 @@ from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows
 
 from .collectives import Connected, Exchange, Node, RankStory, connect, exchanges_of, is_buffer, word_of
-
-_KEYS = {"parameters": "parameters", "output": "output", "parameters_grad": "parameters_grad", "debug": "debug"}
 
 
 def node_of(event: Event) -> Node:
@@ -50,7 +46,7 @@ def _data(event: Event) -> dict[str, object]:
     for judged in event.call.judged:
         record = judged.pair.record
         if record.part != "input":
-            rest.setdefault(_KEYS[record.part], []).append(_item(judged))
+            rest.setdefault(record.part, []).append(_item(judged))
         elif is_backward or not record.path or record.path[0].isdigit():
             args.append(_item(judged))
         else:
@@ -64,18 +60,18 @@ def _data(event: Event) -> dict[str, object]:
 def _item(judged: Judged) -> dict[str, object]:
     """A value of the target, or of the golden where the target has none."""
     record = judged.pair.record
-    told: dict[str, object] = {"full_op_name": record.name, "type": record.type}
+    item: dict[str, object] = {"full_op_name": record.name, "type": record.type}
     if record.kind == "tensor":
-        told |= {"dtype": record.dtype, "shape": None if record.shape is None else list(record.shape)}
+        item |= {"dtype": record.dtype, "shape": None if record.shape is None else list(record.shape)}
         if s := record.statistics:
-            told |= {"Max": number(s.max), "Min": number(s.min), "Mean": number(s.mean), "Norm": number(s.norm)}
+            item |= {"Max": number(s.max), "Min": number(s.min), "Mean": number(s.mean), "Norm": number(s.norm)}
     elif record.kind == "value":
-        told["value"] = number(record.value) if isinstance(record.value, float) else record.value
-    told |= {key: text for key, text in (("md5", record.digest), ("data_name", record.file)) if text}
-    told["verdict"] = judged.grade
+        item["value"] = number(record.value) if isinstance(record.value, float) else record.value
+    item |= {key: text for key, text in (("md5", record.digest), ("data_name", record.file)) if text}
+    item["verdict"] = judged.grade
     if judged.verdict.reason:
-        told["reason"] = judged.verdict.reason
-    return told
+        item["reason"] = judged.verdict.reason
+    return item
 
 
 Place = tuple[int, int]
@@ -90,47 +86,44 @@ class First:
     node: Node
 
 
-def first_over_ranks(stories: Mapping[int, RankStory]) -> list[First]:
+def first_over_ranks(summaries: Mapping[int, RankStory]) -> list[First]:
     """The calls that differ first, by rank: one, or several whose place is the same.
 
     What a rank received through an exchange is never named: an exchange whose result differs is named only where
     nothing that differs was put in, on any rank of which that is known. An exchange that differing data are put into is
     named only where no call before it differs on that rank: they come from what was not recorded.
     """
-    connected = connect(stories)
-    found = {rank: told for rank in sorted(stories) if (told := _first(rank, stories, connected))}
+    connected = connect(summaries)
+    found = {rank: told for rank in sorted(summaries) if (told := _first(rank, summaries, connected))}
     lowest = min((place for place, _ in found.values()), default=None)
-    return [First(rank, place, _node(stories[rank], name)) for rank, (place, name) in found.items() if place == lowest]
+    nodes = {(rank, node.name): node for rank in found for node in summaries[rank].nodes[::-1]}  # the first of a name
+    return [First(rank, place, nodes[rank, name]) for rank, (place, name) in found.items() if place == lowest]
 
 
-def _first(rank: int, stories: Mapping[int, RankStory], connected: Connected) -> tuple[Place, str] | None:
+def _first(rank: int, summaries: Mapping[int, RankStory], connected: Connected) -> tuple[Place, str] | None:
     """The place and name of the first call of one rank that differs by itself."""
-    story, layer = stories[rank], 0
-    for n, exchange in enumerate(story.exchanges):
-        if story.between[n]:
-            return (layer, 1), story.between[n]
+    summary, layer = summaries[rank], 0
+    for n, exchange in enumerate(summary.exchanges):
+        if summary.between[n]:
+            return (layer, 1), summary.between[n]
         layer = connected.layers[rank, n]
         if exchange.given_differs and exchange.gives(rank):
             return (layer, 0), exchange.name
         if exchange.result_differs and exchange.takes(rank):
-            is_received = any(stories[r].exchanges[m].given_differs for r, m in connected.sources(rank, n))
+            is_received = any(summaries[r].exchanges[m].given_differs for r, m in connected.sources(rank, n))
             return None if is_received else ((layer, 0), exchange.name)
-    return ((layer, 1), story.between[-1]) if story.between[-1] else None
-
-
-def _node(story: RankStory, name: str) -> Node:
-    return next(node for node in story.nodes if node.name == name)
+    return ((layer, 1), summary.between[-1]) if summary.between[-1] else None
 
 
 _IGNORED = (*UNINITIALISED, "fill", "fill_", "__setitem__")
-"""Calls that are never named: what they give was in memory before, or is written into it."""
+"""Calls that are never named: what they return was in memory before, or is written into it."""
 
 
 def summarise(comparison: Comparison, located: Located) -> RankStory:
     """What the search over ranks must know of one rank.
 
-    A call differs where one of its results is in error, or where a difference begins (`locate`). What an exchange was
-    given or gave differs where it is in error, or begins or hands on a difference.
+    A call differs where one of its outputs is in error, or where a difference begins (`locate`). An input or output of
+    an exchange differs where it is in error, or where a difference begins or is propagated.
     """
     flags = _Flags(comparison, located)
     if not flags.any:
@@ -146,7 +139,7 @@ def summarise(comparison: Comparison, located: Located) -> RankStory:
             exchanges += made
             between += [""] * len(made)
             differs = any(exchange.given_differs or exchange.result_differs for exchange in made)
-            sure = any(map(_ends_the_search, made))
+            sure = any(map(_ends_search, made))
         else:
             differs = sure = not between[-1] and flags.differs(event)
             if differs:
@@ -158,14 +151,14 @@ def summarise(comparison: Comparison, located: Located) -> RankStory:
 
 
 def _clean(comparison: Comparison) -> RankStory:
-    """The story of a rank on which nothing differs; other ranks' stories are held against it."""
+    """The summary of a rank on which nothing differs; other ranks' summaries are compared with it."""
     dump = comparison.target
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
     return RankStory(exchanges, ("",) * (len(exchanges) + 1))
 
 
-def _ends_the_search(exchange: Exchange) -> bool:
+def _ends_search(exchange: Exchange) -> bool:
     """Whether nothing behind an exchange will be named on this rank, whichever rank it is."""
     is_given = exchange.given_differs and exchange.traffic in ("all", "send", "to_one")
     return is_given or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
@@ -175,16 +168,15 @@ class _Flags:
     """Which calls of a comparison differ."""
 
     def __init__(self, comparison: Comparison, located: Located) -> None:
-        self._comparison = comparison
+        self._pairs = comparison.pairs
         in_error = comparison.grades == GRADES.index("error")
         marked, begins = np.zeros_like(in_error), np.zeros_like(in_error)
         marked[list(located.roles)] = True
         begins[[row for row, role in located.roles.items() if role == "begins"]] = True
-        given = comparison.is_given
-        self._given_rows: NDArray[np.bool_] = given & (in_error | marked)
-        self._given = calls_with(comparison, self._given_rows) > 0
-        self._result = calls_with(comparison, ~given & (in_error | marked)) > 0
-        self._own = calls_with(comparison, (~given & in_error) | begins) > 0
+        is_input = comparison.is_given
+        self._inputs: NDArray[np.bool_] = is_input & (in_error | marked)
+        self._outputs = calls_with(comparison, ~is_input & (in_error | marked)) > 0
+        self._own = calls_with(comparison, (~is_input & in_error) | begins) > 0
         self._found = {finding.name for finding in located.findings}
         self.any = bool(self._found or in_error.any() or located.roles)
         """Whether anything differs at all."""
@@ -199,17 +191,10 @@ class _Flags:
         """The exchanges of a call, with what of it differs."""
         call = event.call.calls.target
         assert call is not None  # asked for those of the target only
-        given = bool(self._given[event.place]) and any(
-            not is_buffer(word, path, call.records) for path in self._paths(event)
-        )
+        differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
+        given = any(not is_buffer(word, path, call.records) for path in differing)
         for exchange in exchanges_of(call, word):
-            yield replace(exchange, given_differs=given, result_differs=bool(self._result[event.place]))
-
-    def _paths(self, event: Event) -> Iterator[Sequence[str]]:
-        """Where in the call the givens stand that differ."""
-        for row in event.rows:
-            if self._given_rows[row]:
-                yield self._comparison.pairs.pair(row).record.path
+            yield replace(exchange, given_differs=given, result_differs=bool(self._outputs[event.place]))
 
 
 def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, list[object]]:
@@ -228,7 +213,7 @@ def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, lis
 
 
 def write_first(path: Path, ranks: Mapping[str, Sequence[object]]) -> None:
-    """Write what `as_objects` gives; an empty object says that nothing differs."""
+    """Write what `as_objects` gives; an empty object means that nothing differs."""
     with replacing(path) as file:
         text = json.dumps(ranks, ensure_ascii=False, indent=1, default=str)
         file.write(text.encode("utf-8", "replace") + b"\n")
@@ -237,7 +222,7 @@ def write_first(path: Path, ranks: Mapping[str, Sequence[object]]) -> None:
 def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
     """Write `{call: {"is_same": bool, "op_items": [rows by heading]}}`, call by call as the rows are made.
 
-    A call is the same where none of its results is in error. A call of the golden alone whose name the target has too
+    A call is the same where none of its results is in error. A call of the golden only whose name the target has too
     stands there as `golden {name}`.
     """
     titles = [column.title for column in columns_of(comparison, False)]

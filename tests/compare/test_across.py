@@ -38,34 +38,34 @@ class TestStatistics:
     def test_the_norm_counts_by_the_root_mean_square(self):
         # norm 4 over 4 elements: rms 2; the norms differ by 1e-3, so the spread is 0.5e-3 / 2.
         found = by_statistics((3.0, -3.0, 0.0, 4.001), (3.0, -3.0, 0.0, 4.0))
-        assert found.fine() == pytest.approx(2.5e-4)
+        assert found.fine == pytest.approx(2.5e-4)
         assert judge_errors(found).grade == "warning"
 
     def test_the_mean_is_held_against_the_scale_and_not_against_itself(self):
         found = by_statistics((3.0, -3.0, 1e-7, 4.0), (3.0, -3.0, 2e-7, 4.0))
-        assert found.worst() == pytest.approx(1e-7 / 2)
+        assert found.worst == pytest.approx(1e-7 / 2)
         assert judge_errors(found)
 
     def test_extremes_are_held_against_the_greatest_element(self):
         found = by_statistics((3.0, -1.0, 0.0, 4.0), (3.0, -1.0003, 0.0, 4.0))
-        assert found.worst() == pytest.approx(1e-4)
-        assert found.fine() == 0
+        assert found.worst == pytest.approx(1e-4)
+        assert found.fine == 0
 
     def test_a_mask_does_not_excuse_its_neighbours(self):
         # A scale counts up to 1000: 0.5 of that is half a thousandth.
         found = by_statistics((5.5, -1e9, -5e8, 1.4e9), (5.0, -1e9, -5e8, 1.4e9))
-        assert found.worst() == pytest.approx(5e-4)
+        assert found.worst == pytest.approx(5e-4)
         assert judge_errors(found).grade == "warning"
 
     def test_what_is_great_without_a_mask_is_held_against_itself(self):
-        assert by_statistics((2e6 + 20, 1e6, 1.5e6, 3e6), (2e6, 1e6, 1.5e6, 3e6)).worst() == pytest.approx(1e-5)
+        assert by_statistics((2e6 + 20, 1e6, 1.5e6, 3e6), (2e6, 1e6, 1.5e6, 3e6)).worst == pytest.approx(1e-5)
 
     @pytest.mark.parametrize("place", range(4))
     def test_nan_on_one_side_is_an_error(self, place):
         wrong = [3.0, -3.0, 0.0, 4.0]
         wrong[place] = math.nan
         found = by_statistics(wrong, (3.0, -3.0, 0.0, 4.0))
-        assert found.worst() == math.inf
+        assert found.worst == math.inf
         assert judge_errors(found).grade == "error"
         assert ("max", "min", "mean", "norm")[place] in judge_errors(found).reason
 
@@ -91,9 +91,8 @@ class TestElements:
     def test_the_spread_is_the_root_mean_square_of_the_differences(self):
         # Differences 3 and 4 times 2 ** -13 over elements 1: rms sqrt(25 / 2) * 2 ** -13.
         found = by_elements([1 + 3 * 2.0**-13, 1 + 4 * 2.0**-13], [1.0, 1.0])
-        assert found.spread[0] == pytest.approx(math.sqrt(12.5) * 2.0**-13)
-        assert found.worst() == pytest.approx(4 * 2.0**-13)
-        assert found.fine() == found.spread[0]
+        assert found.fine == pytest.approx(math.sqrt(12.5) * 2.0**-13)
+        assert found.worst == pytest.approx(4 * 2.0**-13)
 
     def test_a_small_element_is_held_against_the_scale_of_the_tensor(self):
         assert judge_errors(by_elements([1.0, 2e-5], [1.0, 1e-5]))

@@ -7,8 +7,18 @@ import pytest
 
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
-from msprobe.compare.core.limits import BUILT_IN, EXACT, Drift, Kind, KindAmplification, KindResidual, Limits, Source
-from msprobe.compare.core.noise_file import read_noise, write_noise
+from msprobe.compare.core.limits import (
+    BUILT_IN,
+    EXACT,
+    Drift,
+    Kind,
+    KindAmplification,
+    KindResidual,
+    Limits,
+    Source,
+    read_noise,
+    write_noise,
+)
 from msprobe.compare.entry import compare
 from msprobe.compare.request import limits_named
 

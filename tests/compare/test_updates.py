@@ -9,7 +9,7 @@ import pytest
 from optimizers import NAMES, Optimizer, train
 
 from msprobe.compare.locate.finding import Basis, Cause, Rule, Status
-from msprobe.compare.locate.wording import sentence
+from msprobe.compare.locate.wording import updates
 from msprobe.compare.updates.judgement import Parameter, Track, judge
 
 NOISE = 5e-3
@@ -227,4 +227,4 @@ def test_nothing_is_known_of_parameters_of_other_shapes_without_gradients():
     ],
 )
 def test_what_is_found_is_said_in_a_sentence(fault, golden, at, text):
-    assert sentence(faulty(fault, at, **golden)) == text
+    assert updates(faulty(fault, at, **golden)) == text
