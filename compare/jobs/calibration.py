@@ -30,7 +30,7 @@ from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
 from msprobe.store.record import Dump
 
-from .outcome import Task, around, compared, read_both
+from .outcome import Task, compared, read_both, tasks_of, writing
 from .plan import plan
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
@@ -54,7 +54,7 @@ class Calibrated:
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Calibrated:
     """What a comparison by the built-in limits gives, whose target is the trusted run; UsageError without torch."""
-    sides = tuple(_made(dump) for dump in (comparison.target, comparison.golden))
+    sides = tuple(_made_with(dump) for dump in (comparison.target, comparison.golden))
     if comparison.mode != "tensor":
         return Calibrated(sides=sides, is_of_tensors=False)
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
@@ -79,17 +79,20 @@ def limits_of(found: Iterable[Calibrated], labels: Iterable[str], file: str) -> 
     drifts: dict[str, Drift] = {}
     for one in found:
         for r in one.residuals:
-            key = r.kind, r.precision
-            residuals[key] = _worse(residuals[key], r) if key in residuals else r
+            if before := residuals.get((r.kind, r.precision)):
+                signs = tuple(sorted({*before.signs, *r.signs}))
+                outputs = before.outputs + r.outputs
+                r = KindResidual(r.kind, r.precision, max(before.eta, r.eta), outputs, signs)
+            residuals[r.kind, r.precision] = r
         for a in one.amplifications:
-            other = amplifications.get(a.kind, a)
-            most = max(a.amplification, other.amplification)
-            outputs = a.outputs if other is a else a.outputs + other.outputs
-            amplifications[a.kind] = KindAmplification(a.kind, most, outputs)
+            if other := amplifications.get(a.kind):
+                most = max(a.amplification, other.amplification)
+                a = KindAmplification(a.kind, most, a.outputs + other.outputs)
+            amplifications[a.kind] = a
         for d in one.drifts:
-            before = drifts.get(d.basis, d)
-            parameters = d.parameters if before is d else d.parameters + before.parameters
-            drifts[d.basis] = Drift(d.basis, max(d.excess, before.excess), parameters)
+            if earlier := drifts.get(d.basis):
+                d = Drift(d.basis, max(d.excess, earlier.excess), d.parameters + earlier.parameters)
+            drifts[d.basis] = d
     wrong = (
         f"{name} ({label})" if label else name
         for label, one in zip(labels, found, strict=True)
@@ -106,16 +109,11 @@ def limits_of(found: Iterable[Calibrated], labels: Iterable[str], file: str) -> 
     )
 
 
-def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
-    signs = tuple(sorted({*one.signs, *other.signs}))
-    return KindResidual(one.kind, one.precision, max(one.eta, other.eta), one.outputs + other.outputs, signs)
-
-
-def _made(dump: Dump) -> Mapping[str, str]:
+def _made_with(dump: Dump) -> Mapping[str, str]:
     """How a side was made; `framework` is its bare name, `version` the name with the version."""
-    told = dict(dump.made_with)
-    version = told.pop("framework", "")
-    return {"framework": dump.framework, **({"version": version} if version else {}), **told}
+    made_with = dict(dump.made_with)
+    version = made_with.pop("framework", "")
+    return {"framework": dump.framework, **({"version": version} if version else {}), **made_with}
 
 
 def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
@@ -221,7 +219,10 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
     path = request.output / NOISE
     asked = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
     try:
-        tasks = list(_tasks(asked, path))
+        made = plan(clean, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+        for missing in made.missing:
+            logger.info("calibrating: %s", missing)
+        tasks = tasks_of(made.jobs, asked, [path] * len(made.jobs), 1)
         found = _calibrate_all(tasks, asked)
     except MsprobeError as err:
         raise UsageError(f"--calibrate {clean}: {err}") from err
@@ -241,40 +242,22 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
             clean,
             wrong,
         )
-    try:
+    with writing(path):
         make_folder(request.output)
         write_noise(path, limits)
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
     logger.log(loud, "the limits of noise are in %s; give it again with --noise", path)
     return replace(request, limits=limits, calibrate=None)
 
 
-def _tasks(request: Request, path: Path) -> Iterator[Task]:
-    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
-    for missing in made.missing:
-        logger.info("calibrating: %s", missing)
-    for job, (before, after) in zip(made.jobs, around(made.jobs), strict=True):
-        yield Task(job, request, path, 1, "", len(made.jobs) > 1, before, after)
-
-
 def _calibrate_all(tasks: list[Task], request: Request) -> list[Calibrated]:
-    """What each task gives, in order; of a single one the processes share the work inside."""
+    """What each task gives, in order."""
+    workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
-        return [calibrate_alone(replace(tasks[0], workers=request.workers or 0, scheduler=request.scheduler))]
-    results = dict(
-        run(
-            calibrate_alone,
-            tasks,
-            workers=request.workers or 0,
-            scheduler=request.scheduler,
-            title="calibrating",
-        )
-    )
+        return [calibrate_alone(tasks[0])]
+    results = dict(run(calibrate_alone, tasks, workers=workers, scheduler=scheduler, title="calibrating"))
     found: list[Calibrated] = []
     for at, task in enumerate(tasks):
-        result = results[at]
-        if isinstance(result, Lost):
+        if isinstance(result := results[at], Lost):
             raise UsageError(f"{task.job.label}: {result.reason}")
         found.append(result)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import tee
+from itertools import takewhile, tee
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
@@ -26,19 +26,23 @@ from msprobe.compare.ranks.collectives import RankStory
 from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
-from msprobe.compare.tables.columns import Column, columns_of
-from msprobe.compare.tables.console import SUSPICIOUS, advise, lines, write_advice
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.console import lines, watch, write_advice
 from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
-from msprobe.compare.tables.rows import Row, rows, stack_of
+from msprobe.compare.tables.rows import rows, stack_of
 from msprobe.compare.tables.sheet import described, summary, write_sheet
 from msprobe.compare.updates.explained import Updates
+from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
+from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Dump
+from msprobe.store.saves.graph_saves import is_indexed, names_of, read_npys, read_saves
+from msprobe.store.saves.single_saves import read_single
 
-from .plan import Job, Place, SideSource
+from .plan import Job, SideSource
 from .survey import Survey, survey
 
 _WORTH_WORKERS = 6 << 20
@@ -47,30 +51,21 @@ _WORTH_WORKERS = 6 << 20
 
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
     """Target and golden of one job, by so many processes (0: as many as cores). DumpError where one cannot be read."""
+    sides = target, golden
+    by_index = target.family.endswith("saves") and all(is_indexed(path) for side in sides for path in side.paths)
     if target.family == "kernels":
-        from msprobe.store.kernel_dump.files import read_kernels
-
-        left, right = (read_kernels(side.paths, side.rank, side.step) for side in (target, golden))
+        left, right = (read_kernels(side.paths, side.rank, side.step) for side in sides)
     elif target.family == "saves":
-        from msprobe.store.saves.graph_saves import is_indexed, read_saves
-
-        by_index = all(is_indexed(side.paths[0]) for side in (target, golden))
-        left, right = (read_saves(side.paths[0], side.step, side.rank, by_index=by_index) for side in (target, golden))
+        left, right = (read_saves(side.paths[0], side.step, side.rank, by_index=by_index) for side in sides)
     elif target.family == "single saves":
-        from msprobe.store.saves.graph_saves import is_indexed
-        from msprobe.store.saves.single_saves import read_single
-
-        by_index = all(is_indexed(path) for side in (target, golden) for path in side.paths)
-        left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in (target, golden))
+        left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in sides)
     elif target.family == "npy":
-        from msprobe.store.saves.graph_saves import names_of, read_npys
-
         left = read_npys(target.paths[0])
         # The target's names are the table's; what the golden calls otherwise is called back.
         ours = {golden_name: name for name, golden_name in reversed(request.names)}
         right = read_npys(golden.paths[0], ours, names_of(left))
     else:
-        left, right = _dumps((target.paths[0], request.stack_file), (golden.paths[0], None), workers)
+        left, right = _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
     if target.family in ("saves", "single saves", "npy"):
         right = replace(right, calls=_in_order_of(left.calls, right.calls))
     return left, right
@@ -80,23 +75,19 @@ _Paths = tuple[Path, Path | None]
 """A dump, and the stack.json that belongs to it where that lies elsewhere."""
 
 
-def _dumps(target: _Paths, golden: _Paths, workers: int) -> tuple[Dump, Dump]:
+def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
     """Two dumps with calls; large ones side by side, because columns cross from process to process in no time."""
-    from msprobe.compare.workers.run import Lost, cores, run
-
-    if (workers or cores()) < 2 or min(_size(path) for path, _ in (target, golden)) < _WORTH_WORKERS:
-        return _dump(target), _dump(golden)
-    found = dict(run(_dump, (target, golden), workers=2))
-    for at, (path, _) in enumerate((target, golden)):
+    if (workers or cores()) < 2 or min(_size(path) for path, _ in sides) < _WORTH_WORKERS:
+        return _read_dump(sides[0]), _read_dump(sides[1])
+    found = dict(run(_read_dump, sides, workers=2))
+    for at, (path, _) in enumerate(sides):
         if isinstance(lost := found[at], Lost):
             raise DumpError(f"{path}: could not be read: {lost.reason}")
     return found[0], found[1]  # type: ignore[return-value]  # nothing was lost
 
 
-def _dump(named: _Paths) -> Dump:
-    from msprobe.store.reader import read
-
-    return read(named[0], stack=named[1])
+def _read_dump(paths: _Paths) -> Dump:
+    return read(paths[0], stack=paths[1])
 
 
 def _size(path: Path) -> int:
@@ -132,29 +123,18 @@ AFTER = 2
 
 def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]:
     """For each job those of the steps before it and behind it, without a gap, in order; none where it has no step."""
-    by_place = {job.place: job for job in jobs if job.place.step is not None and _is_dump(job)}
-    found: list[tuple[tuple[Job, ...], tuple[Job, ...]]] = []
-    for job in jobs:
-        if job.place.step is None or not _is_dump(job):
-            found.append(((), ()))
-            continue
-        found.append((_run(by_place, job, -1, BEFORE)[::-1], _run(by_place, job, 1, AFTER)))
-    return found
+    by_place = {job.place: job for job in jobs if job.place.step is not None and job.is_of_calls}
 
+    def neighbours(job: Job, offsets: range) -> Iterator[Job]:
+        """The jobs so many steps away, up to the first that is missing."""
+        if job.place in by_place:
+            places = (job.place._replace(step=(job.place.step or 0) + offset) for offset in offsets)
+            yield from (by_place[place] for place in takewhile(by_place.__contains__, places))
 
-def _run(by_place: Mapping[Place, Job], job: Job, by: int, most: int) -> tuple[Job, ...]:
-    """The jobs next to one, in one direction, nearest first."""
-    found: list[Job] = []
-    while len(found) < most:
-        step = (job.place.step or 0) + by * (len(found) + 1)
-        if (neighbour := by_place.get(job.place._replace(step=step))) is None:
-            break
-        found.append(neighbour)
-    return tuple(found)
-
-
-def _is_dump(job: Job) -> bool:
-    return job.target.family == "dump" and job.place.what == "dump"
+    return [
+        (tuple(neighbours(job, range(-1, -BEFORE - 1, -1)))[::-1], tuple(neighbours(job, range(1, AFTER + 1))))
+        for job in jobs
+    ]
 
 
 def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Dump, Dump]]:
@@ -204,28 +184,18 @@ def tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:
 
 
 def _table(job: Job, request: Request, time: str) -> Path:
-    tree, step, _, what = job.place
-    folder = request.output
+    tree, step, rank, what = job.place
     if job.target.family == "npy":
-        return folder / what / f"result{request.suffix}.{request.format}"
+        return request.output / what / f"result{request.suffix}.{request.format}"
+    end = f"{request.suffix}_{time}.{request.format}"
     if job.target.family == "kernels":
-        name = f"compare_result_{job.place.rank}_{step}"
-    else:
-        if tree:
-            folder = folder / tree
-        if step is not None:
-            folder = folder / f"step{step}"
-        name = "debug_compare_result" if what == "debug" else "compare_result"
-        if job.rank_name:
-            name += f"_{job.rank_name}"
-    return folder / f"{name}{request.suffix}_{time}.{request.format}"
+        return request.output / f"compare_result_{rank}_{step}{end}"
+    name = "debug_compare_result" if what == "debug" else "compare_result"
+    folder = request.output / (tree or "") / ("" if step is None else f"step{step}")
+    return folder / f"{name}{f'_{job.rank_name}' if job.rank_name else ''}{end}"
 
 
-_OF_8_1 = ("Accuracy Reached or Not", "Result")
-"""The headings under which msprobe 8.1 has its verdict."""
-
-
-def write_down(
+def write_tables(
     comparison: Comparison,
     located: Located,
     request: Request,
@@ -252,9 +222,9 @@ def write_down(
         table, colours = (row for row, _ in both[0]), (colour for _, colour in both[1])
     elif highlight:
         table = (row for row, _ in coloured(comparison, shown, table))
-    suspicious: list[tuple[int, str, str]] = []
+    first_bad: list[tuple[int, str]] = []
     if advice:
-        table = _watched(table, shown, suspicious)
+        table = watch(table, shown, first_bad)
     is_plain = not (advice or highlight) and workers != 1 and len(comparison.grades) >= WORTH_SHARES
     if request.format == "csv" and is_plain:
         write_csv_shares(path, shown, comparison, located, with_stack, workers)
@@ -263,21 +233,23 @@ def write_down(
     elif request.format == "json":
         write_json(path, comparison, located, shown, table)
     else:
-        said = summary(comparison, located, label=label, top=request.top, exit_zero=request.exit_zero)
-        write_sheet(path, shown, table, colours=colours, summary=said)
+        overview = summary(comparison, located, label=label, top=request.top, exit_zero=request.exit_zero)
+        write_sheet(path, shown, table, colours=colours, summary=overview)
     if advice:
-        write_advice(advisor(path), advise(suspicious))
+        write_advice(_beside(path, "advisor", "txt"), first_bad)
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
                 logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     if request.diff_analyze and of_calls:
-        write_calls(calls_file(path), comparison, located)
+        # Which calls differ, for the search over ranks.
+        is_json = path.suffix == ".json"
+        write_calls(path.with_name(f"{path.stem}{'_calls' * is_json}.json"), comparison, located)
 
 
-def data_mapping_file(table: Path) -> Path:
-    """The rows that the layer mapping pairs: `data_mapping_rank0_{time}.yaml` of `compare_result_rank0_{time}.csv`."""
-    return table.with_name(f"{table.stem.replace('compare_result', 'data_mapping', 1)}.yaml")
+def _beside(table: Path, name: str, suffix: str) -> Path:
+    """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
+    return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
 
 
 def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
@@ -287,26 +259,6 @@ def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
         for ours, theirs in rows.items():
             # A JSON text is a yaml text whatever a dump calls its rows.
             file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
-
-
-def advisor(table: Path) -> Path:
-    """The advisor's text of a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
-    return table.with_name(f"{table.stem.replace('compare_result', 'advisor', 1)}.txt")
-
-
-def calls_file(table: Path) -> Path:
-    """The file that says of each call whether it differs: `compare_result_rank0_{time}.json`, or, where that is the
-    table itself, the same with `_calls` behind the time."""
-    return table.with_name(f"{table.stem}_calls.json") if table.suffix == ".json" else table.with_suffix(".json")
-
-
-def _watched(table: Iterator[Row], shown: Sequence[Column], suspicious: list[tuple[int, str, str]]) -> Iterator[Row]:
-    """The rows as they are; the first that 8.1 calls bad is kept in `suspicious`, so that rows are made once only."""
-    verdict = next(at for at, column in enumerate(shown) if column.title in _OF_8_1)
-    for number, row in enumerate(table):
-        if not suspicious and row[verdict] in SUSPICIOUS:
-            suspicious.append((number, str(row[0]), str(row[verdict])))
-        yield row
 
 
 _KEPT = 10  # findings that travel; the table has all of them
@@ -329,6 +281,14 @@ class Task:
     is_one_of_many: bool = False
     before: tuple[Job, ...] = ()
     after: tuple[Job, ...] = ()
+
+
+def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
+    """The tasks of a request: where there are several, each with so many processes of its own; a single one has all."""
+    if len(jobs) == 1:
+        return [Task(jobs[0], request, paths[0], request.workers or 0, request.scheduler)]
+    placed = zip(jobs, paths, around(jobs), strict=True)
+    return [Task(job, request, path, workers, "", True, before, after) for job, path, (before, after) in placed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,14 +333,18 @@ class Outcome:
         return self.findings[0] if self.findings else None
 
 
+def failure(job: Job, reason: str) -> Outcome:
+    """The outcome of a job that could not be done."""
+    place = job.place
+    return Outcome(job.label, step=place.step, rank=place.rank, what=place.what, failed=reason)
+
+
 def compare_job(task: Task) -> Outcome:
     """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
     try:
         return compare_alone(task)
     except MsprobeError as err:
-        place = task.job.place
-        text = " ".join(str(err).split())
-        return Outcome(task.job.label, step=place.step, rank=place.rank, what=place.what, failed=text)
+        return failure(task.job, " ".join(str(err).split()))
 
 
 @without_collector()
@@ -395,7 +359,7 @@ def compare_alone(task: Task) -> Outcome:
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
     refuse_other_frameworks(request.limits, target, golden)
-    with _writing(task.table):
+    with writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
     given = given_by(request.mapping, target, golden)
@@ -409,11 +373,12 @@ def compare_alone(task: Task) -> Outcome:
     comparison, located = found.comparison, found.located
     if request.limits.source is not Source.BUILT_IN:
         _say_unused(comparison, label)
-    with _writing(task.table):
-        of_calls = job.target.family == "dump" and job.place.what == "dump"
-        write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
+    with writing(task.table):
+        write_tables(
+            comparison, located, request, task.table, of_calls=job.is_of_calls, label=job.label, workers=workers
+        )
         if request.mapping.layers is not None:
-            write_data_mapping(data_mapping_file(task.table), Named(given, target, golden).pairs)
+            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), Named(given, target, golden).pairs)
     place = job.place
     return Outcome(
         job.label,
@@ -490,7 +455,8 @@ def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """UsageError in the place of an OSError while a file of the output folder is written."""
     try:
         yield
     except OSError as err:

@@ -1,13 +1,12 @@
 """Run a request: plan its jobs, run them here, in worker processes or on a cluster, and sum them up."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
@@ -19,14 +18,16 @@ from .calibration import with_limits
 from .outcome import (
     Outcome,
     Task,
-    around,
     compare_alone,
     compare_job,
+    failure,
     named_after,
     of_ranks,
     summary_path,
     tables,
     task,
+    tasks_of,
+    writing,
 )
 from .plan import Plan, plan
 from .summary import Answer, write_first_over_ranks, write_summary
@@ -59,38 +60,30 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> A
 
 def _compare(made: Plan, request: Request, time: str, loud: int) -> Answer:
     paths = tables(made.jobs, request, time)
-    if len(made.jobs) == 1:
-        only = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
-        answer = Answer((compare_alone(only),), made.missing)
+    # Where there are more processes than jobs, those that are left over help with the tensors of each.
+    inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
+    tasks = tasks_of(made.jobs, request, paths, inside)
+    if len(tasks) == 1:
+        answer = Answer((compare_alone(tasks[0]),), made.missing)
     else:
-        answer = Answer(tuple(_all(made, request, paths, loud)), made.missing)
+        logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
+        answer = Answer(_compare_all(tasks, request), made.missing)
     _say(answer, loud)
     _write_beside(answer, request, time, loud)
     return answer
 
 
-def _all(made: Plan, request: Request, paths: Sequence[Path], loud: int) -> Iterator[Outcome]:
-    """The outcomes in the order of the jobs, in whatever order they come."""
-    logger.log(loud, "%s; %d comparisons", made.kinds, len(made.jobs))
-    # Where there are more processes than jobs, those that are left over help with the tensors of each.
-    inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
-    tasks = [
-        Task(job, request, path, inside, "", True, before, after)
-        for job, path, (before, after) in zip(made.jobs, paths, around(made.jobs), strict=True)
-    ]
-    found: dict[int, Outcome] = {}
-    for at, result in run(
-        compare_job, tasks, workers=request.workers or 0, scheduler=request.scheduler, title="comparing"
-    ):
-        job = tasks[at].job
-        if isinstance(result, Lost):
-            result = Outcome(
-                job.label, step=job.place.step, rank=job.place.rank, what=job.place.what, failed=result.reason
-            )
-        found[at] = result
-    if all(outcome.failed for outcome in found.values()):
+def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
+    """The outcomes in the order of the tasks, in whatever order they come."""
+    workers, scheduler = request.workers or 0, request.scheduler
+    results = dict(run(compare_job, tasks, workers=workers, scheduler=scheduler, title="comparing"))
+    found = tuple(
+        failure(task.job, result.reason) if isinstance(result := results[at], Lost) else result
+        for at, task in enumerate(tasks)
+    )
+    if all(outcome.failed for outcome in found):
         raise DumpError(f"nothing could be compared: {found[0].label}: {found[0].failed}")
-    return (found[at] for at in range(len(tasks)))
+    return found
 
 
 def _say(answer: Answer, loud: int) -> None:
@@ -119,11 +112,9 @@ def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> Non
     if request.diff_analyze:
         wanted.append((write_first_over_ranks, of_ranks(request, time), "what differs first among the ranks"))
     for write, path, what in wanted:
-        try:
+        with writing(path):
             make_folder(request.output)
             write(path, answer)
-        except OSError as err:
-            raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
         logger.log(loud, "%s is in %s", what, path)
 
 

@@ -1,6 +1,6 @@
 """What one side holds: a dump, or a folder with several collections, checkpoints and configurations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,18 +43,26 @@ class Collection:
         return self.family == "dump" and self.head.level != "L2" and not self.is_flow
 
     @property
+    def _section(self) -> dict[str, object]:
+        """The settings of its task."""
+        section = self.head.settings.get(self.head.task)
+        return section if isinstance(section, dict) else {}
+
+    @property
     def has_digests(self) -> bool:
         """Whether digests were asked for."""
-        section = self.head.settings.get(self.head.task)
-        return isinstance(section, dict) and section.get("summary_mode") == "md5"
+        return self._section.get("summary_mode") == "md5"
 
     @property
     def is_filtered(self) -> bool:
         """Whether only some of the calls were collected: by `list`, `scope` or `data_mode`."""
-        section = self.head.settings.get(self.head.task)
-        if not isinstance(section, dict):
-            return False
+        section = self._section
         return bool(section.get("scope") or section.get("list") or section.get("data_mode", ["all"]) != ["all"])
+
+    @property
+    def python_level(self) -> str:
+        """The level at which Python's calls are collected like this again: its own, else mix."""
+        return self.head.level if self.head.level in _LEVELS else "mix"
 
     @property
     def fineness(self) -> tuple[int, ...]:
@@ -165,11 +173,6 @@ class Meeting:
     golden: Collection
 
     @property
-    def fineness(self) -> tuple[int, ...]:
-        """Of the coarser of the two."""
-        return min(self.target.fineness, self.golden.fineness)
-
-    @property
     def steps(self) -> tuple[int, ...]:
         """The steps that both hold; empty where one of the paths lies below them."""
         return tuple(step for step in self.target.steps if step in self.golden.steps)
@@ -188,7 +191,11 @@ def meetings(target: Held, golden: Held) -> tuple[tuple[Meeting, ...], tuple[tup
     """
     ours, theirs = list(target.collections), list(golden.collections)
     found: list[Meeting] = []
-    for key in (_name, _kind):
+    keys: tuple[Callable[[Collection], object], ...] = (
+        lambda one: one.name,
+        lambda one: (one.family, one.head.level, one.head.task, one.is_flow),
+    )
+    for key in keys:
         for one in list(ours):
             other = [each for each in theirs if key(each) == key(one)]
             if len(other) == 1 and sum(key(each) == key(one) for each in ours) == 1:
@@ -198,19 +205,12 @@ def meetings(target: Held, golden: Held) -> tuple[tuple[Meeting, ...], tuple[tup
     if not found and len(ours) == len(theirs) == 1:
         found.append(Meeting(ours.pop(), theirs.pop()))
     if not found and ours and theirs:
-        said = "; ".join(f"{each.path} holds {_listed(each.collections)}" for each in (target, golden))
-        raise UsageError(f"which collections belong together is not told: {said}; call their folders alike")
-    alone = [("target", each) for each in ours] + [("golden", each) for each in theirs]
-    return tuple(sorted(found, key=lambda each: each.fineness)), tuple(alone)
-
-
-def _name(one: Collection) -> object:
-    return one.name
-
-
-def _kind(one: Collection) -> object:
-    return one.family, one.head.level, one.head.task, one.is_flow
-
-
-def _listed(collections: Sequence[Collection]) -> str:
-    return ", ".join(each.name or each.path.name for each in collections)
+        both = "; ".join(
+            f"{side.path} holds {', '.join(each.name or each.path.name for each in side.collections)}"
+            for side in (target, golden)
+        )
+        raise UsageError(f"which collections belong together is not told: {both}; call their folders alike")
+    unmatched = [("target", each) for each in ours] + [("golden", each) for each in theirs]
+    # By the coarser of the two.
+    found.sort(key=lambda each: min(each.target.fineness, each.golden.fineness))
+    return tuple(found), tuple(unmatched)

@@ -1,4 +1,4 @@
-"""What a diagnosis found, as data. `words.py` makes sentences of it, `page.py` a page or JSON."""
+"""What a diagnosis found, as data; `page.py` makes a page or JSON of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +20,13 @@ Result = Answer | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
 
 
+def flow_of(result: Result) -> FlowResult | None:
+    """The result of a flow, of several steps that of the first that differs; None for plain dumps and equal steps."""
+    if isinstance(result, Stepwise):
+        return next((each for each in result.results.values() if each.first is not None), None)
+    return result if isinstance(result, FlowResult) else None
+
+
 class Sureness(Enum):
     """How surely something is ruled out: the weakest of what supports it."""
 
@@ -39,9 +46,6 @@ class About(Enum):
     COLLECTION = "collection"
     CALLS_BEFORE = "calls before"
     ALL_CALLS = "all calls"
-    CHECKPOINT = "checkpoint"
-    CONFIGURATION = "configuration"
-    ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,23 @@ class RuledOut:
     """Something that the difference does not come from, and how surely; `names` are steps, ranks or a collection."""
 
     what: About | Subject
-    sureness: Sureness
     tally: Tally = field(default_factory=Tally)
     names: tuple[str, ...] = ()
     calls: int = 0
     mode: Mode | None = None
+
+    @property
+    def sureness(self) -> Sureness:
+        """How surely: the weakest of what is in the tally."""
+        if self.tally.unjudged:
+            return Sureness.OPEN
+        if self.tally.tolerance:
+            return Sureness.TOLERANCE
+        if self.tally.by_statistics or self.mode == "statistics":
+            return Sureness.STATISTICS
+        if self.tally.noise:
+            return Sureness.NOISE
+        return Sureness.DIGESTS if self.mode == "digest" else Sureness.BITS
 
 
 class Lack(Enum):

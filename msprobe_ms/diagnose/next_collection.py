@@ -22,14 +22,14 @@ from dataclasses import dataclass, replace
 from msprobe.base import names
 from msprobe.base.scope import compact, wrong_bounds
 from msprobe.compare.jobs.summary import Answer
-from msprobe.compare.jobs.survey import Side
+from msprobe.compare.jobs.survey import Side, Survey
 from msprobe.compare.locate.finding import (
     Argument,
     ArgumentKind,
     Between,
     Computed,
     Dataflow,
-    OtherCall,
+    Finding,
     Parameters,
     RunInput,
     Unclear,
@@ -78,63 +78,66 @@ def after_answer(answered: Answered) -> NextCollection | None:
     meeting, found = answered.looked.meeting, answered.finding
     if found is None or answered.survey is None or not meeting.target.is_of_calls:
         return None
-    purpose = _purpose(answered)
+    purpose = _purpose(answered, found, answered.survey)
     if purpose is None:
         return None
-    steps = () if answered.step is None else (answered.step,)
-    plan = _Plan("tensor", _level_inside(meeting.target), steps, _ranks(answered))
-    around = [_around(answered, purpose, side) for side in (answered.survey.target, answered.survey.golden)]
+    steps: tuple[int, ...] = () if answered.step is None else (answered.step,)
+    level = _level_inside(meeting.target)
     if purpose is Purpose.STEP_BEFORE and answered.step:
-        first = 0 if answered.step <= _FROM_THE_START else answered.step - 1
+        steps = tuple(range(0 if answered.step <= _FROM_THE_START else answered.step - 1, answered.step + 1))
         level = "L0" if meeting.target.head.level in ("L0", "mix") else "L1"
-        plan = _Plan("tensor", level, tuple(range(first, answered.step + 1)), plan.ranks)
-    with_dispatch = purpose is Purpose.UNRECORDED_CODE
+    plan = _Plan("tensor", level, steps, _ranks(answered), with_dispatch=purpose is Purpose.UNRECORDED_CODE)
+    after = found.evidence.after if isinstance(found.evidence, Between) else ""
+    around = [
+        _around(answered.survey, purpose, side, after, level)
+        for side in (answered.survey.target, answered.survey.golden)
+    ]
     target, golden = (
-        _configuration(replace(plan, scope=scope, patterns=patterns, with_dispatch=with_dispatch), held)
+        _configuration(replace(plan, scope=scope, patterns=patterns), held)
         for (scope, patterns), held in zip(around, (meeting.target, meeting.golden), strict=True)
     )
     scope, patterns = around[0]
     return NextCollection(purpose, target, golden, around=scope or patterns)
 
 
-def _purpose(answered: Answered) -> Purpose | None:
+def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | None:
     """What a collection can add to a finding; None where it can add nothing."""
-    assert answered.finding is not None  # whoever asks has one
-    evidence, held = answered.finding.evidence, answered.looked.meeting.target
-    level, is_tensor = held.head.level, _is_tensor(answered)
-    if answered.is_unconfirmed or (held.is_filtered and is_from_border(answered.finding)):
+    evidence, held = finding.evidence, answered.looked.meeting.target
+    is_coarse = held.head.level == "L0"
+    is_tensor = survey.target.task == survey.golden.task == "tensor"
+    if answered.is_unconfirmed or (held.is_filtered and is_from_border(finding)):
         return Purpose.WHOLE_STEP
-    if isinstance(evidence, Unclear) or level == "debug":
+    if isinstance(evidence, Unclear) or held.head.level == "debug":
         return Purpose.MISSING_RECORDS
-    if isinstance(evidence, OtherCall):
-        return None
-    if isinstance(evidence, Parameters | Updated):
-        return Purpose.STEP_BEFORE if _needs_step_before(answered) else None
-    if isinstance(evidence, RunInput):
-        return Purpose.BETWEEN_CALLS if evidence.is_made_unrecorded and level == "L0" else None
-    if isinstance(evidence, Argument):
-        is_computed = evidence.kind is ArgumentKind.TENSOR and level == "L0"
-        return Purpose.BETWEEN_CALLS if is_computed else None
-    if isinstance(evidence, Between):
-        return _between(evidence, level, held)
     if isinstance(evidence, Computed):
-        if answered.finding.grade == "pass" and not is_tensor:
-            return Purpose.NOISE
-        if level == "L0":
-            return Purpose.INSIDE_CELL
-        called = names.parse(answered.finding.name)
-        if is_tensor and held.is_filtered and called.kind != "api" and called.direction == "backward":
-            return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
-        return None if is_tensor else Purpose.ELEMENTS
-    return None
+        return _purpose_of_computed(finding, held, is_tensor)
+    if isinstance(evidence, Parameters | Updated):
+        # Of a later step, where the update before cannot be judged by what was recorded.
+        compared = {outcome.step for outcome in answered.looked.outcomes if not outcome.failed}
+        is_needed = answered.step and (answered.step - 1 not in compared or not is_tensor)
+        return Purpose.STEP_BEFORE if is_needed else None
+    if isinstance(evidence, Between) and not is_coarse:
+        is_wiring = evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED)
+        is_missing = held.head.settings.get("dispatch") is False and _can_dispatch(held)
+        return Purpose.UNRECORDED_CODE if is_missing and not is_wiring else None
+    is_computed = isinstance(evidence, Between) or (
+        evidence.is_made_unrecorded
+        if isinstance(evidence, RunInput)
+        else isinstance(evidence, Argument) and evidence.kind is ArgumentKind.TENSOR
+    )
+    return Purpose.BETWEEN_CALLS if is_computed and is_coarse else None
 
 
-def _between(evidence: Between, level: str, held: Collection) -> Purpose | None:
-    if level == "L0":
-        return Purpose.BETWEEN_CALLS
-    if evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED):
-        return None
-    return Purpose.UNRECORDED_CODE if _can_dispatch(held) and held.head.settings.get("dispatch") is False else None
+def _purpose_of_computed(finding: Finding, held: Collection, is_tensor: bool) -> Purpose | None:
+    """What a collection can add where a call computes differently."""
+    if finding.grade == "pass" and not is_tensor:
+        return Purpose.NOISE
+    if held.head.level == "L0":
+        return Purpose.INSIDE_CELL
+    called = names.parse(finding.name)
+    if is_tensor and held.is_filtered and called.kind != "api" and called.direction == "backward":
+        return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
+    return None if is_tensor else Purpose.ELEMENTS
 
 
 def _can_dispatch(held: Collection) -> bool:
@@ -142,19 +145,6 @@ def _can_dispatch(held: Collection) -> bool:
     made_with = str(held.head.run.get("framework", ""))
     version = tuple(int(part) for part in made_with.rpartition(" ")[2].split(".")[:2] if part.isdigit())
     return held.head.framework == "pytorch" or (held.head.framework == "mindspore" and version >= _DISPATCHES_FROM)
-
-
-def _needs_step_before(answered: Answered) -> bool:
-    """Whether parameters of a later step differ, and the update before cannot be judged by what was recorded."""
-    if not answered.step:
-        return False
-    compared = {outcome.step for outcome in answered.looked.outcomes if not outcome.failed}
-    return answered.step - 1 not in compared or not _is_tensor(answered)
-
-
-def _is_tensor(answered: Answered) -> bool:
-    survey = answered.survey
-    return survey is not None and survey.target.task == survey.golden.task == "tensor"
 
 
 def _level_inside(held: Collection) -> str:
@@ -165,61 +155,56 @@ def _level_inside(held: Collection) -> str:
 def _ranks(answered: Answered) -> tuple[int, ...]:
     """The rank of the first wrong call. Where exchanges were not recorded, every rank of the step that differs, since
     nobody knows from which it came. Empty for a process alone."""
-    differing = {
-        outcome.rank or 0
-        for outcome in answered.looked.outcomes
-        if outcome.step == answered.step and outcome.first is not None
-    }
-    all_ranks = {*answered.looked.meeting.target.ranks, *answered.looked.meeting.golden.ranks}
-    if len(all_ranks) < 2 or answered.rank is None:
+    meeting, outcomes = answered.looked.meeting, answered.looked.outcomes
+    if len({*meeting.target.ranks, *meeting.golden.ranks}) < 2 or answered.rank is None:
         return ()
-    return tuple(sorted(differing)) if answered.looked.meeting.target.head.level == "L0" else (answered.rank,)
+    if meeting.target.head.level != "L0":
+        return (answered.rank,)
+    return tuple(sorted({o.rank or 0 for o in outcomes if o.step == answered.step and o.first is not None}))
 
 
-def _around(answered: Answered, purpose: Purpose, side: Side) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`scope` and `list` around the first wrong call, in the words of one side; both empty for the whole step."""
+def _around(
+    survey: Survey, purpose: Purpose, side: Side, after: str, level: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`scope` and `list` around the first wrong call, in the names of one side; both empty for the whole step.
+
+    `after` is the last call that agrees before code that differs; empty for none.
+    """
     if purpose in _WHOLE or not side.name:
         return (), ()
     called = names.parse(side.name)
     if purpose is Purpose.INSIDE_CELL and called.kind in ("cell", "parameters_grad"):
         return (), (f"{called.stem}.",)
     if purpose in (Purpose.BETWEEN_CALLS, Purpose.UNRECORDED_CODE):
-        common = _around_both(answered, side)
-        return ((), (f"{names.parse(common).stem}.",)) if common else (_window(answered, side), ())
+        common = _around_both(after, side)
+        return ((), (f"{names.parse(common).stem}.",)) if common else (_window(survey, after, side, level), ())
     if side.within:
         return (), (f"{names.parse(side.within[0]).stem}.",)
     return (), (f"{called.stem}.{called.number}.",) if called.kind == "api" else (f"{called.stem}.",)
 
 
-def _around_both(answered: Answered, side: Side) -> str:
+def _around_both(after: str, side: Side) -> str:
     """The innermost cell around the call whose input differs that holds the last call that agrees too: what made the
     input may run before that one. Empty where only the network itself holds both.
 
     The paths of cells tell it; of a call of a function nothing does, and the cell around the other counts.
     """
-    after = _after(answered)
     path = names.parse(after).path
     if after and not path:
         return side.within[0] if side.within else ""
     return next((cell for cell in side.within if path.startswith(f"{names.parse(cell).path}.")), "")
 
 
-def _after(answered: Answered) -> str:
-    """The last call that agrees before code that differs; empty for none."""
-    evidence = answered.finding.evidence if answered.finding is not None else None
-    return evidence.after if isinstance(evidence, Between) else ""
-
-
-def _window(answered: Answered, side: Side) -> tuple[str, ...]:
+def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ...]:
     """From the last call that agrees to the one whose input differs, where both may be bounds; else empty, the whole
     step: for a backward call, which is judged together with its forward call, and of two frameworks, for the golden's
     name of the first is not known."""
-    if answered.survey is None or answered.survey.target.framework != answered.survey.golden.framework:
+    bounds = after, side.name
+    if survey.target.framework != survey.golden.framework or not all(bounds):
         return ()
-    bounds = _after(answered), side.name
-    if not all(bounds) or any(names.parse(bound).direction != "forward" for bound in bounds):
+    if any(names.parse(bound).direction != "forward" for bound in bounds) or wrong_bounds(level, bounds):
         return ()
-    return () if wrong_bounds(_level_inside(answered.looked.meeting.target), bounds) else bounds
+    return bounds
 
 
 def after_agreement(looked: Sequence[Looked]) -> NextCollection | None:
@@ -232,7 +217,7 @@ def after_agreement(looked: Sequence[Looked]) -> NextCollection | None:
     if found := next((lack for each in compared if (lack := _on_one_side(each))), None):
         return found
     held = meeting.target
-    level = held.head.level if held.head.level in ("L0", "L1", "mix") else "mix"
+    level = held.python_level
     steps, ranks = meeting.steps, held.ranks if len(held.ranks) > 1 else ()
     is_exact = all(not (s.total.noise or s.total.tolerance) for each in compared for _, s in each.surveyed)
     frameworks = {s.target.framework for _, s in finest.surveyed} | {s.golden.framework for _, s in finest.surveyed}
@@ -267,13 +252,7 @@ def _on_one_side(looked: Looked) -> NextCollection | None:
         steps = tuple(step for step in has.steps if step not in lacks.steps)
         ranks = tuple(rank for rank in has.ranks if rank not in lacks.ranks) if len(has.ranks) > 1 else ()
         if has.head.task in ("statistics", "tensor") and (steps or ranks):
-            plan = _Plan(
-                has.head.task,
-                has.head.level if has.head.level in ("L0", "L1", "mix") else "mix",
-                steps or has.steps,
-                ranks,
-                by_digest=has.has_digests,
-            )
+            plan = _Plan(has.head.task, has.python_level, steps or has.steps, ranks, by_digest=has.has_digests)
             made = _configuration(plan, has)
             return NextCollection(Purpose.ONE_SIDE, made, made, (side,))
     return None
@@ -287,8 +266,8 @@ def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
         "data_mode": ["all"],
         "summary_mode": "md5" if plan.by_digest else "statistics",
     }
-    told = last.head.settings
-    kept = {key: told[key] for key, values in _KEPT.items() if told.get(key) in values}
+    settings = last.head.settings
+    kept = {key: settings[key] for key, values in _KEPT.items() if settings.get(key) in values}
     if plan.with_dispatch:
         kept["dispatch"] = True
     return {

@@ -1,14 +1,12 @@
 """The walk of a diagnosis: configurations, checkpoints, then collections, coarsest first; and what is ruled out.
 
-The walk that a person would make: configurations, checkpoints, then the collections, the coarsest first.
-
 Every comparison is that of `msprobe compare`, so its answer is the same. The first collection that differs says in
 which step and rank; finer ones are looked at where they hold that step, and sharpen the answer; once a collection can
 add nothing to it, the rest is left.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from msprobe.base.errors import MsprobeError, UsageError
@@ -38,8 +36,8 @@ from .diagnosis import (
     RuledOut,
     Setting,
     Skipped,
-    Sureness,
     Verdict,
+    flow_of,
     is_from_border,
 )
 from .next_collection import after_agreement, after_answer
@@ -47,45 +45,28 @@ from .next_collection import after_agreement, after_answer
 _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADIENTS)
 
 
-def sureness(tally: Tally, mode: Mode | None, *, are_values: bool = False) -> Sureness:
-    """How surely a tally rules something out: the weakest of what is in it. `are_values`: no tensors, always exact."""
-    if tally.unjudged:
-        return Sureness.OPEN
-    if are_values:
-        return Sureness.BITS
-    if tally.tolerance:
-        return Sureness.TOLERANCE
-    if tally.by_statistics or mode == "statistics":
-        return Sureness.STATISTICS
-    if tally.noise:
-        return Sureness.NOISE
-    return Sureness.DIGESTS if mode == "digest" else Sureness.BITS
-
-
-def ruled_out(looked: Sequence[Looked], answered: Answered | None) -> tuple[RuledOut, ...]:
+def _ruled_out(looked: Sequence[Looked], answered: Answered | None) -> Iterator[RuledOut]:
     """Everything that agrees, from the coarse to the fine: steps, ranks, run inputs, parameters, calls."""
-    return tuple(_without_answer(looked) if answered is None else _before(answered, looked))
+    return _without_answer(looked) if answered is None else _before(answered, looked)
 
 
 def _before(answered: Answered, looked: Sequence[Looked]) -> Iterator[RuledOut]:
     """What agrees before the first wrong call; run inputs and parameters by the coarsest that recorded all of them."""
     here = answered.looked
-    steps = [o for o in here.outcomes if o.step is not None and answered.step is not None and o.step < answered.step]
-    yield from _of_steps(steps)
-    same_step = [o for o in here.outcomes if o.step == answered.step and o.rank != answered.rank]
-    yield from _of_ranks([o for o in same_step if o.is_clean])
+    if (step := answered.step) is not None:
+        yield from _of_steps([o for o in here.outcomes if o.step is not None and o.step < step])
+    others = [o for o in here.outcomes if o.step == step and o.rank != answered.rank]
+    yield from _of_ranks([o for o in others if o.is_clean])
     for subject in (Subject.RUN_INPUTS, Subject.PARAMETERS):
         for outcome, seen in _same_place(answered, looked):
             if (tally := seen.whole.get(subject)) is not None and not tally.differing:
-                yield _of_subject(subject, tally, outcome.mode)
+                yield RuledOut(subject, tally, mode=outcome.mode)
                 break
     if answered.survey is not None and answered.border is None:
         mode = next((o.mode for o, s in here.surveyed if s is answered.survey), None)
         tally = _sum(tally for subject, tally in answered.survey.before.items() if subject in _OF_CALLS)
         if tally.agreeing:
-            yield RuledOut(
-                About.CALLS_BEFORE, sureness(tally, mode), tally, calls=answered.survey.calls_before, mode=mode
-            )
+            yield RuledOut(About.CALLS_BEFORE, tally, calls=answered.survey.calls_before, mode=mode)
     for each in looked:
         if each is not here and each.result is not None and each.result.is_clean:
             yield from _of_collection(each)
@@ -93,12 +74,9 @@ def _before(answered: Answered, looked: Sequence[Looked]) -> Iterator[RuledOut]:
 
 def _same_place(answered: Answered, looked: Sequence[Looked]) -> Iterator[tuple[Outcome, Survey]]:
     """What was seen of the answer's step and rank by the collections that recorded all of it, the answer's last."""
-    others = [each for each in looked if each is not answered.looked and not each.meeting.target.is_filtered]
-    for each in (*others, answered.looked):
-        if each.meeting.target.is_filtered:
-            continue
-        for outcome, seen in each.surveyed:
-            if outcome.step == answered.step and outcome.rank == answered.rank and outcome.what == "dump":
+    for each in (*(each for each in looked if each is not answered.looked), answered.looked):
+        for outcome, seen in () if each.meeting.target.is_filtered else each.surveyed:
+            if (outcome.step, outcome.rank, outcome.what) == (answered.step, answered.rank, "dump"):
                 yield outcome, seen
 
 
@@ -113,65 +91,58 @@ def _without_answer(looked: Sequence[Looked]) -> Iterator[RuledOut]:
             yield from _of_steps([o for o in outcomes if o.step is not None])
         if len({o.rank for o in outcomes}) > 1:
             yield from _of_ranks(outcomes)
-        modes = {o.mode for o, _ in each.surveyed}
-        mode = modes.pop() if len(modes) == 1 else None
-        for subject in (Subject.RUN_INPUTS, Subject.PARAMETERS):
-            tally = _sum(s.whole.get(subject, Tally()) for _, s in each.surveyed)
+        surveys = [survey for _, survey in each.surveyed]
+        mode, calls = _mode(each.surveyed), sum(survey.calls for survey in surveys)
+        subjects: dict[About | Subject, Sequence[Subject]] = {
+            Subject.RUN_INPUTS: [Subject.RUN_INPUTS],
+            Subject.PARAMETERS: [Subject.PARAMETERS],
+            About.ALL_CALLS: _OF_CALLS,
+        }
+        for what, parts in subjects.items():
+            tally = _sum(survey.whole.get(part, Tally()) for survey in surveys for part in parts)
             if tally.agreeing and not tally.differing:
-                yield _of_subject(subject, tally, mode)
-        tally = _sum(s.whole.get(subject, Tally()) for _, s in each.surveyed for subject in _OF_CALLS)
-        if tally.agreeing and not tally.differing:
-            calls = sum(s.calls for _, s in each.surveyed)
-            yield RuledOut(About.ALL_CALLS, sureness(tally, mode), tally, calls=calls, mode=mode)
-
-
-def _of_subject(subject: Subject, tally: Tally, mode: Mode | None) -> RuledOut:
-    return RuledOut(subject, sureness(tally, mode), tally, mode=mode)
+                yield RuledOut(what, tally, calls=calls if what is About.ALL_CALLS else 0, mode=mode)
 
 
 def _of_steps(outcomes: Sequence[Outcome]) -> Iterator[RuledOut]:
     """The steps of which every rank agrees, together."""
     clean = {o.step for o in outcomes} - {o.step for o in outcomes if o.failed or o.first is not None}
-    yield from _together(About.STEPS, [o for o in outcomes if o.step in clean], lambda o: o.step)
+    agreeing = [o for o in outcomes if o.step in clean]
+    yield from _together(About.STEPS, agreeing, map(str, sorted({o.step or 0 for o in agreeing})))
 
 
 def _of_ranks(outcomes: Sequence[Outcome]) -> Iterator[RuledOut]:
-    yield from _together(About.RANKS, [o for o in outcomes if not o.failed and o.first is None], lambda o: o.rank)
+    agreeing = [o for o in outcomes if not o.failed and o.first is None]
+    yield from _together(About.RANKS, agreeing, map(str, sorted({o.rank or 0 for o in agreeing})))
 
 
 def _of_collection(looked: Looked) -> Iterator[RuledOut]:
-    outcomes = [o for o in looked.outcomes if not o.failed]
-    if isinstance(looked.result, FlowResult):
-        return
-    for found in _together(About.COLLECTION, outcomes, lambda o: 0):
-        head, name = looked.meeting.target.head, looked.meeting.target.name
-        yield RuledOut(
-            found.what, found.sureness, found.tally, (name, head.level, head.task), calls=found.calls, mode=found.mode
-        )
+    if not isinstance(looked.result, FlowResult):
+        target = looked.meeting.target
+        names = (target.name, target.head.level, target.head.task)
+        yield from _together(About.COLLECTION, [o for o in looked.outcomes if not o.failed], names)
 
 
-def _together(what: About, outcomes: Sequence[Outcome], number: Callable[[Outcome], int | None]) -> Iterator[RuledOut]:
-    """One entry for all of them, with their numbers."""
-    surveys = [(o, o.survey) for o in outcomes if o.survey is not None]
-    if not surveys:
-        return
-    modes = {o.mode for o, _ in surveys}
-    mode = modes.pop() if len(modes) == 1 else None
-    tally = _sum(s.total for _, s in surveys)
-    numbers = tuple(str(n) for n in sorted({number(o) or 0 for o in outcomes}))
-    yield RuledOut(what, sureness(tally, mode), tally, numbers, sum(s.calls for _, s in surveys), mode)
+def _together(what: About, outcomes: Sequence[Outcome], names: Iterable[str]) -> Iterator[RuledOut]:
+    """One entry for all of them."""
+    surveyed = [(o, o.survey) for o in outcomes if o.survey is not None]
+    if surveyed:
+        tally, calls = _sum(s.total for _, s in surveyed), sum(s.calls for _, s in surveyed)
+        yield RuledOut(what, tally, tuple(names), calls, _mode(surveyed))
+
+
+def _mode(surveyed: Iterable[tuple[Outcome, Survey]]) -> Mode | None:
+    """How all of them were compared; None where that was in several ways."""
+    modes = {outcome.mode for outcome, _ in surveyed}
+    return modes.pop() if len(modes) == 1 else None
 
 
 def _sum(tallies: Iterable[Tally]) -> Tally:
     return sum(tallies, Tally())
 
 
-def lacking(looked: Sequence[Looked], answered: Answered | None) -> tuple[Lacking, ...]:
-    """What was not recorded, or has no partner."""
-    return tuple(_lacking(looked, answered))
-
-
 def _lacking(looked: Sequence[Looked], answered: Answered | None) -> Iterator[Lacking]:
+    """What was not recorded, or has no partner."""
     compared = [each for each in looked if each.result is not None]
     missing = [sentence for each in compared for sentence in getattr(each.result, "missing", ())]
     if missing:
@@ -216,10 +187,18 @@ def diagnose(request: Request) -> Diagnosis:
     checkpoints = tuple(_checkpoints(target, golden))
     pairs, alone = meetings(target, golden)
     if not pairs and not checkpoints:
-        raise UsageError(_nothing_in_common(target, golden))
+        both = "; ".join(
+            f"{each.path} holds {', '.join(c.name or 'a dump' for c in each.collections) or 'checkpoints'}"
+            for each in (target, golden)
+        )
+        raise UsageError(
+            f"the sides have nothing in common: {both}; collect the same on both, and call their folders alike"
+        )
     if pairs and not any(pair.has_common_step for pair in pairs):
         raise UsageError(_no_common_step(pairs[0]))
-    walked = _walk(pairs, request)
+    walked = _Walked()
+    for pair in pairs:
+        walked = _with(walked, _look(pair, walked.answered, request, is_only=len(pairs) == 1))
     is_compared = any(each.result is not None for each in walked.looked)
     if pairs and not is_compared and not checkpoints:
         raise UsageError(f"nothing could be compared: {next(each.failed for each in walked.looked if each.failed)}")
@@ -227,10 +206,10 @@ def diagnose(request: Request) -> Diagnosis:
         not alone and all(each.is_clean for each in walked.looked) and all(answer.is_clean for _, answer in checkpoints)
     )
     answered = walked.answered
-    differs = answered is not None or any(_differs(answer) for _, answer in checkpoints)
-    proposed = after_answer(answered) if answered else None
-    if not differs:
-        proposed = after_agreement(walked.looked)
+    differs = answered is not None or any(
+        one.verdict.grade in ("error", "warning") for _, answer in checkpoints for one in answer.judged.values()
+    )
+    proposed = after_answer(answered) if answered else None if differs else after_agreement(walked.looked)
     return Diagnosis(
         str(request.target),
         str(request.golden),
@@ -241,18 +220,10 @@ def diagnose(request: Request) -> Diagnosis:
         configurations,
         tuple(_environment(pairs[0])) if pairs else (),
         checkpoints,
-        ruled_out(walked.looked, answered),
-        lacking(walked.looked, answered),
+        tuple(_ruled_out(walked.looked, answered)),
+        tuple(_lacking(walked.looked, answered)),
         proposed,
     )
-
-
-def _walk(pairs: Sequence[Meeting], request: Request) -> _Walked:
-    walked = _Walked()
-    for pair in pairs:
-        looked = _look(pair, walked.answered, request, is_only=len(pairs) == 1)
-        walked = _with(walked, looked)
-    return walked
 
 
 def _with(walked: _Walked, looked: Looked) -> _Walked:
@@ -267,7 +238,8 @@ def _with(walked: _Walked, looked: Looked) -> _Walked:
         )
     is_narrow = looked.meeting.target.is_filtered
     if found is None:
-        return _Walked(everything, replace(before, is_unconfirmed=is_narrow and _holds(looked, before)))
+        has_place = any((o.step, o.rank) == (before.step, before.rank) for o in looked.outcomes if not o.failed)
+        return _Walked(everything, replace(before, is_unconfirmed=is_narrow and has_place))
     found = inside(found, before)
     if is_narrow and found.border is None and found.finding is not None and is_from_border(found.finding):
         return _Walked(everything, replace(before, is_unconfirmed=True))
@@ -283,11 +255,6 @@ def _overrules(looked: Looked, before: Answered) -> bool:
         return False
     agreeing = {(o.step, o.rank) for o in looked.outcomes if o.is_clean}
     return all((o.step, o.rank) in agreeing for o in before.looked.outcomes if not o.is_clean)
-
-
-def _holds(looked: Looked, before: Answered) -> bool:
-    """Whether a collection has the step and rank of an answer."""
-    return any((o.step, o.rank) == (before.step, before.rank) for o in looked.outcomes if not o.failed)
 
 
 def _look(pair: Meeting, answered: Answered | None, request: Request, *, is_only: bool) -> Looked:
@@ -324,15 +291,16 @@ def _compare(pair: Meeting, request: Request, *, is_only: bool) -> Result:
 def _answer(looked: Looked) -> Answered | None:
     """The first difference of one comparison, where it has one."""
     result = looked.result
-    if isinstance(result, Stepwise):
-        step, result = next(((n, r) for n, r in result.results.items() if r.first is not None), (None, None))
-        found = _of_flow(looked, result) if result is not None else None
-        return replace(found, step=step) if found else None
-    if isinstance(result, FlowResult):
-        return _of_flow(looked, result)
-    if not isinstance(result, Answer) or (first := result.first) is None:
+    if isinstance(result, Answer):
+        first = result.first
+        return None if first is None else Answered(looked, first.first, first.step, first.rank, first.survey)
+    flow = None if result is None else flow_of(result)
+    if flow is None or flow.first is None:
         return None
-    return Answered(looked, first.first, first.step, first.rank, first.survey)
+    step = flow.first.seen.item.step
+    if isinstance(result, Stepwise):
+        step = next(number for number, each in result.results.items() if each is flow)
+    return Answered(looked, flow.first.finding, step, flow.first.seen.item.rank, None, flow.first.stage)
 
 
 def inside(found: Answered, wider: Answered) -> Answered:
@@ -351,13 +319,6 @@ def inside(found: Answered, wider: Answered) -> Answered:
     return found if inner is None else replace(found, finding=inner, border=found.finding)
 
 
-def _of_flow(looked: Looked, result: FlowResult) -> Answered | None:
-    if result.first is None:
-        return None
-    item = result.first.seen.item
-    return Answered(looked, result.first.finding, item.step, item.rank, None, result.first.stage)
-
-
 def _checkpoints(target: Held, golden: Held) -> Iterator[tuple[str, CheckpointAnswer]]:
     """The checkpoints of equal names, or the only one of each side, compared as by `msprobe config_check`."""
     ours, theirs = target.checkpoints, golden.checkpoints
@@ -373,10 +334,6 @@ def _checkpoints(target: Held, golden: Held) -> Iterator[tuple[str, CheckpointAn
             if is_alone:
                 raise
             logger.warning("%s: the checkpoints could not be compared: %s", name, err)
-
-
-def _differs(answer: CheckpointAnswer) -> bool:
-    return any(one.verdict.grade in ("error", "warning") for one in answer.judged.values())
 
 
 _OF_ENVIRONMENT = ("framework", "python", "numpy", "tool")
@@ -403,11 +360,3 @@ def _no_common_step(pair: Meeting) -> str:
         f"{pair.target.path} holds step {ours} and {pair.golden.path} step {theirs}: no step is on both sides; collect "
         f'"step": [{pair.target.steps[0]}] on the golden side, or "step": [{pair.golden.steps[0]}] on the target side'
     )
-
-
-def _nothing_in_common(target: Held, golden: Held) -> str:
-    said = "; ".join(
-        f"{each.path} holds {', '.join(c.name or 'a dump' for c in each.collections) or 'checkpoints'}"
-        for each in (target, golden)
-    )
-    return f"the sides have nothing in common: {said}; collect the same on both, and call their folders alike"

@@ -25,8 +25,8 @@ from msprobe.compare.locate.finding import (
     Unclear,
 )
 from msprobe.diagnose.collected import Collection, Meeting
-from msprobe.diagnose.diagnosis import About, Answered, Lack, Looked, Skipped, Sureness, Verdict
-from msprobe.diagnose.walk import inside, sureness
+from msprobe.diagnose.diagnosis import About, Answered, Lack, Looked, RuledOut, Skipped, Sureness, Verdict
+from msprobe.diagnose.walk import inside
 from msprobe.store.reader import Head
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
@@ -125,7 +125,7 @@ TALLIES = [
 
 @pytest.mark.parametrize(("tally", "mode", "weakest"), TALLIES)
 def test_something_is_ruled_out_as_surely_as_the_weakest_of_what_supports_it(tally, mode, weakest):
-    assert sureness(tally, mode) is weakest
+    assert RuledOut(About.ALL_CALLS, tally, mode=mode).sureness is weakest
 
 
 @pytest.mark.parametrize(
