@@ -20,16 +20,7 @@ Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
 
-_KNOWN = (
-    "npu_path",
-    "bench_path",
-    "stack_path",
-    "is_print_compare_log",
-    "rank_id",
-    "step_id",
-    "common",
-    "map_dict",
-)
+_KNOWN = ("npu_path", "bench_path", "stack_path", "is_print_compare_log", "rank_id", "step_id", "common", "map_dict")
 
 
 @dataclass(frozen=True)
@@ -39,7 +30,7 @@ class Request:
     `stack_file` is a stack.json that lies elsewhere. `with_stack` shows the column of call stacks; None shows it where
     the target has stacks. `ranks` and `steps` choose among those that the sides hold; None takes all. `read_as` takes
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
-    target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
+    target's, for npy files with other names there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
     trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
@@ -47,7 +38,7 @@ class Request:
 
     target: Path
     golden: Path
-    output: Path
+    output: Path = Path("output")
     format: Format = "xlsx"
     with_stack: bool | None = False
     stack_file: Path | None = None
@@ -72,20 +63,6 @@ class Request:
     survey: bool = False
 
 
-@dataclass(frozen=True)
-class Sides:
-    """The two sides as a compare.json names them, and what it says of them."""
-
-    target: Path
-    golden: Path
-    stack: Path | None = None
-    log_each: bool = False
-    ranks: tuple[int, ...] | None = None
-    steps: tuple[int, ...] | None = None
-    read_as: ReadAs = ""
-    names: tuple[tuple[str, str], ...] = ()
-
-
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
     """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
 
@@ -105,8 +82,8 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     return read_noise(path.absolute())
 
 
-def read_compare_json(file: Path) -> Sides:
-    """Read msprobe 8.1's compare.json; UsageError, with what to write instead, where it cannot be meant.
+def read_compare_json(file: Path) -> Request:
+    """What msprobe 8.1's compare.json asks for; UsageError, with what to write instead, where it cannot be meant.
 
     A relative path counts from where the command runs, as in 8.1, else from beside the file.
     """
@@ -121,8 +98,8 @@ def read_compare_json(file: Path) -> Sides:
     return sides_of(given, str(file), file.parent)
 
 
-def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Sides:
-    """What the keys of a compare.json say; `where` is its name for messages, `beside` another place of its paths.
+def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Request:
+    """What the keys of a compare.json ask for; `where` is its name for messages, `beside` another place of its paths.
 
     For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
     neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
@@ -140,13 +117,21 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
                 logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
-        return Sides(target, golden, stack, log_each)
-    by_rank = ranks is not None
-    if names and (by_rank or not common):
+        return Request(target, golden, stack_file=stack, log_each=log_each)
+    read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
+    if names and read_as != "npy":
         logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
         names = ()
-    read_as: ReadAs = "kernels" if by_rank else "npy" if common else ""
-    return Sides(target, golden, stack, log_each, ranks or None, steps or None, read_as, names)
+    return Request(
+        target,
+        golden,
+        stack_file=stack,
+        log_each=log_each,
+        ranks=ranks or None,
+        steps=steps or None,
+        read_as=read_as,
+        names=names,
+    )
 
 
 def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -> Path:

@@ -1,10 +1,11 @@
 """Calibration: the limits of noise that a trusted run gives."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,74 +40,64 @@ _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
 _NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """What one pair of dumps, of a trusted run and the golden, gives. `first_wrong` is empty where the trusted run is
-    right by the built-in limits. `is_of_tensors` is False where the two hold none, and so give nothing."""
-
-    residuals: tuple[KindResidual, ...] = ()
-    amplifications: tuple[KindAmplification, ...] = ()
-    drifts: tuple[Drift, ...] = ()
-    first_wrong: str = ""
-    sides: tuple[Mapping[str, str], ...] = ()
-    is_of_tensors: bool = True
-
-
-def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Calibrated:
-    """What a comparison by the built-in limits gives, whose target is the trusted run; UsageError without torch."""
-    sides = tuple(_made_with(dump) for dump in (comparison.target, comparison.golden))
+def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
+    """The limits that a comparison by the built-in ones gives, whose target is the trusted run; None where the two hold
+    no tensors. `limits_of` joins rows of one kind. UsageError without torch."""
     if comparison.mode != "tensor":
-        return Calibrated(sides=sides, is_of_tensors=False)
+        return None
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
         raise UsageError(_NO_TORCH)
     residuals, amplifications = _differing(comparison)
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
-    return Calibrated(
-        tuple(residuals),
-        tuple(amplifications),
-        (*_drifts(updates), *_of_running_statistics(comparison)),
-        located.first.name if located.first else "",
-        sides,
-    )
-
-
-def limits_of(found: Iterable[Calibrated], labels: Iterable[str], file: str) -> Limits:
-    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
-    found = list(found)
-    residuals: dict[tuple[Kind, str], KindResidual] = {}
-    amplifications: dict[Kind, KindAmplification] = {}
-    drifts: dict[str, Drift] = {}
-    for one in found:
-        for r in one.residuals:
-            if before := residuals.get((r.kind, r.precision)):
-                signs = tuple(sorted({*before.signs, *r.signs}))
-                outputs = before.outputs + r.outputs
-                r = KindResidual(r.kind, r.precision, max(before.eta, r.eta), outputs, signs)
-            residuals[r.kind, r.precision] = r
-        for a in one.amplifications:
-            if other := amplifications.get(a.kind):
-                most = max(a.amplification, other.amplification)
-                a = KindAmplification(a.kind, most, a.outputs + other.outputs)
-            amplifications[a.kind] = a
-        for d in one.drifts:
-            if earlier := drifts.get(d.basis):
-                d = Drift(d.basis, max(d.excess, earlier.excess), d.parameters + earlier.parameters)
-            drifts[d.basis] = d
-    wrong = (
-        f"{name} ({label})" if label else name
-        for label, one in zip(labels, found, strict=True)
-        if (name := one.first_wrong)
-    )
     return Limits(
         Source.CALIBRATED,
-        file,
-        tuple(row for _, row in sorted(residuals.items())),
-        tuple(row for _, row in sorted(amplifications.items())),
-        tuple(row for _, row in sorted(drifts.items())),
-        tuple(wrong),
-        found[0].sides,
+        residuals=tuple(residuals),
+        amplifications=tuple(amplifications),
+        drifts=(*_drifts(updates), *_of_running_statistics(comparison)),
+        first_wrong=(located.first.name,) if located.first else (),
+        sides=tuple(_made_with(dump) for dump in (comparison.target, comparison.golden)),
     )
+
+
+def limits_of(found: Sequence[Limits], labels: Sequence[str], file: str) -> Limits:
+    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
+    return replace(
+        found[0],
+        file=file,
+        residuals=_merged((row for one in found for row in one.residuals), lambda r: (r.kind, r.precision), _worse),
+        amplifications=_merged(
+            (row for one in found for row in one.amplifications),
+            lambda a: a.kind,
+            lambda a, b: KindAmplification(a.kind, max(a.amplification, b.amplification), a.outputs + b.outputs),
+        ),
+        drifts=_merged(
+            (row for one in found for row in one.drifts),
+            lambda d: d.basis,
+            lambda a, b: Drift(a.basis, max(a.excess, b.excess), a.parameters + b.parameters),
+        ),
+        first_wrong=tuple(
+            f"{name} ({label})" if label else name
+            for label, one in zip(labels, found, strict=True)
+            for name in one.first_wrong
+        ),
+    )
+
+
+Row = TypeVar("Row")
+
+
+def _merged(rows: Iterable[Row], key: Callable[[Row], Any], joined: Callable[[Row, Row], Row]) -> tuple[Row, ...]:
+    """The rows in the order of their keys, those of one key joined."""
+    found: dict[Any, Row] = {}
+    for row in rows:
+        found[key(row)] = joined(found[key(row)], row) if key(row) in found else row
+    return tuple(found[key] for key in sorted(found))
+
+
+def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
+    signs = tuple(sorted({*one.signs, *other.signs}))
+    return KindResidual(one.kind, one.precision, max(one.eta, other.eta), one.outputs + other.outputs, signs)
 
 
 def _made_with(dump: Dump) -> Mapping[str, str]:
@@ -117,22 +108,18 @@ def _made_with(dump: Dump) -> Mapping[str, str]:
 
 
 def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
-    """Of the outputs that differ: residuals where calls were replayed, else amplifications."""
-    etas: dict[tuple[Kind, str], list[float]] = defaultdict(list)
-    signs: dict[tuple[Kind, str], set[str]] = defaultdict(set)
-    amplified: dict[Kind, list[float]] = defaultdict(list)
+    """A row for each output that differs: its residual where the call was replayed, else its amplification."""
+    residuals: list[KindResidual] = []
+    amplifications: list[KindAmplification] = []
     for one in comparison.noise.evidence.values() if comparison.noise else ():
         if one.kind is None:
             continue
         if isfinite(one.residual) and isfinite(one.bound):
-            key = one.kind, class_of(one.residual).value
-            etas[key].append(one.residual)
-            if one.sign is not Sign.NONE:
-                signs[key].add(one.sign.name)
+            signs = () if one.sign is Sign.NONE else (one.sign.name,)
+            residuals.append(KindResidual(one.kind, class_of(one.residual).value, one.residual, 1, signs))
         elif isfinite(one.amplification):
-            amplified[one.kind].append(one.amplification)
-    residuals = [KindResidual(*key, max(found), len(found), tuple(sorted(signs[key]))) for key, found in etas.items()]
-    return residuals, [KindAmplification(kind, max(found), len(found)) for kind, found in amplified.items()]
+            amplifications.append(KindAmplification(one.kind, one.amplification, 1))
+    return residuals, amplifications
 
 
 def _equal(comparison: Comparison) -> Iterator[KindResidual]:
@@ -223,17 +210,18 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
         for missing in made.missing:
             logger.info("calibrating: %s", missing)
         tasks = tasks_of(made.jobs, asked, [path] * len(made.jobs), 1)
-        found = _calibrate_all(tasks, asked)
+        results = _calibrate_all(tasks, asked)
     except MsprobeError as err:
         raise UsageError(f"--calibrate {clean}: {err}") from err
     labels = [task.job.label for task in tasks]
-    for label, one in zip(labels, found, strict=True):
-        if not one.is_of_tensors:
-            where = f" ({label})" if label else ""
-            raise UsageError(
-                f"--calibrate {clean}{where}: it and the golden are compared by statistics or digests, which say "
-                "nothing of kernels; collect both with task `tensor`, or leave the option out"
-            )
+    found = [limits for limits in results if limits is not None]
+    if len(found) < len(results):
+        label = labels[results.index(None)]
+        where = f" ({label})" if label else ""
+        raise UsageError(
+            f"--calibrate {clean}{where}: it and the golden are compared by statistics or digests, which say "
+            "nothing of kernels; collect both with task `tensor`, or leave the option out"
+        )
     limits = limits_of(found, labels, str(path))
     for wrong in limits.first_wrong:
         logger.warning(
@@ -249,13 +237,13 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
     return replace(request, limits=limits, calibrate=None)
 
 
-def _calibrate_all(tasks: list[Task], request: Request) -> list[Calibrated]:
+def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | None]:
     """What each task gives, in order."""
     workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
         return [calibrate_alone(tasks[0])]
     results = dict(run(calibrate_alone, tasks, workers=workers, scheduler=scheduler, title="calibrating"))
-    found: list[Calibrated] = []
+    found: list[Limits | None] = []
     for at, task in enumerate(tasks):
         if isinstance(result := results[at], Lost):
             raise UsageError(f"{task.job.label}: {result.reason}")
@@ -264,7 +252,7 @@ def _calibrate_all(tasks: list[Task], request: Request) -> list[Calibrated]:
 
 
 @without_collector()
-def calibrate_alone(task: Task) -> Calibrated:
+def calibrate_alone(task: Task) -> Limits | None:
     """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
     workers = 1 if task.scheduler else task.workers
     target, golden = read_both(task.job.target, task.job.golden, task.request, workers)

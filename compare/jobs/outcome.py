@@ -195,72 +195,6 @@ def _table(job: Job, request: Request, time: str) -> Path:
     return folder / f"{name}{f'_{job.rank_name}' if job.rank_name else ''}{end}"
 
 
-def write_tables(
-    comparison: Comparison,
-    located: Located,
-    request: Request,
-    path: Path,
-    *,
-    of_calls: bool,
-    label: str = "",
-    workers: int = 1,
-) -> None:
-    """Write the table to `path`, and what was asked for beside it; OSError where the disk refuses.
-
-    `label` tells this comparison from others of the same request, in the first sheet of a workbook.
-    What msprobe 8.1 advises and colours is for dumps `of_calls`: not for kernels, nor for what was saved one by one.
-    """
-    advice, highlight = request.advise and of_calls, request.highlight and of_calls
-    with_stack = request.with_stack
-    if with_stack is None:
-        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
-    shown = columns_of(comparison, with_stack)
-    table = rows(comparison, located, with_stack)
-    colours: Iterator[str | None] | None = None
-    if highlight and request.format == "xlsx":
-        both = tee(coloured(comparison, shown, table))
-        table, colours = (row for row, _ in both[0]), (colour for _, colour in both[1])
-    elif highlight:
-        table = (row for row, _ in coloured(comparison, shown, table))
-    first_bad: list[tuple[int, str]] = []
-    if advice:
-        table = watch(table, shown, first_bad)
-    is_plain = not (advice or highlight) and workers != 1 and len(comparison.grades) >= WORTH_SHARES
-    if request.format == "csv" and is_plain:
-        write_csv_shares(path, shown, comparison, located, with_stack, workers)
-    elif request.format == "csv":
-        write_csv(path, shown, table)
-    elif request.format == "json":
-        write_json(path, comparison, located, shown, table)
-    else:
-        overview = summary(comparison, located, label=label, top=request.top, exit_zero=request.exit_zero)
-        write_sheet(path, shown, table, colours=colours, summary=overview)
-    if advice:
-        write_advice(_beside(path, "advisor", "txt"), first_bad)
-    if request.log_each and comparison.mode == "tensor":
-        for call in comparison.calls:
-            for judged in call.judged:
-                logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
-    if request.diff_analyze and of_calls:
-        # Which calls differ, for the search over ranks.
-        is_json = path.suffix == ".json"
-        write_calls(path.with_name(f"{path.stem}{'_calls' * is_json}.json"), comparison, located)
-
-
-def _beside(table: Path, name: str, suffix: str) -> Path:
-    """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
-    return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
-
-
-def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
-    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
-    none."""
-    with replacing(path) as file:
-        for ours, theirs in rows.items():
-            # A JSON text is a yaml text whatever a dump calls its rows.
-            file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
-
-
 _KEPT = 10  # findings that travel; the table has all of them
 _SAID = 10  # rules without a match that are said one by one
 
@@ -374,11 +308,13 @@ def compare_alone(task: Task) -> Outcome:
     if request.limits.source is not Source.BUILT_IN:
         _say_unused(comparison, label)
     with writing(task.table):
-        write_tables(
-            comparison, located, request, task.table, of_calls=job.is_of_calls, label=job.label, workers=workers
-        )
+        _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
             write_data_mapping(_beside(task.table, "data_mapping", "yaml"), Named(given, target, golden).pairs)
+    if request.log_each and comparison.mode == "tensor":
+        for call in comparison.calls:
+            for judged in call.judged:
+                logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
     return Outcome(
         job.label,
@@ -399,6 +335,64 @@ def compare_alone(task: Task) -> Outcome:
         limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
         survey=survey(comparison, located) if request.survey else None,
     )
+
+
+def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
+    """Write the table of a task, and what was asked for beside it; OSError where the disk refuses.
+
+    What msprobe 8.1 advises and colours is for dumps of calls: not for kernels, nor for what was saved one by one.
+    """
+    request, path = task.request, task.table
+    advise, highlight, diff_analyze = (
+        task.job.is_of_calls and asked for asked in (request.advise, request.highlight, request.diff_analyze)
+    )
+    with_stack = request.with_stack
+    if with_stack is None:
+        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
+    shown = columns_of(comparison, with_stack)
+    if (
+        request.format == "csv"
+        and not (advise or highlight)
+        and workers != 1
+        and len(comparison.grades) >= WORTH_SHARES
+    ):
+        write_csv_shares(path, shown, comparison, located, with_stack, workers)
+    else:
+        table = rows(comparison, located, with_stack)
+        overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
+        colours: Iterator[str | None] | None = None
+        if highlight:
+            # Colours are read by a sheet alone; else they would be kept until the end.
+            both = tee(coloured(comparison, shown, table), 2 if request.format == "xlsx" else 1)
+            table, colours = (row for row, _ in both[0]), (colour for _, colour in both[-1])
+        first_bad: list[tuple[int, str]] = []
+        if advise:
+            table = watch(table, shown, first_bad)
+        if request.format == "csv":
+            write_csv(path, shown, table)
+        elif request.format == "json":
+            write_json(path, comparison, located, shown, table)
+        else:
+            write_sheet(path, shown, table, colours=colours, summary=overview)
+        if advise:
+            write_advice(_beside(path, "advisor", "txt"), first_bad)
+    if diff_analyze:  # for the search over ranks
+        end = "_calls.json" if path.suffix == ".json" else ".json"
+        write_calls(path.with_name(f"{path.stem}{end}"), comparison, located)
+
+
+def _beside(table: Path, name: str, suffix: str) -> Path:
+    """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
+    return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
+
+
+def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
+    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
+    none."""
+    with replacing(path) as file:
+        for ours, theirs in rows.items():
+            # A JSON text is a yaml text whatever a dump calls its rows.
+            file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,12 @@ class Answer:
             yield from self.outcomes[0].lines
             return
         for outcome in self.outcomes:
-            text = f"{outcome.mode}: {count(outcome.counts)}"
-            if outcome.first:
-                text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             if outcome.failed:
                 text = f"not compared: {outcome.failed}"
+            else:
+                text = f"{outcome.mode}: {count(outcome.counts)}"
+            if outcome.first:
+                text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
         if said := unjudged_said(self.judged, self.unjudged):
             yield said

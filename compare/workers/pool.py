@@ -85,26 +85,9 @@ def in_pool(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], limit: int
 ) -> Generator[tuple[int, Result | Lost], None, None]:
     """The results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
-    pool = _Pool(function, order, limit)
+    pool = _Pool(function, tasks, order, limit)
     try:
-        while pool.waiting or pool.busy:
-            pool.start_workers()
-            if not pool.workers:
-                break
-            for worker in pool.ready():
-                at, answer = worker.task, worker.answer()
-                if answer is None:
-                    if (reason := pool.bury(worker)) and at is not None:
-                        yield at, Lost(reason)
-                    continue
-                if isinstance(answer, Raised):
-                    raise answer.error from _InWorker(answer.text)
-                pool.give(worker, tasks)
-                if at is not None:
-                    yield at, answer.value
-            for worker in pool.workers:  # a task may have come back from a dead worker while others have nothing to do
-                if worker.is_ready and worker.task is None:
-                    pool.give(worker, tasks)
+        yield from pool.results()
     finally:
         for worker in pool.workers:
             worker.process.kill()
@@ -112,14 +95,11 @@ def in_pool(
             worker.end()
     if pool.waiting:
         once("workers", "no worker process could be started; the work goes on in this process")
-        for at in pool.waiting:
-            # what has killed a worker is not let near this process
-            yield (
-                at,
-                Lost("Its worker process died, and no other could be started.")
-                if pool.deaths[at]
-                else function(tasks[at]),
-            )
+    for at in pool.waiting:
+        if pool.deaths[at]:  # what has killed a worker is not let near this process
+            yield at, Lost("Its worker process died, and no other could be started.")
+        else:
+            yield at, function(tasks[at])
 
 
 class _Worker:
@@ -175,42 +155,56 @@ class _Worker:
 class _Pool:
     """The workers, and the indices of the tasks that wait."""
 
-    def __init__(self, function: Callable[[Any], Any], order: Sequence[int], limit: int) -> None:
+    def __init__(self, function: Callable[[Any], Any], tasks: Sequence[Any], order: Sequence[int], limit: int) -> None:
         self.waiting = deque(order)
         self.workers: list[_Worker] = []
-        self._named = pickle.dumps(function)
-        self._limit = limit
         self.deaths: Counter[int] = Counter()
+        self._named, self._tasks, self._limit = pickle.dumps(function), tasks, limit
         self._failed_starts = 0
 
-    @property
-    def busy(self) -> int:
-        """How many workers have a task."""
-        return sum(worker.task is not None for worker in self.workers)
+    def results(self) -> Generator[tuple[int, Any], None, None]:
+        """The results as they come, until all are there or no worker can be started any more."""
+        while self.waiting or any(worker.task is not None for worker in self.workers):
+            self._start_workers()
+            if not self.workers:
+                return
+            said = wait([worker.pipe for worker in self.workers], LOOK)
+            for worker in [
+                worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None
+            ]:
+                at, answer = worker.task, worker.answer()
+                if answer is None:
+                    if (reason := self._bury(worker)) and at is not None:
+                        yield at, Lost(reason)
+                    continue
+                if isinstance(answer, Raised):
+                    raise answer.error from _InWorker(answer.text)
+                self._give(worker)
+                if at is not None:
+                    yield at, answer.value
+            for worker in self.workers:  # a task may have come back from a dead worker while others have nothing to do
+                if worker.is_ready and worker.task is None:
+                    self._give(worker)
 
-    def start_workers(self) -> None:
+    def _start_workers(self) -> None:
         """As many as there is work for."""
-        wanted = min(self._limit, len(self.waiting) + self.busy)
+        busy = sum(worker.task is not None for worker in self.workers)
+        wanted = min(self._limit, len(self.waiting) + busy)
         while len(self.workers) < wanted and self._failed_starts < STARTS:
             try:
                 self.workers.append(_Worker(self._named))
             except OSError:  # no memory or no process left: fewer workers will do
                 self._failed_starts = STARTS
 
-    def ready(self) -> list[_Worker]:
-        """The workers that have sent something or are dead; waits for them a while."""
-        said = wait([worker.pipe for worker in self.workers], LOOK)
-        return [worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None]
-
-    def give(self, worker: _Worker, tasks: Sequence[Any]) -> None:
+    def _give(self, worker: _Worker) -> None:
         """The next waiting task, if there is one."""
         self._failed_starts = 0  # this one lives
         if self.waiting:
-            packed = pickle.dumps(tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
+            packed = pickle.dumps(self._tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
             worker.task = self.waiting.popleft()
             worker.send(packed)
 
-    def bury(self, worker: _Worker) -> str:
+    def _bury(self, worker: _Worker) -> str:
         """Forget a dead worker. Its task waits again, behind all others; after `TRIES` deaths gives why it does not."""
         self.workers.remove(worker)
         how = _how_ended(worker.end())

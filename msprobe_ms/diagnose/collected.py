@@ -24,7 +24,7 @@ class Collection:
     """One collection of one side; `name` is its folder below the side's, empty for the side itself.
 
     `steps` and `ranks` are empty where the path lies below them. `head` is of one of its dumps. `is_flow`: it is the
-    root of a flow with stages. `files` says how many dumps it holds.
+    root of a flow with stages.
     """
 
     path: Path
@@ -34,7 +34,6 @@ class Collection:
     ranks: tuple[int, ...] = ()
     head: Head = field(default_factory=Head)
     is_flow: bool = False
-    files: int = 1
 
     @property
     def is_of_calls(self) -> bool:
@@ -153,7 +152,7 @@ def _collection(path: Path, name: str) -> Collection:
     places = sorted(found.places, key=lambda place: (place.what == "debug", place.step or 0, place.rank or 0))
     steps = tuple(sorted({place.step for place in places if place.step is not None}))
     ranks = tuple(sorted({place.rank for place in places if place.rank is not None}))
-    return Collection(path, name, found.family, steps, ranks, _head(found, places[0]), files=len(places))
+    return Collection(path, name, found.family, steps, ranks, _head(found, places[0]))
 
 
 def _head(found: Side, place: Place) -> Head:
