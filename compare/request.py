@@ -1,7 +1,7 @@
 """What a command line or a Python call asks for, checked and in one value; and what a compare.json says."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -110,9 +110,12 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
             logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
     target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
     stack = _stack(where, _path(where, given, "stack_path", beside)) if given.get("stack_path") else None
-    ranks, steps = (_chosen(where, given, key) for key in ("rank_id", "step_id"))
-    log_each, common = (_flag(where, given, key) for key in ("is_print_compare_log", "common"))
-    names = _names(f"{where}: map_dict", given.get("map_dict"))
+    numbers = "a list of numbers from 0 on, as in [0, 1]; [] takes all"
+    ranks, steps = (_value(where, given, key, _are_numbers, numbers) for key in ("rank_id", "step_id"))
+    flags = (_value(where, given, key, _is_flag, "true or false") for key in ("is_print_compare_log", "common"))
+    log_each, common = (flag is True for flag in flags)
+    golden_names = 'an object of the golden names by the target\'s, as in {"input": "x"}'
+    names = _value(where, given, "map_dict", _are_names, golden_names)
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
@@ -121,16 +124,16 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
     read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
     if names and read_as != "npy":
         logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
-        names = ()
+        names = None
     return Request(
         target,
         golden,
         stack_file=stack,
         log_each=log_each,
-        ranks=ranks or None,
-        steps=steps or None,
+        ranks=tuple(sorted(set(ranks))) if ranks else None,
+        steps=tuple(sorted(set(steps))) if steps else None,
         read_as=read_as,
-        names=names,
+        names=tuple(sorted(names.items())) if names else (),
     )
 
 
@@ -161,25 +164,20 @@ def _stack(where: str, path: Path) -> Path | None:
     return found[0]
 
 
-def _chosen(where: str, given: Mapping[str, Any], key: str) -> tuple[int, ...] | None:
-    value = given.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
-        raise UsageError(f"{where}: {key} must be a list of numbers from 0 on, as in [0, 1]; [] takes all")
-    return tuple(sorted(set(value)))
+def _value(where: str, given: Mapping[str, Any], key: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
+    """The value of a key, None without one; UsageError for any other."""
+    if (value := given.get(key)) is not None and not is_valid(value):
+        raise UsageError(f"{where}: {key} must be {must_be}")
+    return value
 
 
-def _flag(where: str, given: Mapping[str, Any], key: str) -> bool:
-    value = given.get(key)
-    if value is not None and type(value) is not bool:
-        raise UsageError(f"{where}: {key} must be true or false")
-    return value is True
+def _is_flag(value: object) -> bool:
+    return type(value) is bool
 
 
-def _names(where: str, given: object) -> tuple[tuple[str, str], ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, dict) or any(type(v) is not str for v in given.values()):
-        raise UsageError(f'{where} must be an object of the golden names by the target\'s, as in {{"input": "x"}}')
-    return tuple(sorted(given.items()))
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, dict) and all(type(v) is str for v in value.values())

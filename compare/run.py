@@ -32,10 +32,10 @@ def compare(
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
-    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
-    it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
-    them (parameters that have only drifted, say), before what was computed from them is judged along the dataflow.
-    `limits` say up to where a difference is noise.
+    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: the
+    progress of long comparisons is shown on standard error. `settle` receives the verdicts of single pairs and may
+    change them (parameters that have only drifted, say), before what was computed from them is judged along the
+    dataflow. `limits` say up to where a difference is noise.
     """
     refuse_misfits(target, given.rows)
     effort = effort or Effort()

@@ -20,7 +20,6 @@ from msprobe.compare.core.noise_file import NOISE, write_noise
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement
-from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.match.user_mapping import given_by
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.noise.judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS
@@ -129,10 +128,13 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     mixed: set[tuple[str, str]] = set()
     for place in range(len(pairs)):
-        if (function := _function(pairs, place)) is not None:
-            found[function].append(int(pairs.golden_calls[place]))
+        if min(pairs.target_calls[place], pairs.golden_calls[place]) < 0:
+            continue
+        name = names.parse(pairs.name(place))
+        if name.kind == "api":
+            found[name.stem, name.direction].append(int(pairs.golden_calls[place]))
             if place in differing:
-                mixed.add(function)
+                mixed.add((name.stem, name.direction))
     for function, calls in found.items():
         if function in mixed:
             continue
@@ -145,14 +147,6 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)
         yield from (row for row in rows.values() if row.precision != Class.OPAQUE.value)
-
-
-def _function(pairs: Pairs, place: int) -> tuple[str, str] | None:
-    """Name and direction of a pair of calls of a function; None for any other."""
-    if min(pairs.target_calls[place], pairs.golden_calls[place]) < 0:
-        return None
-    name = names.parse(pairs.name(place))
-    return (name.stem, name.direction) if name.kind == "api" else None
 
 
 def _residuals(answer: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:

@@ -77,7 +77,11 @@ _Paths = tuple[Path, Path | None]
 
 def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
     """Two dumps with calls; large ones side by side, because columns cross from process to process in no time."""
-    if (workers or cores()) < 2 or min(_size(path) for path, _ in sides) < _WORTH_WORKERS:
+    try:
+        size = min(find(path).stat().st_size for path, _ in sides)
+    except (DumpError, OSError):  # reading will say it
+        size = 0
+    if (workers or cores()) < 2 or size < _WORTH_WORKERS:
         return _read_dump(sides[0]), _read_dump(sides[1])
     found = dict(run(_read_dump, sides, workers=2))
     for at, (path, _) in enumerate(sides):
@@ -88,14 +92,6 @@ def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]
 
 def _read_dump(paths: _Paths) -> Dump:
     return read(paths[0], stack=paths[1])
-
-
-def _size(path: Path) -> int:
-    """Bytes of the file that a path means; 0 where it means none, which reading will say."""
-    try:
-        return find(path).stat().st_size
-    except (DumpError, OSError):
-        return 0
 
 
 def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ...]:
@@ -146,53 +142,6 @@ def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Du
         except DumpError:  # its own job says what is wrong with it
             break
     return found[::-1] if backwards else found
-
-
-def task(request: Request) -> str:
-    """All that decides what stands in the tables of a request, as a text; not how many do the work, or how it is told.
-
-    The same command given again has the same text, and so completes the tables of one that was killed.
-    """
-    how = dict(top=0, exit_zero=False, log_each=False, workers=None, scheduler="", resume=True)
-    return repr(replace(request, **how))  # type: ignore[arg-type]  # each as its field has it
-
-
-def named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
-    """The files of a comparison that have a second in their names."""
-    paths = [path for path in tables(jobs, request, second) if path.stem.endswith(second)]
-    return [*paths, summary_path(request, second), of_ranks(request, second)]
-
-
-def of_ranks(request: Request, time: str) -> Path:
-    """The path of the file that says what differs first among the ranks."""
-    return request.output / f"diff_analyze_{time}.json"
-
-
-def summary_path(request: Request, time: str) -> Path:
-    """The path of the file that sums several jobs up."""
-    return request.output / f"compare_summary_{time}.json"
-
-
-def tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:
-    """The path of each job's table: a folder for each step of a run, a name for each rank of a step.
-
-    `compare_result_{time}`; of the folders of ranks `compare_result_{rank folder}_{time}`, of kernels
-    `compare_result_{rank}_{step}_{time}`, of debug.json `debug_compare_result...`; of npy files `result` in folders as
-    theirs.
-    """
-    return [_table(job, request, time) for job in jobs]
-
-
-def _table(job: Job, request: Request, time: str) -> Path:
-    tree, step, rank, what = job.place
-    if job.target.family == "npy":
-        return request.output / what / f"result{request.suffix}.{request.format}"
-    end = f"{request.suffix}_{time}.{request.format}"
-    if job.target.family == "kernels":
-        return request.output / f"compare_result_{rank}_{step}{end}"
-    name = "debug_compare_result" if what == "debug" else "compare_result"
-    folder = request.output / (tree or "") / ("" if step is None else f"step{step}")
-    return folder / f"{name}{f'_{job.rank_name}' if job.rank_name else ''}{end}"
 
 
 _KEPT = 10  # findings that travel; the table has all of them

@@ -4,7 +4,7 @@ Only folders are read here.
 
 Each side is a map from places to sources. A place has four coordinates: the tree (`graph`, `pynative`), the step, the
 rank, and what stands there (`dump`, `debug`, `kernels`, `saves`, or the relative folder of npy files). A coordinate is
-None where the side that was given lies below it: the folder of a rank has no step to choose. Where both sides have a
+None where the user's path lies below it: the folder of a rank has no step to choose. Where both sides have a
 coordinate it must be equal; where one has none, the other must leave no choice.
 """
 
@@ -40,38 +40,35 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SideSource:
-    """One dump on disk: of what kind, its file or folders, and the step and rank that their place says."""
+    """One dump on disk: of what kind, its file or folders, the step and rank that their place says, and the name of the
+    rank's folder."""
 
     family: Family
     paths: tuple[Path, ...]
     step: int | None = None
     rank: int | None = None
+    rank_name: str = ""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What a path holds: its sources by place, the names of their rank folders, and what it is, in words.
+    """What a path holds: its sources by place, and what it is, in words.
 
-    `skipped` says what else lies there and is left alone.
+    `skipped` says what else lies there and is not compared.
     """
 
     path: Path
     family: Family
     says: str
     places: dict[Place, SideSource] = field(default_factory=dict)
-    rank_names: dict[Place, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-
-    def add(self, place: Place, source: SideSource, rank_name: str = "") -> None:
-        """Take a source up."""
-        self.places[place], self.rank_names[place] = source, rank_name
 
     def folder_name(self, axis: str, key: object, around: Place) -> str:
         """What the folder of a coordinate is called, for a message."""
         if axis != "rank":
             return f"step{key}" if axis == "step" else str(key)
-        names = (n for p, n in self.rank_names.items() if p.rank == key and around.step in (None, p.step))
-        return next(names, "") or f"rank{key}"
+        sources = (s for place, s in self.places.items() if place.rank == key and around.step in (None, place.step))
+        return next((source.rank_name for source in sources), "") or f"rank{key}"
 
 
 def side(path: Path, read_as: ReadAs = "") -> Side:
@@ -88,20 +85,22 @@ def side(path: Path, read_as: ReadAs = "") -> Side:
     if kind.word == "kernels":
         made = Side(kind.path, "kernels", kind.says)
         for (rank, step), folders in kernel_dumps(kind.path).items():
-            made.add(Place(None, step, rank, "kernels"), SideSource("kernels", folders, step, rank), f"rank_{rank}")
+            source = SideSource("kernels", folders, step, rank, f"rank_{rank}")
+            made.places[Place(None, step, rank, "kernels")] = source
     elif kind.word == "saves":
         made = Side(kind.path, "saves", kind.says)
         for (step, rank), folder in saved_dumps(kind.path).items():
-            made.add(Place(None, step, rank, "saves"), SideSource("saves", (folder,), step, rank), folder.name)
+            source = SideSource("saves", (folder,), step, rank, folder.name)
+            made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "single saves":
         made = Side(kind.path, "single saves", kind.says)
         for (step, rank), folders in single_dumps(kind.path).items():
-            source = SideSource("single saves", folders, step, rank)
-            made.add(Place(None, step, rank, "saves"), source, folders[0].name)
+            source = SideSource("single saves", folders, step, rank, folders[0].name)
+            made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "npy":
         made = Side(kind.path, "npy", kind.says)
         for relative, folder in npy_dumps(kind.path).items():
-            made.add(Place(what=relative), SideSource("npy", (folder,)))
+            made.places[Place(what=relative)] = SideSource("npy", (folder,))
     else:
         made = Side(kind.path, "dump", kind.says)
         _add_dumps(made, is_plain=bool(read_as))
@@ -115,7 +114,7 @@ def _add_dumps(made: Side, is_plain: bool) -> None:
     """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
     path = made.path
     if not path.is_dir():
-        made.add(Place(what="debug" if path.name == layout.DEBUG else "dump"), SideSource("dump", (path,)))
+        made.places[Place(what="debug" if path.name == layout.DEBUG else "dump")] = SideSource("dump", (path,))
         return
     inside = look(path)
     trees = {tree: steps for tree in TREES if tree in inside.folders and (steps := _steps(look(path / tree)))}
@@ -153,9 +152,9 @@ def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
     held = _held(folder)
     for file in held:
         what = "debug" if file == layout.DEBUG else "dump"
-        # A journal alone is left to the reader, who says what is to be done with it.
+        # A journal without a dump.json: the reader says what to do with it.
         path = folder.path if file == layout.JOURNAL else folder.path / file
-        made.add(place._replace(what=what), SideSource("dump", (path,)), name)
+        made.places[place._replace(what=what)] = SideSource("dump", (path,), rank_name=name)
     if not held:
         made.skipped.append(f"{folder.path}: holds no dump and is skipped")
 
@@ -177,14 +176,14 @@ def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[st
 
 
 def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
-    """Say what else lies among steps or ranks, and is left alone."""
+    """Note what else lies among steps or ranks, and is not compared."""
     ours = {*known, layout.RUN, *further_runs(folder.folders)}
     others = [name for name in (*folder.folders, *folder.files) if name not in ours]
     if others and not is_plain:
         compared_too = _compared_of_flow(folder.path)
         others = [name for name in others if name not in compared_too]
     if others:
-        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {_listed(others)}")
+        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed(others)}")
 
 
 def _compared_of_flow(path: Path) -> set[str]:
@@ -291,18 +290,17 @@ class _Pairing:
 
     def _descend(self, left: list[Place], right: list[Place], done: Place, axis: int = 0) -> None:
         if axis == len(Place._fields):
-            target, golden = self._sides
+            target, golden = self._sides[0].places[left[0]], self._sides[1].places[right[0]]
             # Where a rank was given by its folder there is no other to tell it from.
             is_ranked = left[0].rank is not None and right[0].rank is not None
-            name = target.rank_names[left[0]] if is_ranked else ""
-            self.jobs.append(Job(target.places[left[0]], golden.places[right[0]], done, name))
+            self.jobs.append(Job(target, golden, done, target.rank_name if is_ranked else ""))
             return
         name = Place._fields[axis]
         by_left, by_right = (self._grouped(places, axis, name) for places in (left, right))
         for key_left, key_right in self._matched(name, by_left, by_right, done):
             if key_left is _ABSENT or key_right is _ABSENT:
                 key, here = (key_right, "golden") if key_left is _ABSENT else (key_left, "target")
-                self.missing.append(f"{_thing(name, key)}{_of(done)} is only on the {here} side")
+                self.missing.append(f"{_named(name, key, done)} is only on the {here} side")
                 continue
             known = key_right if key_left is None else key_left
             self._descend(by_left[key_left], by_right[key_right], done._replace(**{name: known}), axis + 1)
@@ -323,13 +321,13 @@ class _Pairing:
         if None in left or None in right:
             for keys, this, other in ((left, *self._sides), (right, *self._sides[::-1])):
                 if len(keys) > 1:
-                    offered = _listed(sorted(this.folder_name(name, key, done) for key in keys))
+                    offered = listed(sorted(this.folder_name(name, key, done) for key in keys))
                     option = f", or choose with --{name}" if name in ("step", "rank") else ""
                     several = f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one"
                     raise UsageError(f"{several}; give one of {offered}{option}")
             yield from zip(left, right, strict=False)
         elif name == "rank" and len(left) == len(right) == 1:
-            yield from zip(left, right, strict=True)  # a process alone, whatever its number
+            yield from zip(left, right, strict=True)  # a single process, whatever its number
         else:
             common = [key for key in left if key in right]
             if name == "what" and common and any(each.path.is_file() for each in self._sides):
@@ -343,23 +341,22 @@ class _Pairing:
 _ABSENT = object()
 
 
-def _thing(name: str, key: object) -> str:
+def _named(name: str, key: object, done: Place) -> str:
+    """`step 3 of rank 1`: a coordinate behind those that were matched before it."""
+    text = f"{name} {key}"
     if name == "what":
-        return {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
-    if name == "tree":
-        return str(key) or "what stands beside graph and pynative"
-    return f"{name} {key}"
-
-
-def _of(done: Place) -> str:
-    said = [f" of {name} {value}" for name, value in (("rank", done.rank), ("step", done.step)) if value is not None]
-    return "".join(said) + (f" of {done.tree}" if done.tree else "")
+        text = {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
+    elif name == "tree":
+        text = str(key) or "what stands beside graph and pynative"
+    around = (("rank ", done.rank), ("step ", done.step), ("", done.tree or None))
+    return text + "".join(f" of {noun}{value}" for noun, value in around if value is not None)
 
 
 def _plural(noun: str, names: Sequence[object]) -> str:
-    return f"{noun}{'s' * (len(names) != 1)} {_listed(names)}"
+    return f"{noun}{'s' * (len(names) != 1)} {listed(names)}"
 
 
-def _listed(names: Sequence[object]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(map(str, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+def listed(names: Sequence[object], most: int = _NAMED) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")

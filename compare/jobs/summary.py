@@ -64,10 +64,7 @@ class Answer:
             yield from self.outcomes[0].lines
             return
         for outcome in self.outcomes:
-            if outcome.failed:
-                text = f"not compared: {outcome.failed}"
-            else:
-                text = f"{outcome.mode}: {count(outcome.counts)}"
+            text = f"not compared: {outcome.failed}" if outcome.failed else f"{outcome.mode}: {count(outcome.counts)}"
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")

@@ -165,11 +165,9 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
 
 def _first_with_tensors(comparison: Comparison) -> int:
     """The place of the first pair of calls with a tensor as input; -1 without any."""
-    pairs, columns = comparison.pairs, comparison.target.columns
-    for row, target in enumerate(pairs.target_rows.tolist()):
-        if target >= 0 and columns.part[target] == _INPUT and columns.kind[target] == TENSOR:
-            return int(pairs.call_of[row])
-    return -1
+    part, kind = comparison.target.columns.part, comparison.target.columns.kind
+    rows = zip(comparison.pairs.target_rows.tolist(), comparison.pairs.call_of.tolist(), strict=True)
+    return next((place for row, place in rows if row >= 0 and part[row] == _INPUT and kind[row] == TENSOR), -1)
 
 
 _EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the places of the first fields of `Tally`

@@ -25,7 +25,7 @@ YELLOW = "FFFFFF00"
 
 
 Highlight: TypeAlias = tuple[str | None, tuple[str, ...]]
-"""The colour of a row and the reasons for it, each once; a red row is not told why it would be yellow besides.
+"""The colour of a row and the reasons for it, each once; a red row has no reasons for yellow.
 
 `(None, ())` for most rows."""
 

@@ -26,11 +26,6 @@ from .columns import Column
 from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged
 from .highlight import RED, YELLOW
 
-_EXIT = {
-    0: "0: every pair passes or is exempt",
-    1: "1: something differs, or could not be judged",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -44,12 +39,15 @@ class Line:
 def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
     """The lines of one comparison; `label` tells it from others that were made together, `top` is how many of the next
     beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
-    code = 0 if comparison.is_clean else 1
     grade = located.first.grade if located.first else "pass" if comparison.is_clean else "unjudged"
     yield Line("Answer")
-    found, said = answer(comparison, located)
-    yield Line(found, guard(said), grade)
-    yield Line("exit code", _EXIT[code] + ("; with --exit-zero the command ends with 0" if code and exit_zero else ""))
+    found, text = answer(comparison, located)
+    yield Line(found, guard(text), grade)
+    code = "0: every pair passes or is exempt"
+    if not comparison.is_clean:
+        code = "1: something differs, or could not be judged"
+        code += "; with --exit-zero the command ends with 0" * exit_zero
+    yield Line("exit code", code)
     yield Line("What was compared")
     for side, dump in (("target", comparison.target), ("golden", comparison.golden)):
         yield Line(side, guard(dump.where))
@@ -114,7 +112,7 @@ _FONT = "Calibri"  # as of the other cells; without a name a spreadsheet takes a
 
 _HEADING_HEIGHT = 45  # points: three lines, for headings above narrow columns
 
-_AT_ONCE = 1000  # rows handed to the packer together
+_AT_ONCE = 1000  # rows compressed together
 _SHEET = "xl/worksheets/sheet{}.xml"
 
 

@@ -2,7 +2,7 @@
 
 The journal is `.compare-<digest>.jsonl`: a first line that says what it belongs to, then one line for each result,
 written at once and never changed. Whoever is killed loses the line that was being written. A comparison never fails
-because of its journal: where it cannot be kept, there is nothing to resume from, and that is said.
+because of its journal: where it cannot be kept, there is nothing to resume from, and a warning says so.
 """
 
 import json

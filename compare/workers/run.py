@@ -1,6 +1,6 @@
 """Run tasks here, in worker processes, or on a cluster: results arrive as they are ready.
 
-The tasks are the same everywhere, and a result depends on its task alone; so what is computed does not depend on the
+The tasks are the same everywhere, and a result depends on its task only; so what is computed does not depend on the
 number of workers, nor on where they are. Only the order in which results come does.
 """
 

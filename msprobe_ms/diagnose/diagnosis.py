@@ -14,7 +14,7 @@ from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import Compared
 from msprobe.compare.rl.result import FlowResult
 
-from .collected import Collection, Meeting
+from .collected import Collection, CollectionPair
 
 Result = Answer | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
@@ -72,7 +72,7 @@ class RuledOut:
         return Sureness.DIGESTS if self.mode == "digest" else Sureness.BITS
 
 
-class Lack(Enum):
+class GapKind(Enum):
     """What was not recorded, and so is not ruled out."""
 
     STEPS_BEFORE = "steps before"
@@ -85,10 +85,10 @@ class Lack(Enum):
 
 
 @dataclass(frozen=True)
-class Lacking:
+class Gap:
     """One thing that was not recorded; `names` are steps, levels, or sentences of the comparison about one side."""
 
-    lack: Lack
+    kind: GapKind
     names: tuple[str, ...] = ()
 
 
@@ -102,13 +102,13 @@ class Skipped(Enum):
 
 
 @dataclass(frozen=True)
-class Looked:
+class ComparedPair:
     """Two collections that belong together, and what came of them; `failed` says why they could not be compared.
 
     `is_overruled`: by statistics they differ, and a whole collection of the tensors shows that this is rounding.
     """
 
-    meeting: Meeting
+    pair: CollectionPair
     result: Result | None = None
     skipped: Skipped | None = None
     failed: str = ""
@@ -140,7 +140,7 @@ class Answered:
     first that begins inside.
     """
 
-    looked: Looked
+    compared: ComparedPair
     finding: Finding | None
     step: int | None
     rank: int | None
@@ -223,13 +223,13 @@ class Diagnosis:
     golden: str
     verdict: Verdict
     answered: Answered | None
-    looked: tuple[Looked, ...]
-    alone: tuple[tuple[str, Collection], ...] = ()
+    compared: tuple[ComparedPair, ...]
+    unmatched: tuple[tuple[str, Collection], ...] = ()
     configurations: Compared = field(default_factory=Compared)
     environment: tuple[Setting, ...] = ()
     checkpoints: tuple[tuple[str, CheckpointAnswer], ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
-    lacking: tuple[Lacking, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     next: NextCollection | None = None
 
     @property

@@ -37,7 +37,7 @@ from msprobe.compare.locate.finding import (
 )
 
 from .collected import Collection
-from .diagnosis import Answered, Looked, NextCollection, Purpose, is_from_border
+from .diagnosis import Answered, ComparedPair, NextCollection, Purpose, is_from_border
 
 DUMP_PATH = "./next_dump"
 """Where the next collection goes, below the folder in which the training runs."""
@@ -75,17 +75,17 @@ class _Plan:
 
 def after_answer(answered: Answered) -> NextCollection | None:
     """What shows more of the first wrong call; None where the records say all that a collection can say."""
-    meeting, found = answered.looked.meeting, answered.finding
-    if found is None or answered.survey is None or not meeting.target.is_of_calls:
+    pair, found = answered.compared.pair, answered.finding
+    if found is None or answered.survey is None or not pair.target.is_of_calls:
         return None
     purpose = _purpose(answered, found, answered.survey)
     if purpose is None:
         return None
     steps: tuple[int, ...] = () if answered.step is None else (answered.step,)
-    level = _level_inside(meeting.target)
+    level = _level_inside(pair.target)
     if purpose is Purpose.STEP_BEFORE and answered.step:
         steps = tuple(range(0 if answered.step <= _FROM_THE_START else answered.step - 1, answered.step + 1))
-        level = "L0" if meeting.target.head.level in ("L0", "mix") else "L1"
+        level = "L0" if pair.target.head.level in ("L0", "mix") else "L1"
     plan = _Plan("tensor", level, steps, _ranks(answered), with_dispatch=purpose is Purpose.UNRECORDED_CODE)
     after = found.evidence.after if isinstance(found.evidence, Between) else ""
     around = [
@@ -93,8 +93,8 @@ def after_answer(answered: Answered) -> NextCollection | None:
         for side in (answered.survey.target, answered.survey.golden)
     ]
     target, golden = (
-        _configuration(replace(plan, scope=scope, patterns=patterns), held)
-        for (scope, patterns), held in zip(around, (meeting.target, meeting.golden), strict=True)
+        _configuration(replace(plan, scope=scope, patterns=patterns), collection)
+        for (scope, patterns), collection in zip(around, (pair.target, pair.golden), strict=True)
     )
     scope, patterns = around[0]
     return NextCollection(purpose, target, golden, around=scope or patterns)
@@ -102,23 +102,23 @@ def after_answer(answered: Answered) -> NextCollection | None:
 
 def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | None:
     """What a collection can add to a finding; None where it can add nothing."""
-    evidence, held = finding.evidence, answered.looked.meeting.target
-    is_coarse = held.head.level == "L0"
+    evidence, collection = finding.evidence, answered.compared.pair.target
+    is_coarse = collection.head.level == "L0"
     is_tensor = survey.target.task == survey.golden.task == "tensor"
-    if answered.is_unconfirmed or (held.is_filtered and is_from_border(finding)):
+    if answered.is_unconfirmed or (collection.is_filtered and is_from_border(finding)):
         return Purpose.WHOLE_STEP
-    if isinstance(evidence, Unclear) or held.head.level == "debug":
+    if isinstance(evidence, Unclear) or collection.head.level == "debug":
         return Purpose.MISSING_RECORDS
     if isinstance(evidence, Computed):
-        return _purpose_of_computed(finding, held, is_tensor)
+        return _purpose_of_computed(finding, collection, is_tensor)
     if isinstance(evidence, Parameters | Updated):
         # Of a later step, where the update before cannot be judged by what was recorded.
-        compared = {outcome.step for outcome in answered.looked.outcomes if not outcome.failed}
-        is_needed = answered.step and (answered.step - 1 not in compared or not is_tensor)
+        steps = {outcome.step for outcome in answered.compared.outcomes if not outcome.failed}
+        is_needed = answered.step and (answered.step - 1 not in steps or not is_tensor)
         return Purpose.STEP_BEFORE if is_needed else None
     if isinstance(evidence, Between) and not is_coarse:
         is_wiring = evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED)
-        is_missing = held.head.settings.get("dispatch") is False and _can_dispatch(held)
+        is_missing = collection.head.settings.get("dispatch") is False and _can_dispatch(collection)
         return Purpose.UNRECORDED_CODE if is_missing and not is_wiring else None
     is_computed = isinstance(evidence, Between) or (
         evidence.is_made_unrecorded
@@ -128,37 +128,39 @@ def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | 
     return Purpose.BETWEEN_CALLS if is_computed and is_coarse else None
 
 
-def _purpose_of_computed(finding: Finding, held: Collection, is_tensor: bool) -> Purpose | None:
+def _purpose_of_computed(finding: Finding, collection: Collection, is_tensor: bool) -> Purpose | None:
     """What a collection can add where a call computes differently."""
     if finding.grade == "pass" and not is_tensor:
         return Purpose.NOISE
-    if held.head.level == "L0":
+    if collection.head.level == "L0":
         return Purpose.INSIDE_CELL
     called = names.parse(finding.name)
-    if is_tensor and held.is_filtered and called.kind != "api" and called.direction == "backward":
+    if is_tensor and collection.is_filtered and called.kind != "api" and called.direction == "backward":
         return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
     return None if is_tensor else Purpose.ELEMENTS
 
 
-def _can_dispatch(held: Collection) -> bool:
+def _can_dispatch(collection: Collection) -> bool:
     """Whether every operation can be recorded as it is dispatched: by PyTorch, and by MindSpore from 2.9 on."""
-    made_with = str(held.head.run.get("framework", ""))
+    made_with = str(collection.head.run.get("framework", ""))
     version = tuple(int(part) for part in made_with.rpartition(" ")[2].split(".")[:2] if part.isdigit())
-    return held.head.framework == "pytorch" or (held.head.framework == "mindspore" and version >= _DISPATCHES_FROM)
+    return collection.head.framework == "pytorch" or (
+        collection.head.framework == "mindspore" and version >= _DISPATCHES_FROM
+    )
 
 
-def _level_inside(held: Collection) -> str:
+def _level_inside(collection: Collection) -> str:
     """The level that records calls inside cells: mix, which needs the model; L1 where the last had none either."""
-    return "L1" if held.head.level == "L1" else "mix"
+    return "L1" if collection.head.level == "L1" else "mix"
 
 
 def _ranks(answered: Answered) -> tuple[int, ...]:
     """The rank of the first wrong call. Where exchanges were not recorded, every rank of the step that differs, since
     nobody knows from which it came. Empty for a process alone."""
-    meeting, outcomes = answered.looked.meeting, answered.looked.outcomes
-    if len({*meeting.target.ranks, *meeting.golden.ranks}) < 2 or answered.rank is None:
+    pair, outcomes = answered.compared.pair, answered.compared.outcomes
+    if len({*pair.target.ranks, *pair.golden.ranks}) < 2 or answered.rank is None:
         return ()
-    if meeting.target.head.level != "L0":
+    if pair.target.head.level != "L0":
         return (answered.rank,)
     return tuple(sorted({o.rank or 0 for o in outcomes if o.step == answered.step and o.first is not None}))
 
@@ -207,48 +209,43 @@ def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ..
     return bounds
 
 
-def after_agreement(looked: Sequence[Looked]) -> NextCollection | None:
+def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
     """What to collect where nothing differs: what is on one side only, what statistics do not see, or other steps."""
-    compared = [each for each in looked if each.surveyed and each.meeting.target.is_of_calls and not each.is_overruled]
-    if not compared:
+    counting = [each for each in compared if each.surveyed and each.pair.target.is_of_calls and not each.is_overruled]
+    if not counting:
         return None
-    finest = compared[-1]
-    meeting = finest.meeting
-    if found := next((lack for each in compared if (lack := _on_one_side(each))), None):
+    finest = counting[-1]
+    pair = finest.pair
+    if found := next((lack for each in counting if (lack := _on_one_side(each))), None):
         return found
-    held = meeting.target
-    level = held.python_level
-    steps, ranks = meeting.steps, held.ranks if len(held.ranks) > 1 else ()
-    is_exact = all(not (s.total.noise or s.total.tolerance) for each in compared for _, s in each.surveyed)
+    collection = pair.target
+    level = collection.python_level
+    steps, ranks = pair.steps, collection.ranks if len(collection.ranks) > 1 else ()
+    is_exact = all(not (s.total.noise or s.total.tolerance) for each in counting for _, s in each.surveyed)
     frameworks = {s.target.framework for _, s in finest.surveyed} | {s.golden.framework for _, s in finest.surveyed}
     can_digest = is_exact and len(frameworks) == 1
     modes = {outcome.mode for outcome, _ in finest.surveyed}
-    if not all(each.is_clean for each in compared):
-        purpose, plan = Purpose.MISSING_RECORDS, _Plan("tensor", level, steps, ranks)
+    if not all(each.is_clean for each in counting):
+        purpose, can_digest = Purpose.MISSING_RECORDS, False
     elif level == "L0":
-        task = "statistics" if can_digest else "tensor"
-        purpose, plan = Purpose.OUTSIDE_CELLS, _Plan(task, "mix", steps, ranks, by_digest=can_digest)
-    elif modes == {"statistics"} and can_digest:
-        purpose, plan = Purpose.BLIND, _Plan("statistics", level, steps, ranks, by_digest=True)
+        purpose, level = Purpose.OUTSIDE_CELLS, "mix"
     elif "statistics" in modes:
-        purpose, plan = Purpose.BLIND, _Plan("tensor", level, steps, ranks)
+        purpose, can_digest = Purpose.BLIND, can_digest and modes == {"statistics"}
     else:
-        last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
-        coarse = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
         purpose = Purpose.OTHER_STEPS
-        if can_digest:
-            plan = _Plan("statistics", coarse, tuple(last + n for n in _LATER), ranks, by_digest=True)
-        else:
-            plan = _Plan("tensor", coarse, (last + 1, last + 2), ranks)
-    return NextCollection(purpose, _configuration(plan, held), _configuration(plan, meeting.golden))
+        level = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
+        last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
+        steps = tuple(last + n for n in (_LATER if can_digest else (1, 2)))
+    plan = _Plan("statistics" if can_digest else "tensor", level, steps, ranks, by_digest=can_digest)
+    return NextCollection(purpose, _configuration(plan, collection), _configuration(plan, pair.golden))
 
 
-def _on_one_side(looked: Looked) -> NextCollection | None:
+def _on_one_side(compared: ComparedPair) -> NextCollection | None:
     """The steps and ranks that one side lacks, collected there as the other side has them."""
-    meeting, result = looked.meeting, looked.result
+    pair, result = compared.pair, compared.result
     if not isinstance(result, Answer) or not result.missing:
         return None
-    for side, lacks, has in (("golden", meeting.golden, meeting.target), ("target", meeting.target, meeting.golden)):
+    for side, lacks, has in (("golden", pair.golden, pair.target), ("target", pair.target, pair.golden)):
         steps = tuple(step for step in has.steps if step not in lacks.steps)
         ranks = tuple(rank for rank in has.ranks if rank not in lacks.ranks) if len(has.ranks) > 1 else ()
         if has.head.task in ("statistics", "tensor") and (steps or ranks):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from msprobe.base.log import visible
+from msprobe.compare.jobs.plan import listed
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
@@ -18,9 +19,9 @@ from .collected import Collection
 from .diagnosis import (
     About,
     Answered,
+    ComparedPair,
     Diagnosis,
-    Lack,
-    Looked,
+    GapKind,
     NextCollection,
     Purpose,
     Result,
@@ -66,13 +67,13 @@ _PURPOSES = {
     Purpose.OTHER_STEPS: "nothing differs in these steps; this collects later ones, coarsely",
 }
 
-_LACKS = {
-    Lack.STEPS_BEFORE: "steps before {names}: not compared",
-    Lack.CALLS_IN_CELLS: "calls inside cells and between them: not recorded at level L0",
-    Lack.BACKWARD: "backward: not recorded",
-    Lack.PARAMETERS: "parameters: not recorded",
-    Lack.FILTERED: "calls outside `list` and `scope` of this collection: recorded by {names}",
-    Lack.OTHER_STEPS: "steps other than {names}: not compared",
+_GAPS = {
+    GapKind.STEPS_BEFORE: "steps before {names}: not compared",
+    GapKind.CALLS_IN_CELLS: "calls inside cells and between them: not recorded at level L0",
+    GapKind.BACKWARD: "backward: not recorded",
+    GapKind.PARAMETERS: "parameters: not recorded",
+    GapKind.FILTERED: "calls outside `list` and `scope` of this collection: recorded by {names}",
+    GapKind.OTHER_STEPS: "steps other than {names}: not compared",
 }
 
 _SKIPPED = {
@@ -114,14 +115,14 @@ def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
 
 def _answer(diagnosis: Diagnosis) -> Iterator[str]:
     answered = diagnosis.answered
-    if answered is not None and answered.looked.result is not None:
+    if answered is not None and answered.compared.result is not None:
         if answered.border is not None and answered.finding is not None:
             yield f"first wrong call: {full(answered.finding)}"
         else:
-            yield _last_line(answered.looked.result)
+            yield _last_line(answered.compared.result)
         if where := _place(answered):
             yield f"in {where}"
-        if (flow := flow_of(answered.looked.result)) is not None and (first := flow.first) is not None:
+        if (flow := flow_of(answered.compared.result)) is not None and (first := flow.first) is not None:
             if first.why:
                 yield f"why: {first.why}"
             if first.finding:
@@ -129,12 +130,12 @@ def _answer(diagnosis: Diagnosis) -> Iterator[str]:
             if first.then:
                 yield first.then
         return
-    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.looked:
+    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
         for name, answer in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
-        counting = [each for each in diagnosis.looked if not each.is_overruled]
-        found = [(each.meeting.target.name or "itself", _last_line(each.result)) for each in counting if each.result]
+        counting = [each for each in diagnosis.compared if not each.is_overruled]
+        found = [(each.pair.target.name or "itself", _last_line(each.result)) for each in counting if each.result]
         yield from _first_of([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
 
 
@@ -148,13 +149,13 @@ def _place(answered: Answered) -> str:
     """`step 3, rank 1`, with stage and collection where there are several; empty where nothing tells it."""
     numbers = (("stage", answered.stage or None), ("step", answered.step), ("rank", answered.rank))
     where = ", ".join(f"{noun} {number}" for noun, number in numbers if number is not None)
-    name = answered.looked.meeting.target.name
+    name = answered.compared.pair.target.name
     return where + (f"{'; ' if where else ''}by the collection {name}" if name else "")
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     answered = diagnosis.answered
-    for each in diagnosis.looked:
+    for each in diagnosis.compared:
         yield from _of_collection(each, answered)
     if answered is not None and answered.finding is not None:
         if answered.finding.receivers > 0:
@@ -170,31 +171,33 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to tell noise; {seen.not_replayed} could not be"
         for found in seen.precision:
-            operations = _listed(found.operations)
+            operations = listed(found.operations, _NAMED)
             yield f"{operations} of the {found.side}: like {found.is_of.value} throughout; taken as intended"
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
     for name, checkpoint in diagnosis.checkpoints:
-        if diagnosis.looked and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
+        if diagnosis.compared and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
             yield from (f"checkpoint {name}: {line}" for line in checkpoint.lines(1))
     lines = [f"the sides differ in {each.name}: {each.target}, golden {each.golden}" for each in diagnosis.environment]
-    compared = diagnosis.configurations
-    lines += [f"the configurations differ in {each.said}" for each in compared.differences if not each.is_of_place]
+    configurations = diagnosis.configurations
+    lines += [
+        f"the configurations differ in {each.said}" for each in configurations.differences if not each.is_of_place
+    ]
     yield from _first_of(lines, _SHOWN)
-    if compared.problem:
-        yield compared.problem
+    if configurations.problem:
+        yield configurations.problem
 
 
-def _of_collection(looked: Looked, answered: Answered | None) -> Iterator[str]:
+def _of_collection(compared: ComparedPair, answered: Answered | None) -> Iterator[str]:
     """The counts of a collection, or why it was not compared; then which steps and ranks differ."""
-    what, outcomes = _described(looked.meeting.target), looked.outcomes
-    if looked.skipped is not None:
-        yield f"{what}: not compared: {_SKIPPED.get(looked.skipped, looked.failed)}"
+    what, outcomes = _described(compared.pair.target), compared.outcomes
+    if compared.skipped is not None:
+        yield f"{what}: not compared: {_SKIPPED.get(compared.skipped, compared.failed)}"
         return
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
-    yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if looked.is_overruled else ''}"
+    yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if compared.is_overruled else ''}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
-    has_answer = answered is not None and answered.looked is looked
+    has_answer = answered is not None and answered.compared is compared
     if wrong and not (has_answer and len(outcomes) == 1):
         step = min(outcome.step or 0 for outcome, _ in wrong)
         lines = []
@@ -205,24 +208,24 @@ def _of_collection(looked: Looked, answered: Answered | None) -> Iterator[str]:
                 lines.append(f"  {where}{short(first)}{' (the answer)' if is_answer else ''}")
         yield from _first_of(lines, _SHOWN, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
-            numbers = _listed([str(number) for number in later], 8)
+            numbers = listed(later)
             yield f"  step{'s' * (len(later) != 1)} {numbers} behind it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
 
-def _described(held: Collection) -> str:
+def _described(collection: Collection) -> str:
     """`mix: statistics of level L0, 3 steps, 2 ranks`."""
-    what = "a flow" if held.is_flow else held.head.task or held.family
-    described = f"{what} of level {held.head.level}" if held.head.level else what
-    for noun, numbers in (("step", held.steps), ("rank", held.ranks)):
+    what = "a flow" if collection.is_flow else collection.head.task or collection.family
+    described = f"{what} of level {collection.head.level}" if collection.head.level else what
+    for noun, numbers in (("step", collection.steps), ("rank", collection.ranks)):
         if len(numbers) > 1:
             described += f", {len(numbers)} {noun}s"
-    return f"{held.name}: {described}" if held.name else described
+    return f"{collection.name}: {described}" if collection.name else described
 
 
 def _others(answered: Answered) -> Iterator[str]:
     """Other calls in which a difference begins, of the same step and rank."""
-    for outcome in answered.looked.outcomes:
+    for outcome in answered.compared.outcomes:
         if answered.finding in outcome.findings:
             others = (each for each in outcome.findings if each not in (answered.finding, answered.border))
             yield from (f"another difference: {short(finding)}" for finding in others)
@@ -248,7 +251,7 @@ def _subject(each: RuledOut) -> str:
         return f"collection {name or 'itself'} ({task} of level {level})"
     if each.what in (About.STEPS, About.RANKS):
         several = len(each.names) != 1
-        return f"{each.what.value if several else each.what.value[:-1]} {_listed(each.names, 8)}"
+        return f"{each.what.value if several else each.what.value[:-1]} {listed(each.names)}"
     calls = _count(each.calls, "call")
     return f"{calls} before it" if each.what is About.CALLS_BEFORE else f"all {calls}, forward and backward"
 
@@ -272,13 +275,13 @@ def _agreement(each: RuledOut) -> str:
 
 
 def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
-    for each in diagnosis.lacking:
-        if each.lack is Lack.ONE_SIDE:
+    for each in diagnosis.gaps:
+        if each.kind is GapKind.ONE_SIDE:
             yield from (f"missing: {sentence}" for sentence in each.names)
         else:
-            yield _LACKS[each.lack].format(names=_listed(each.names, 8) or "nothing else")
-    for side, held in diagnosis.alone:
-        yield f"{_described(held)}: only on the {side} side"
+            yield _GAPS[each.kind].format(names=listed(each.names) or "nothing else")
+    for side, collection in diagnosis.unmatched:
+        yield f"{_described(collection)}: only on the {side} side"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
@@ -296,7 +299,7 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
         yield "then msprobe diagnose of both again"
     elif answered is None:
         yield "none: what was compared is not described by a configuration"
-    elif answered.finding is None or answered.looked.meeting.target.is_flow:
+    elif answered.finding is None or answered.compared.pair.target.is_flow:
         yield "none: what to do stands with the answer"
     else:
         yield "none needed: these records say all that a collection can say of this call"
@@ -326,12 +329,6 @@ def _first_of(lines: Iterable[str], most: int, before: str = "") -> list[str]:
     return [*found[:most], f"{before}and {more} more, in the JSON"] if more > 1 else found
 
 
-def _listed(names: Sequence[str], most: int = _NAMED) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -339,7 +336,7 @@ def _count(number: int, noun: str) -> str:
 def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     """Everything that was found, for programs."""
     answered, following = diagnosis.answered, diagnosis.next
-    result = answered.looked.result if answered is not None else None
+    result = answered.compared.result if answered is not None else None
     flow = flow_of(result) if result is not None else None
     return {
         "target": diagnosis.target,
@@ -348,8 +345,8 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
         "is_clean": diagnosis.is_clean,
         "answer": next(_answer(diagnosis), None),
         **_answered_as_object(answered),
-        "looked": [_looked_as_object(each) for each in diagnosis.looked],
-        "only_on_one_side": [{"side": side, "collection": held.name} for side, held in diagnosis.alone],
+        "looked": [_compared_as_object(each) for each in diagnosis.compared],
+        "only_on_one_side": [{"side": side, "collection": collection.name} for side, collection in diagnosis.unmatched],
         "environment": [asdict(each) for each in diagnosis.environment],
         "configurations": [
             {"path": each.path, "target": each.target, "golden": each.golden}
@@ -367,7 +364,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
             }
             for each in diagnosis.ruled_out
         ],
-        "not_recorded": [{"what": each.lack.value, "names": list(each.names)} for each in diagnosis.lacking],
+        "not_recorded": [{"what": each.kind.value, "names": list(each.names)} for each in diagnosis.gaps],
         "collect": dict(flow.first.collect) if flow is not None and flow.first is not None else {},
         "next_collection": following
         and {
@@ -382,8 +379,8 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
 
 def _answered_as_object(answered: Answered | None) -> dict[str, object]:
     if answered is None:
-        nothing = dict.fromkeys(("step", "rank", "is_unconfirmed", "stage", "collection"))
-        return {"first_wrong": [], **nothing, "is_unconfirmed": False}
+        place = {"step": None, "rank": None, "is_unconfirmed": False, "stage": None, "collection": None}
+        return {"first_wrong": [], **place}
     finding, step, rank = answered.finding, answered.step, answered.rank
     return {
         "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
@@ -391,20 +388,20 @@ def _answered_as_object(answered: Answered | None) -> dict[str, object]:
         "rank": rank,
         "is_unconfirmed": answered.is_unconfirmed,
         "stage": answered.stage or None,
-        "collection": answered.looked.meeting.target.name,
+        "collection": answered.compared.pair.target.name,
     }
 
 
-def _looked_as_object(looked: Looked) -> dict[str, object]:
-    head = looked.meeting.target.head
+def _compared_as_object(compared: ComparedPair) -> dict[str, object]:
+    head = compared.pair.target.head
     return {
-        "collection": looked.meeting.target.name,
+        "collection": compared.pair.target.name,
         "task": head.task,
         "level": head.level,
-        "is_overruled": looked.is_overruled,
-        "skipped": looked.skipped.value if looked.skipped is not None else None,
-        "failed": looked.failed or None,
-        "is_clean": looked.result.is_clean if looked.result is not None else None,
+        "is_overruled": compared.is_overruled,
+        "skipped": compared.skipped.value if compared.skipped is not None else None,
+        "failed": compared.failed or None,
+        "is_clean": compared.result.is_clean if compared.result is not None else None,
         "jobs": [
             {
                 "step": outcome.step,
@@ -415,6 +412,6 @@ def _looked_as_object(looked: Looked) -> dict[str, object]:
                 "first_wrong": outcome.first.name if outcome.first is not None else None,
                 "failed": outcome.failed or None,
             }
-            for outcome in looked.outcomes
+            for outcome in compared.outcomes
         ],
     }

@@ -1,13 +1,13 @@
 """The walk of a diagnosis: configurations, checkpoints, then collections, coarsest first; and what is ruled out.
 
 Every comparison is that of `msprobe compare`, so its answer is the same. The first collection that differs says in
-which step and rank; finer ones are looked at where they hold that step, and sharpen the answer; once a collection can
+which step and rank; finer ones are compared where they hold that step, and sharpen the answer; once a collection can
 add nothing to it, the rest is left.
 """
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import logger
@@ -24,14 +24,14 @@ from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import compare_configurations
 from msprobe.compare.rl.result import FlowResult
 
-from .collected import Held, Meeting, held, meetings
+from .collected import CollectionPair, Inventory, inventory, pair_collections
 from .diagnosis import (
     About,
     Answered,
+    ComparedPair,
     Diagnosis,
-    Lack,
-    Lacking,
-    Looked,
+    Gap,
+    GapKind,
     Result,
     RuledOut,
     Setting,
@@ -45,20 +45,20 @@ from .next_collection import after_agreement, after_answer
 _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADIENTS)
 
 
-def _ruled_out(looked: Sequence[Looked], answered: Answered | None) -> Iterator[RuledOut]:
+def _ruled_out(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterator[RuledOut]:
     """Everything that agrees, from the coarse to the fine: steps, ranks, run inputs, parameters, calls."""
-    return _without_answer(looked) if answered is None else _before(answered, looked)
+    return _without_answer(compared) if answered is None else _before(answered, compared)
 
 
-def _before(answered: Answered, looked: Sequence[Looked]) -> Iterator[RuledOut]:
+def _before(answered: Answered, compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
     """What agrees before the first wrong call; run inputs and parameters by the coarsest that recorded all of them."""
-    here = answered.looked
+    here = answered.compared
     if (step := answered.step) is not None:
         yield from _of_steps([o for o in here.outcomes if o.step is not None and o.step < step])
     others = [o for o in here.outcomes if o.step == step and o.rank != answered.rank]
     yield from _of_ranks([o for o in others if o.is_clean])
     for subject in (Subject.RUN_INPUTS, Subject.PARAMETERS):
-        for outcome, seen in _same_place(answered, looked):
+        for outcome, seen in _same_place(answered, compared):
             if (tally := seen.whole.get(subject)) is not None and not tally.differing:
                 yield RuledOut(subject, tally, mode=outcome.mode)
                 break
@@ -67,22 +67,22 @@ def _before(answered: Answered, looked: Sequence[Looked]) -> Iterator[RuledOut]:
         tally = _sum(tally for subject, tally in answered.survey.before.items() if subject in _OF_CALLS)
         if tally.agreeing:
             yield RuledOut(About.CALLS_BEFORE, tally, calls=answered.survey.calls_before, mode=mode)
-    for each in looked:
+    for each in compared:
         if each is not here and each.result is not None and each.result.is_clean:
             yield from _of_collection(each)
 
 
-def _same_place(answered: Answered, looked: Sequence[Looked]) -> Iterator[tuple[Outcome, Survey]]:
+def _same_place(answered: Answered, compared: Sequence[ComparedPair]) -> Iterator[tuple[Outcome, Survey]]:
     """What was seen of the answer's step and rank by the collections that recorded all of it, the answer's last."""
-    for each in (*(each for each in looked if each is not answered.looked), answered.looked):
-        for outcome, seen in () if each.meeting.target.is_filtered else each.surveyed:
+    for each in (*(each for each in compared if each is not answered.compared), answered.compared):
+        for outcome, seen in () if each.pair.target.is_filtered else each.surveyed:
             if (outcome.step, outcome.rank, outcome.what) == (answered.step, answered.rank, "dump"):
                 yield outcome, seen
 
 
-def _without_answer(looked: Sequence[Looked]) -> Iterator[RuledOut]:
+def _without_answer(compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
     """All that was compared; of several collections each as a whole, and the finest in its parts."""
-    counting = [each for each in looked if each.result is not None and not each.is_overruled]
+    counting = [each for each in compared if each.result is not None and not each.is_overruled]
     for each in counting[:-1]:
         yield from _of_collection(each)
     for each in counting[-1:]:
@@ -116,11 +116,11 @@ def _of_ranks(outcomes: Sequence[Outcome]) -> Iterator[RuledOut]:
     yield from _together(About.RANKS, agreeing, map(str, sorted({o.rank or 0 for o in agreeing})))
 
 
-def _of_collection(looked: Looked) -> Iterator[RuledOut]:
-    if not isinstance(looked.result, FlowResult):
-        target = looked.meeting.target
+def _of_collection(compared: ComparedPair) -> Iterator[RuledOut]:
+    if not isinstance(compared.result, FlowResult):
+        target = compared.pair.target
         names = (target.name, target.head.level, target.head.task)
-        yield from _together(About.COLLECTION, [o for o in looked.outcomes if not o.failed], names)
+        yield from _together(About.COLLECTION, [o for o in compared.outcomes if not o.failed], names)
 
 
 def _together(what: About, outcomes: Sequence[Outcome], names: Iterable[str]) -> Iterator[RuledOut]:
@@ -141,38 +141,33 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return sum(tallies, Tally())
 
 
-def _lacking(looked: Sequence[Looked], answered: Answered | None) -> Iterator[Lacking]:
+def _gaps(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterator[Gap]:
     """What was not recorded, or has no partner."""
-    compared = [each for each in looked if each.result is not None]
-    missing = [sentence for each in compared for sentence in getattr(each.result, "missing", ())]
+    counting = [each for each in compared if each.result is not None]
+    missing = [sentence for each in counting for sentence in getattr(each.result, "missing", ())]
     if missing:
-        yield Lacking(Lack.ONE_SIDE, tuple(missing))
-    dumps = [each for each in compared if each.surveyed and not each.meeting.target.is_flow]
+        yield Gap(GapKind.ONE_SIDE, tuple(missing))
+    dumps = [each for each in counting if each.surveyed and not each.pair.target.is_flow]
     if not dumps:
         return
     steps = {o.step for each in dumps for o, _ in each.surveyed if o.step is not None}
     if answered is not None and answered.step and steps and min(steps) > 0:
-        yield Lacking(Lack.STEPS_BEFORE, (str(min(steps)),))
+        yield Gap(GapKind.STEPS_BEFORE, (str(min(steps)),))
     if answered is None and steps:
-        yield Lacking(Lack.OTHER_STEPS, tuple(map(str, sorted(steps))))
-    if answered is not None and answered.looked.meeting.target.is_filtered:
-        wider = [each.meeting.target for each in dumps if not each.meeting.target.is_filtered]
-        yield Lacking(Lack.FILTERED, tuple(f"{held.name or 'another'} at level {held.head.level}" for held in wider))
-    if all(each.meeting.target.head.level == "L0" for each in dumps):
-        yield Lacking(Lack.CALLS_IN_CELLS)
-    whole = [s for each in dumps if not each.meeting.target.is_filtered for _, s in each.surveyed]
+        yield Gap(GapKind.OTHER_STEPS, tuple(map(str, sorted(steps))))
+    if answered is not None and answered.compared.pair.target.is_filtered:
+        wider = [each.pair.target for each in dumps if not each.pair.target.is_filtered]
+        yield Gap(
+            GapKind.FILTERED,
+            tuple(f"{collection.name or 'another'} at level {collection.head.level}" for collection in wider),
+        )
+    if all(each.pair.target.head.level == "L0" for each in dumps):
+        yield Gap(GapKind.CALLS_IN_CELLS)
+    whole = [s for each in dumps if not each.pair.target.is_filtered for _, s in each.surveyed]
     if whole and not any(s.whole.get(Subject.PARAMETERS) for s in whole):
-        yield Lacking(Lack.PARAMETERS)
+        yield Gap(GapKind.PARAMETERS)
     if whole and not any(s.whole.get(Subject.BACKWARD) or s.whole.get(Subject.GRADIENTS) for s in whole):
-        yield Lacking(Lack.BACKWARD)
-
-
-@dataclass(frozen=True)
-class _Walked:
-    """The collections that were looked at, and the answer so far."""
-
-    looked: tuple[Looked, ...] = ()
-    answered: Answered | None = None
+        yield Gap(GapKind.BACKWARD)
 
 
 def diagnose(request: Request) -> Diagnosis:
@@ -182,10 +177,10 @@ def diagnose(request: Request) -> Diagnosis:
     in common, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
     compared, or nothing could be.
     """
-    target, golden = held(request.target), held(request.golden)
+    target, golden = inventory(request.target), inventory(request.golden)
     configurations = compare_configurations(target.configurations, golden.configurations)
     checkpoints = tuple(_checkpoints(target, golden))
-    pairs, alone = meetings(target, golden)
+    pairs, unmatched = pair_collections(target, golden)
     if not pairs and not checkpoints:
         both = "; ".join(
             f"{each.path} holds {', '.join(c.name or 'a dump' for c in each.collections) or 'checkpoints'}"
@@ -196,84 +191,84 @@ def diagnose(request: Request) -> Diagnosis:
         )
     if pairs and not any(pair.has_common_step for pair in pairs):
         raise UsageError(_no_common_step(pairs[0]))
-    walked = _Walked()
+    compared: list[ComparedPair] = []
+    answered: Answered | None = None
     for pair in pairs:
-        walked = _with(walked, _look(pair, walked.answered, request, is_only=len(pairs) == 1))
-    is_compared = any(each.result is not None for each in walked.looked)
-    if pairs and not is_compared and not checkpoints:
-        raise UsageError(f"nothing could be compared: {next(each.failed for each in walked.looked if each.failed)}")
-    is_clean = (
-        not alone and all(each.is_clean for each in walked.looked) and all(answer.is_clean for _, answer in checkpoints)
-    )
-    answered = walked.answered
+        compared.append(_compared(pair, answered, request, is_only=len(pairs) == 1))
+        if answered is not None and _overrules(compared[-1], answered):
+            compared = [replace(each, is_overruled=True) if each is answered.compared else each for each in compared]
+            answered = None
+        else:
+            answered = _sharpened(compared[-1], answered)
+    if pairs and not checkpoints and all(each.result is None for each in compared):
+        raise UsageError(f"nothing could be compared: {next(each.failed for each in compared if each.failed)}")
+    is_clean = not unmatched and all(each.is_clean for each in compared)
+    is_clean = is_clean and all(answer.is_clean for _, answer in checkpoints)
     differs = answered is not None or any(
         one.verdict.grade in ("error", "warning") for _, answer in checkpoints for one in answer.judged.values()
     )
-    proposed = after_answer(answered) if answered else None if differs else after_agreement(walked.looked)
+    proposed = after_answer(answered) if answered else None if differs else after_agreement(compared)
     return Diagnosis(
         str(request.target),
         str(request.golden),
         Verdict.DIFFERS if differs else Verdict.AGREES if is_clean else Verdict.OPEN,
         answered,
-        walked.looked,
-        alone,
+        tuple(compared),
+        unmatched,
         configurations,
         tuple(_environment(pairs[0])) if pairs else (),
         checkpoints,
-        tuple(_ruled_out(walked.looked, answered)),
-        tuple(_lacking(walked.looked, answered)),
+        tuple(_ruled_out(compared, answered)),
+        tuple(_gaps(compared, answered)),
         proposed,
     )
 
 
-def _with(walked: _Walked, looked: Looked) -> _Walked:
-    """What is known when one more was looked at: it sharpens the answer so far, overrules it, or leaves it."""
-    found, before = _answer(looked), walked.answered
-    everything = (*walked.looked, looked)
-    if before is None or looked.result is None:
-        return _Walked(everything, found or before)
-    if found is None and _overrules(looked, before):
-        return _Walked(
-            tuple(replace(each, is_overruled=True) if each is before.looked else each for each in everything), None
-        )
-    is_narrow = looked.meeting.target.is_filtered
+def _sharpened(compared: ComparedPair, before: Answered | None) -> Answered | None:
+    """The answer when one more pair was compared: sharper, unconfirmed, or as before."""
+    found = _answer(compared)
+    if before is None or compared.result is None:
+        return found or before
+    is_narrow = compared.pair.target.is_filtered
     if found is None:
-        has_place = any((o.step, o.rank) == (before.step, before.rank) for o in looked.outcomes if not o.failed)
-        return _Walked(everything, replace(before, is_unconfirmed=is_narrow and has_place))
+        has_place = any((o.step, o.rank) == (before.step, before.rank) for o in compared.outcomes if not o.failed)
+        return replace(before, is_unconfirmed=is_narrow and has_place)
     found = inside(found, before)
     if is_narrow and found.border is None and found.finding is not None and is_from_border(found.finding):
-        return _Walked(everything, replace(before, is_unconfirmed=True))
-    return _Walked(everything, found)
+        return replace(before, is_unconfirmed=True)
+    return found
 
 
-def _overrules(looked: Looked, before: Answered) -> bool:
+def _overrules(compared: ComparedPair, before: Answered) -> bool:
     """Whether tensors of whole steps agree wherever statistics or digests differed: then that was rounding."""
-    fine, coarse = looked.meeting.target, before.looked.meeting.target
+    fine, coarse = compared.pair.target, before.compared.pair.target
+    if compared.result is None or _answer(compared) is not None:
+        return False
     if fine.is_filtered or fine.head.task != "tensor" or coarse.head.task == "tensor":
         return False
     if fine.head.level not in ("mix", coarse.head.level):
         return False
-    agreeing = {(o.step, o.rank) for o in looked.outcomes if o.is_clean}
-    return all((o.step, o.rank) in agreeing for o in before.looked.outcomes if not o.is_clean)
+    agreeing = {(o.step, o.rank) for o in compared.outcomes if o.is_clean}
+    return all((o.step, o.rank) in agreeing for o in before.compared.outcomes if not o.is_clean)
 
 
-def _look(pair: Meeting, answered: Answered | None, request: Request, *, is_only: bool) -> Looked:
+def _compared(pair: CollectionPair, answered: Answered | None, request: Request, *, is_only: bool) -> ComparedPair:
     """Compare two collections, unless they cannot add to the answer."""
     if not pair.has_common_step:
-        return Looked(pair, skipped=Skipped.NO_COMMON_STEP)
+        return ComparedPair(pair, skipped=Skipped.NO_COMMON_STEP)
     if answered is not None and after_answer(answered) is None:
-        return Looked(pair, skipped=Skipped.ANSWERED)
+        return ComparedPair(pair, skipped=Skipped.ANSWERED)
     if answered is not None and answered.step is not None and pair.steps and min(pair.steps) > answered.step:
-        return Looked(pair, skipped=Skipped.NOT_THIS_STEP)
+        return ComparedPair(pair, skipped=Skipped.NOT_THIS_STEP)
     try:
-        return Looked(pair, _compare(pair, request, is_only=is_only))
+        return ComparedPair(pair, _compare(pair, request, is_only=is_only))
     except MsprobeError as err:
         if is_only:
             raise
-        return Looked(pair, skipped=Skipped.FAILED, failed=" ".join(str(err).split()))
+        return ComparedPair(pair, skipped=Skipped.FAILED, failed=" ".join(str(err).split()))
 
 
-def _compare(pair: Meeting, request: Request, *, is_only: bool) -> Result:
+def _compare(pair: CollectionPair, request: Request, *, is_only: bool) -> Result:
     name = pair.target.name or pair.golden.name
     asked = replace(
         request,
@@ -288,19 +283,19 @@ def _compare(pair: Meeting, request: Request, *, is_only: bool) -> Result:
     return compare_dumps(asked, logging.DEBUG)
 
 
-def _answer(looked: Looked) -> Answered | None:
+def _answer(compared: ComparedPair) -> Answered | None:
     """The first difference of one comparison, where it has one."""
-    result = looked.result
+    result = compared.result
     if isinstance(result, Answer):
         first = result.first
-        return None if first is None else Answered(looked, first.first, first.step, first.rank, first.survey)
+        return None if first is None else Answered(compared, first.first, first.step, first.rank, first.survey)
     flow = None if result is None else flow_of(result)
     if flow is None or flow.first is None:
         return None
     step = flow.first.seen.item.step
     if isinstance(result, Stepwise):
         step = next(number for number, each in result.results.items() if each is flow)
-    return Answered(looked, flow.first.finding, step, flow.first.seen.item.rank, None, flow.first.stage)
+    return Answered(compared, flow.first.finding, step, flow.first.seen.item.rank, None, flow.first.stage)
 
 
 def inside(found: Answered, wider: Answered) -> Answered:
@@ -310,16 +305,16 @@ def inside(found: Answered, wider: Answered) -> Answered:
     produced them are not there to be judged; the wider collection judged them. A call that does not compute what its
     own inputs say is wrong whatever they are.
     """
-    if not found.looked.meeting.target.is_filtered or found.step != wider.step:
+    if not found.compared.pair.target.is_filtered or found.step != wider.step:
         return found
-    outcome = next((o for o in found.looked.outcomes if o.first is not None and o.first is found.finding), None)
+    outcome = next((o for o in found.compared.outcomes if o.first is not None and o.first is found.finding), None)
     if outcome is None or found.finding is None or not is_from_border(found.finding):
         return found
     inner = next((finding for finding in outcome.findings if not is_from_border(finding)), None)
     return found if inner is None else replace(found, finding=inner, border=found.finding)
 
 
-def _checkpoints(target: Held, golden: Held) -> Iterator[tuple[str, CheckpointAnswer]]:
+def _checkpoints(target: Inventory, golden: Inventory) -> Iterator[tuple[str, CheckpointAnswer]]:
     """The checkpoints of equal names, or the only one of each side, compared as by `msprobe config_check`."""
     ours, theirs = target.checkpoints, golden.checkpoints
     pairs = [(name, path, theirs[name]) for name, path in ours.items() if name in theirs]
@@ -340,7 +335,7 @@ _OF_ENVIRONMENT = ("framework", "python", "numpy", "tool")
 _OF_PLACE = ("dump_path", "step", "rank")
 
 
-def _environment(pair: Meeting) -> Iterator[Setting]:
+def _environment(pair: CollectionPair) -> Iterator[Setting]:
     """What differs in how the two were made: versions, and settings of the collection but for places."""
     target, golden = pair.target.head, pair.golden.head
     if not (target.run and golden.run):
@@ -354,7 +349,7 @@ def _environment(pair: Meeting) -> Iterator[Setting]:
             yield Setting(key, str(ours), str(theirs))
 
 
-def _no_common_step(pair: Meeting) -> str:
+def _no_common_step(pair: CollectionPair) -> str:
     ours, theirs = (", ".join(map(str, each.steps)) for each in (pair.target, pair.golden))
     return (
         f"{pair.target.path} holds step {ours} and {pair.golden.path} step {theirs}: no step is on both sides; collect "
