@@ -41,7 +41,7 @@ _NO_TORCH = "torch is not installed, which executes the calls again: pip install
 
 def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
     """The limits that a comparison by the built-in ones gives, whose target is the trusted run; None where the two hold
-    no tensors. `limits_of` joins rows of one kind. UsageError without torch."""
+    no tensors. UsageError without torch."""
     if comparison.mode != "tensor":
         return None
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
@@ -49,7 +49,7 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
     residuals, amplifications = _differing(comparison)
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
-    return Limits(
+    limits = Limits(
         Source.CALIBRATED,
         residuals=tuple(residuals),
         amplifications=tuple(amplifications),
@@ -57,6 +57,7 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
         first_wrong=(located.first.name,) if located.first else (),
         sides=tuple(_made_with(dump) for dump in (comparison.target, comparison.golden)),
     )
+    return limits_of([limits], [""], "")  # joins the rows of one kind
 
 
 def limits_of(found: Sequence[Limits], labels: Sequence[str], file: str) -> Limits:

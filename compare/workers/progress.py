@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TypeVar
 
 from msprobe.base.log import logger
@@ -42,12 +41,15 @@ def shown(items: Sequence[Item], title: str) -> Iterable[Item]:
 @contextmanager
 def _counter(total: int, title: str) -> Iterator[Callable[[], object]]:
     """A function to be called for each item."""
-    if sys.stderr is not None and sys.stderr.isatty() and find_spec("tqdm") is not None:
-        from tqdm import tqdm
-
-        with tqdm(total=total, desc=title, file=sys.stderr, leave=False) as bar:
-            yield bar.update
-        return
+    if sys.stderr is not None and sys.stderr.isatty():
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            pass
+        else:
+            with tqdm(total=total, desc=title, file=sys.stderr, leave=False) as bar:
+                yield bar.update
+            return
     start = said = time.monotonic()
     done = 0
 
