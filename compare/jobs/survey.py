@@ -141,8 +141,10 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
     pairs, found = comparison.pairs, np.zeros(len(comparison.grades), np.uint8)
     numbers = {subject: number for number, subject in enumerate(Subject)}
     parsed = [names.parse(pairs.name(place)) for place in range(len(pairs))]
-    first_inputs = _first_with_tensors(comparison)
-    rows = zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True)
+    rows = list(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True))
+    parts, kinds = pairs.target.columns.part, pairs.target.columns.kind
+    # The first pair of calls with a tensor as input; -1 without any.
+    first_inputs = next((p for t, _, p in rows if t >= 0 and parts[t] == _INPUT and kinds[t] == TENSOR), -1)
     for row, (target, golden, place) in enumerate(rows):
         columns, at = (pairs.target.columns, target) if target >= 0 else (pairs.golden.columns, golden)
         part, source = columns.part[at], columns.source[at]
@@ -161,13 +163,6 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
             subject = Subject.FORWARD
         found[row] = numbers[subject]
     return found
-
-
-def _first_with_tensors(comparison: Comparison) -> int:
-    """The place of the first pair of calls with a tensor as input; -1 without any."""
-    part, kind = comparison.target.columns.part, comparison.target.columns.kind
-    rows = zip(comparison.pairs.target_rows.tolist(), comparison.pairs.call_of.tolist(), strict=True)
-    return next((place for row, place in rows if row >= 0 and part[row] == _INPUT and kind[row] == TENSOR), -1)
 
 
 _EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the places of the first fields of `Tally`

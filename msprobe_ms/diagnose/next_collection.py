@@ -82,7 +82,8 @@ def after_answer(answered: Answered) -> NextCollection | None:
     if purpose is None:
         return None
     steps: tuple[int, ...] = () if answered.step is None else (answered.step,)
-    level = _level_inside(pair.target)
+    # What records calls inside cells: mix, which needs the model; L1 where the last collection had none either.
+    level = "L1" if pair.target.head.level == "L1" else "mix"
     if purpose is Purpose.STEP_BEFORE and answered.step:
         steps = tuple(range(0 if answered.step <= _FROM_THE_START else answered.step - 1, answered.step + 1))
         level = "L0" if pair.target.head.level in ("L0", "mix") else "L1"
@@ -147,11 +148,6 @@ def _can_dispatch(collection: Collection) -> bool:
     return collection.head.framework == "pytorch" or (
         collection.head.framework == "mindspore" and version >= _DISPATCHES_FROM
     )
-
-
-def _level_inside(collection: Collection) -> str:
-    """The level that records calls inside cells: mix, which needs the model; L1 where the last had none either."""
-    return "L1" if collection.head.level == "L1" else "mix"
 
 
 def _ranks(answered: Answered) -> tuple[int, ...]:

@@ -45,11 +45,6 @@ from .next_collection import after_agreement, after_answer
 _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADIENTS)
 
 
-def _ruled_out(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterator[RuledOut]:
-    """Everything that agrees, from the coarse to the fine: steps, ranks, run inputs, parameters, calls."""
-    return _without_answer(compared) if answered is None else _before(answered, compared)
-
-
 def _before(answered: Answered, compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
     """What agrees before the first wrong call; run inputs and parameters by the coarsest that recorded all of them."""
     here = answered.compared
@@ -80,8 +75,9 @@ def _same_place(answered: Answered, compared: Sequence[ComparedPair]) -> Iterato
                 yield outcome, seen
 
 
-def _without_answer(compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
-    """All that was compared; of several collections each as a whole, and the finest in its parts."""
+def _all_that_agrees(compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
+    """All that was compared, without a first wrong call; of several collections each as a whole, and the finest in its
+    parts: steps, ranks, run inputs, parameters, calls."""
     counting = [each for each in compared if each.result is not None and not each.is_overruled]
     for each in counting[:-1]:
         yield from _of_collection(each)
@@ -218,7 +214,7 @@ def diagnose(request: Request) -> Diagnosis:
         configurations,
         tuple(_environment(pairs[0])) if pairs else (),
         checkpoints,
-        tuple(_ruled_out(compared, answered)),
+        tuple(_all_that_agrees(compared) if answered is None else _before(answered, compared)),
         tuple(_gaps(compared, answered)),
         proposed,
     )
