@@ -6,6 +6,7 @@ The faces give these functions away: `msprobe.pytorch`, `msprobe.mindspore.compa
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
-from .request import FORMATS, Format, Request, Sides, limits_named, sides_of
+from .request import FORMATS, Format, Request, limits_named, sides_of
 
 if TYPE_CHECKING:
     from .jobs.outcome import Outcome
@@ -45,10 +46,7 @@ def compare(
     Gives an `Outcome` for every pair of dumps, and says the answer in the log. UsageError names the parameter that
     cannot be meant; DumpError where nothing could be compared.
     """
-    request = _request(
-        "compare", _sides("compare", input_param), output_path, stack_mode, auto_analyze, fuzzy_match, more
-    )
-    return _carry_out(request)
+    return _compare("compare", _sides("compare", input_param), output_path, stack_mode, auto_analyze, fuzzy_match, more)
 
 
 def compare_distributed(
@@ -67,9 +65,8 @@ def compare_distributed(
     call = "compare_distributed"
     if "suffix" in more:
         raise UsageError(f"{call}: suffix: the tables are named after the ranks; leave it out")
-    folders = [_folder(call, name, path) for name, path in _both(npu_dump_dir, bench_dump_dir)]
-    sides = Sides(folders[0], folders[1])
-    return _carry_out(_request(call, sides, output_path, stack_mode, auto_analyze, fuzzy_match, more))
+    sides = Request(_folder(call, "npu_dump_dir", npu_dump_dir), _folder(call, "bench_dump_dir", bench_dump_dir))
+    return _compare(call, sides, output_path, stack_mode, auto_analyze, fuzzy_match, more)
 
 
 def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike[str]) -> "list[Outcome]":
@@ -78,27 +75,14 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
     Gives an `Outcome` for every rank and step. Errors as those of `compare`.
     """
     sides = _sides("ms_graph_compare", input_param, {"rank_id": []})
-    return _carry_out(_request("ms_graph_compare", sides, output_path, False, False, False, {}))
+    return _compare("ms_graph_compare", sides, output_path, False, False, False, {})
 
 
-def _carry_out(request: Request) -> "list[Outcome]":
-    from .dispatch import compare_paths
-
-    answer = compare_paths(request)
-    for line in answer.lines():
-        logger.info("%s", line)
-    return list(answer.outcomes)
-
-
-def _both(target: object, golden: object) -> tuple[tuple[str, object], ...]:
-    return ("npu_dump_dir", target), ("bench_dump_dir", golden)
-
-
-def _sides(call: str, given: object, without: Mapping[str, Any] | None = None) -> Sides:
-    """What `input_param` names, its older keys under their newer names; `without` holds for keys that it lacks."""
+def _sides(call: str, given: object, defaults: Mapping[str, Any] | None = None) -> Request:
+    """What `input_param` asks for, its older keys under their newer names; `defaults` are for keys that it lacks."""
     if not isinstance(given, Mapping):
         raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {shown(given)}")
-    named: dict[str, Any] = dict(without or {})
+    named: dict[str, Any] = dict(defaults or {})
     for key, value in given.items():
         newer = _OLDER.get(str(key), str(key))
         if newer != key and newer in given:
@@ -107,15 +91,15 @@ def _sides(call: str, given: object, without: Mapping[str, Any] | None = None) -
     return sides_of(named, f"{call}: input_param")
 
 
-def _request(
+def _compare(
     call: str,
-    sides: Sides,
+    sides: Request,
     output_path: object,
     stack_mode: object,
     auto_analyze: object,
     fuzzy_match: object,
     more: Mapping[str, Any],
-) -> Request:
+) -> "list[Outcome]":
     given = _keywords(call, more)
     flags = {"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match}
     flags |= {name: given.get(name, False) for name in _FLAGS}
@@ -124,23 +108,17 @@ def _request(
             raise UsageError(f"{call}: {name} must be True or False, not {shown(value)}")
     if given.get("scheduler") and given.get("workers") is not None:
         raise UsageError(f"{call}: workers and scheduler contradict each other: a cluster has its own; give one")
-    return Request(
-        target=sides.target,
-        golden=sides.golden,
+    request = replace(
+        sides,
         output=_path(call, "output_path", output_path),
         format=cast(Format, given.get("format", "xlsx")),
         # As at the command line: a stack that lies beside the dump is shown where there is one.
-        with_stack=None if sides.stack is None and not stack_mode else bool(stack_mode),
-        stack_file=sides.stack,
+        with_stack=None if sides.stack_file is None and not stack_mode else bool(stack_mode),
         fuzzy=bool(fuzzy_match),
         highlight=bool(flags["highlight"]),
         advise=bool(auto_analyze),
         diff_analyze=bool(flags["diff_analyze"]),
         log_each=bool(flags["is_print_compare_log"]) or sides.log_each,
-        ranks=sides.ranks,
-        steps=sides.steps,
-        read_as=sides.read_as,
-        names=sides.names,
         mapping=user_mapping({name: given.get(name) for name in OPTIONS}, f"{call}: "),
         workers=given.get("workers"),
         scheduler=given.get("scheduler") or "",
@@ -150,6 +128,12 @@ def _request(
         ),
         calibrate=_path(call, "calibrate", given["calibrate"]) if given.get("calibrate") is not None else None,
     )
+    from .dispatch import compare_paths
+
+    answer = compare_paths(request)
+    for line in answer.lines():
+        logger.info("%s", line)
+    return list(answer.outcomes)
 
 
 def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:

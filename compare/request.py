@@ -1,7 +1,7 @@
 """What a command line or a Python call asks for, checked and in one value; and what a compare.json says."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,16 +19,7 @@ Format = Literal["xlsx", "csv", "json"]
 ReadAs = Literal["", "kernels", "npy"]
 FORMATS: tuple[Format, ...] = ("xlsx", "csv", "json")
 
-_KNOWN = (
-    "npu_path",
-    "bench_path",
-    "stack_path",
-    "is_print_compare_log",
-    "rank_id",
-    "step_id",
-    "common",
-    "map_dict",
-)
+_KNOWN = ("npu_path", "bench_path", "stack_path", "is_print_compare_log", "rank_id", "step_id", "common", "map_dict")
 
 
 @dataclass(frozen=True)
@@ -38,7 +29,7 @@ class Request:
     `stack_file` is a stack.json that lies elsewhere. `with_stack` shows the column of call stacks; None shows it where
     the target has stacks. `ranks` and `steps` choose among those that the sides hold; None takes all. `read_as` takes
     both sides for kernel dumps or for folders of npy files, whatever they look like; `names` are golden names by the
-    target's, for npy files that are called otherwise there. `mapping` is what the user says of names. `workers` is how
+    target's, for npy files with other names there. `mapping` is what the user says of names. `workers` is how
     many processes share several jobs, None for one per core; `scheduler` is the address of a Dask cluster that does so
     instead. `suffix` goes into the table's name. `limits` say up to where a difference is noise; with `calibrate`, a
     trusted run beside the golden, they are found first. `survey`: it is also counted how surely each part agrees.
@@ -46,7 +37,7 @@ class Request:
 
     target: Path
     golden: Path
-    output: Path
+    output: Path = Path("output")
     format: Format = "xlsx"
     with_stack: bool | None = False
     stack_file: Path | None = None
@@ -71,20 +62,6 @@ class Request:
     survey: bool = False
 
 
-@dataclass(frozen=True)
-class Sides:
-    """The two sides as a compare.json names them, and what it says of them."""
-
-    target: Path
-    golden: Path
-    stack: Path | None = None
-    log_each: bool = False
-    ranks: tuple[int, ...] | None = None
-    steps: tuple[int, ...] | None = None
-    read_as: ReadAs = ""
-    names: tuple[tuple[str, str], ...] = ()
-
-
 def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limits:
     """The limits that `noise` names: `auto`, `exact`, or a file; UsageError where that is none, or where both ask.
 
@@ -104,8 +81,8 @@ def limits_named(noise: str, calibrate: object, called: tuple[str, str]) -> Limi
     return read_noise(path.absolute())
 
 
-def read_compare_json(file: Path) -> Sides:
-    """Read msprobe 8.1's compare.json; UsageError, with what to write instead, where it cannot be meant.
+def read_compare_json(file: Path) -> Request:
+    """What msprobe 8.1's compare.json asks for; UsageError, with what to write instead, where it cannot be meant.
 
     A relative path counts from where the command runs, as in 8.1, else from beside the file.
     """
@@ -120,8 +97,8 @@ def read_compare_json(file: Path) -> Sides:
     return sides_of(given, str(file), file.parent)
 
 
-def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Sides:
-    """What the keys of a compare.json say; `where` is its name for messages, `beside` another place of its paths.
+def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Request:
+    """What the keys of a compare.json ask for; `where` is its name for messages, `beside` another place of its paths.
 
     For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
     neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
@@ -132,20 +109,31 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
             logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
     target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
     stack = _stack(where, _path(where, given, "stack_path", beside)) if given.get("stack_path") else None
-    ranks, steps = (_chosen(where, given, key) for key in ("rank_id", "step_id"))
-    log_each, common = (_flag(where, given, key) for key in ("is_print_compare_log", "common"))
-    names = _names(f"{where}: map_dict", given.get("map_dict"))
+    numbers = "a list of numbers from 0 on, as in [0, 1]; [] takes all"
+    ranks, steps = (_value(where, given, key, _are_numbers, numbers) for key in ("rank_id", "step_id"))
+    flags = (_value(where, given, key, _is_flag, "true or false") for key in ("is_print_compare_log", "common"))
+    log_each, common = (flag is True for flag in flags)
+    golden_names = 'an object of the golden names by the target\'s, as in {"input": "x"}'
+    names = _value(where, given, "map_dict", _are_names, golden_names)
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
                 logger.warning("%s: %s speaks of folders; both sides are files, so it is ignored", where, key)
-        return Sides(target, golden, stack, log_each)
-    by_rank = ranks is not None
-    if names and (by_rank or not common):
+        return Request(target, golden, stack_file=stack, log_each=log_each)
+    read_as: ReadAs = "kernels" if ranks is not None else "npy" if common else ""
+    if names and read_as != "npy":
         logger.warning("%s: map_dict belongs to `common`: true and is ignored", where)
-        names = ()
-    read_as: ReadAs = "kernels" if by_rank else "npy" if common else ""
-    return Sides(target, golden, stack, log_each, ranks or None, steps or None, read_as, names)
+        names = None
+    return Request(
+        target,
+        golden,
+        stack_file=stack,
+        log_each=log_each,
+        ranks=tuple(sorted(set(ranks))) if ranks else None,
+        steps=tuple(sorted(set(steps))) if steps else None,
+        read_as=read_as,
+        names=tuple(sorted(names.items())) if names else (),
+    )
 
 
 def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -> Path:
@@ -175,25 +163,20 @@ def _stack(where: str, path: Path) -> Path | None:
     return found[0]
 
 
-def _chosen(where: str, given: Mapping[str, Any], key: str) -> tuple[int, ...] | None:
-    value = given.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
-        raise UsageError(f"{where}: {key} must be a list of numbers from 0 on, as in [0, 1]; [] takes all")
-    return tuple(sorted(set(value)))
+def _value(where: str, given: Mapping[str, Any], key: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
+    """The value of a key, None without one; UsageError for any other."""
+    if (value := given.get(key)) is not None and not is_valid(value):
+        raise UsageError(f"{where}: {key} must be {must_be}")
+    return value
 
 
-def _flag(where: str, given: Mapping[str, Any], key: str) -> bool:
-    value = given.get(key)
-    if value is not None and type(value) is not bool:
-        raise UsageError(f"{where}: {key} must be true or false")
-    return value is True
+def _is_flag(value: object) -> bool:
+    return type(value) is bool
 
 
-def _names(where: str, given: object) -> tuple[tuple[str, str], ...]:
-    if given is None:
-        return ()
-    if not isinstance(given, dict) or any(type(v) is not str for v in given.values()):
-        raise UsageError(f'{where} must be an object of the golden names by the target\'s, as in {{"input": "x"}}')
-    return tuple(sorted(given.items()))
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, dict) and all(type(v) is str for v in value.values())

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from msprobe.base.log import logger
-from msprobe.store.record import Dump, Statistics
+from msprobe.store.record import Dump
 
 from .core.limits import BUILT_IN, Limits
-from .core.measures import Measures
 from .core.reason import Reasons
 from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits
@@ -15,7 +14,7 @@ from .judge.pairs import OneByOne, judge_columns
 from .match.cross_framework import are_of_two_frameworks
 from .match.dumps import match
 from .match.user_mapping import NOTHING, Given
-from .measure.files import Effort
+from .measure.files import Effort, Outcome
 from .workers.progress import MANY, shown
 
 
@@ -33,12 +32,13 @@ def compare(
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
     `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
-    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: how far
-    it is, is shown on standard error, where it is much. `settle` is given the verdicts of single pairs and may change
-    them (parameters that have only drifted, say), before what was computed from them is judged along the dataflow.
-    `limits` say up to where a difference is noise.
+    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: the
+    progress of long comparisons is shown on standard error. `settle` receives the verdicts of single pairs and may
+    change them (parameters that have only drifted, say), before what was computed from them is judged along the
+    dataflow. `limits` say up to where a difference is noise.
     """
     refuse_misfits(target, given.rows)
+    effort = effort or Effort()
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
         logger.info("matching %d calls with %d", len(target.calls), len(golden.calls))
     pairs = match(target, golden, fuzzy=fuzzy, given=given)
@@ -66,15 +66,10 @@ def compare(
         sheet.enter(row, verdict)
         if verdict.reasons and (two_frameworks or verdict.grade == "pass"):
             reasons[row] = verdict.reasons
-    measures: dict[int, Measures] = {}
-    described: dict[int, tuple[Statistics, Statistics]] = {}
-    for row, verdict, equal, outcome in elements.judged(effort or Effort()):
+    measured: dict[int, Outcome] = {}
+    for row, verdict, equal, outcome in elements.judged(effort):
         sheet.enter(row, verdict)
-        sheet.equal[row] = equal
-        if outcome.measures is not None:
-            measures[row] = outcome.measures
-        if outcome.statistics is not None:
-            described[row] = outcome.statistics
+        sheet.equal[row], measured[row] = equal, outcome
         if verdict.reasons or not verdict:
             reasons[row] = verdict.reasons
     comparison = Comparison(
@@ -87,8 +82,8 @@ def compare(
         sheet.which,
         reasons,
         judge_one.explain,
-        measures,
-        described,
+        {row: outcome.measures for row, outcome in measured.items() if outcome.measures is not None},
+        {row: outcome.statistics for row, outcome in measured.items() if outcome.statistics is not None},
         judge_one.by_statistics,
     )
     if two_frameworks and mode != "tensor":
@@ -103,7 +98,7 @@ def compare(
             return comparison
     from .noise.judge import judge_under_noise  # here: it needs the replay of calls
 
-    return judge_under_noise(comparison, limits=limits, workers=(effort or Effort()).workers, is_shown=is_shown)
+    return judge_under_noise(comparison, limits=limits, workers=effort.workers, is_shown=is_shown)
 
 
 def mode_of(target: Dump, golden: Dump) -> Mode:

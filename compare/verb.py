@@ -9,6 +9,7 @@ differs or could not be compared, 2 the command was wrong or nothing could be re
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,13 @@ from msprobe.base.log import visible
 from msprobe.base.scope import numbers_of
 from msprobe.mapping.user_files import OPTIONS, user_mapping
 
-from .request import FORMATS, Request, Sides, limits_named, read_compare_json
+from .request import FORMATS, Request, limits_named, read_compare_json
 
 _NO_CONSISTENCY = (
     "the check of training against inference is not in this version: leave the flag out; `msprobe rollout_check` "
     "compares the log-probs of both"
 )
-NOT_BUILT = {
-    "--consistent_check": _NO_CONSISTENCY,
-    "--backend": _NO_CONSISTENCY,
-}
+NOT_BUILT = {"--consistent_check": _NO_CONSISTENCY, "--backend": _NO_CONSISTENCY}
 
 
 class _Refused(argparse.Action):
@@ -138,23 +136,20 @@ def request_of(args: argparse.Namespace) -> Request:
     mapping = user_mapping({option: getattr(args, option) for option in OPTIONS}, "--")
     if sides.read_as and mapping:
         raise UsageError("mapping files speak of calls; kernel dumps and npy files have none: leave them out")
-    ranks, steps = (numbers_of(f"--{n}", v) if (v := getattr(args, n)) is not None else None for n in ("rank", "step"))
-    for option, key, here, there in (
-        ("--rank", "rank_id", ranks, sides.ranks),
-        ("--step", "step_id", steps, sides.steps),
-    ):
-        if here is not None and there is not None and here != there:
-            raise UsageError(f"{option} and {key} of {args.input_path} contradict each other; give one")
+    chosen = {"ranks": sides.ranks, "steps": sides.steps}
+    for name, key in (("rank", "rank_id"), ("step", "step_id")):
+        there, text = chosen[f"{name}s"], getattr(args, name)
+        here = chosen[f"{name}s"] = there if text is None else numbers_of(f"--{name}", text)
+        if there is not None and here != there:
+            raise UsageError(f"--{name} and {key} of {args.input_path} contradict each other; give one")
     limits = limits_named(args.noise or "", args.calibrate, ("--noise", "--calibrate"))
     # 8.1 shows the stack that lies beside the dump; a stack.json that is named is shown where -s asks for it.
-    with_stack = None if args.input_path and sides.stack is None and not args.stack_mode else args.stack_mode
-    return Request(
-        target=sides.target,
-        golden=sides.golden,
+    with_stack = None if args.input_path and sides.stack_file is None and not args.stack_mode else args.stack_mode
+    return replace(
+        sides,
         output=Path(args.output_path),
         format=args.format or "xlsx",
         with_stack=with_stack,
-        stack_file=sides.stack,
         top=args.top,
         exit_zero=args.exit_zero,
         fuzzy=args.fuzzy_match,
@@ -162,10 +157,8 @@ def request_of(args: argparse.Namespace) -> Request:
         advise=bool(args.input_path) and not args.compare_only,  # as 8.1 has it; 26, whose words -tp and -gp are, not
         diff_analyze=args.diff_analyze,
         log_each=args.is_print_compare_log or sides.log_each,
-        ranks=sides.ranks if ranks is None else ranks,
-        steps=sides.steps if steps is None else steps,
-        read_as=sides.read_as,
-        names=sides.names,
+        ranks=chosen["ranks"],
+        steps=chosen["steps"],
         mapping=mapping,
         workers=args.workers,
         scheduler=args.scheduler or "",
@@ -189,13 +182,12 @@ def _check_positional(args: argparse.Namespace) -> None:
         raise UsageError(f"{given[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone")
 
 
-def _sides(args: argparse.Namespace) -> Sides:
+def _sides(args: argparse.Namespace) -> Request:
     if args.input_path:
         if args.target_path or args.golden_path:
             raise UsageError("-i names both sides already; give either -i, or -tp and -gp")
         return read_compare_json(Path(args.input_path))
-    if args.sides:
-        return Sides(Path(args.sides[0]), Path(args.sides[1]))
-    if args.target_path and args.golden_path:
-        return Sides(Path(args.target_path), Path(args.golden_path))
+    if args.sides or (args.target_path and args.golden_path):
+        target, golden = args.sides or (args.target_path, args.golden_path)
+        return Request(Path(target), Path(golden))
     raise UsageError("two dumps are needed: -tp TARGET -gp GOLDEN, or -i compare.json")

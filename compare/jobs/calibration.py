@@ -1,10 +1,11 @@
 """Calibration: the limits of noise that a trusted run gives."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from msprobe.compare.core.noise import Class, Sign, class_of
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement
-from msprobe.compare.match.pairs import Pairs
 from msprobe.compare.match.user_mapping import given_by
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.noise.judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS
@@ -39,7 +39,7 @@ from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
 from msprobe.store.record import Dump
 
-from .outcome import Task, around, compared, read_both
+from .outcome import Task, compared, read_both, tasks_of, writing
 from .plan import plan
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
@@ -48,71 +48,60 @@ _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)
 _NO_TORCH = "torch is not installed, which executes the calls again: pip install 'msprobe-ms[torch]'"
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """What one pair of dumps, of a trusted run and the golden, gives. `first_wrong` is empty where the trusted run is
-    right by the built-in limits. `is_of_tensors` is False where the two hold none, and so give nothing."""
-
-    residuals: tuple[KindResidual, ...] = ()
-    amplifications: tuple[KindAmplification, ...] = ()
-    drifts: tuple[Drift, ...] = ()
-    first_wrong: str = ""
-    sides: tuple[Mapping[str, str], ...] = ()
-    is_of_tensors: bool = True
-
-
-def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Calibrated:
-    """What a comparison by the built-in limits gives, whose target is the trusted run; UsageError without torch."""
-    sides = tuple(_made(dump) for dump in (comparison.target, comparison.golden))
+def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgement | None) -> Limits | None:
+    """The limits that a comparison by the built-in ones gives, whose target is the trusted run; None where the two hold
+    no tensors. UsageError without torch."""
     if comparison.mode != "tensor":
-        return Calibrated(sides=sides, is_of_tensors=False)
+        return None
     if comparison.noise is not None and Cause.NO_TORCH.value in comparison.noise.not_replayed:
         raise UsageError(_NO_TORCH)
     residuals, amplifications = _differing(comparison)
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
-    return Calibrated(
-        tuple(residuals),
-        tuple(amplifications),
-        (*_drifts(updates), *_of_running_statistics(comparison)),
-        located.first.name if located.first else "",
-        sides,
-    )
-
-
-def limits_of(found: Iterable[Calibrated], labels: Iterable[str], file: str) -> Limits:
-    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
-    found = list(found)
-    residuals: dict[tuple[Kind, str], KindResidual] = {}
-    amplifications: dict[Kind, KindAmplification] = {}
-    drifts: dict[str, Drift] = {}
-    for one in found:
-        for r in one.residuals:
-            key = r.kind, r.precision
-            residuals[key] = _worse(residuals[key], r) if key in residuals else r
-        for a in one.amplifications:
-            other = amplifications.get(a.kind, a)
-            most = max(a.amplification, other.amplification)
-            outputs = a.outputs if other is a else a.outputs + other.outputs
-            amplifications[a.kind] = KindAmplification(a.kind, most, outputs)
-        for d in one.drifts:
-            before = drifts.get(d.basis, d)
-            parameters = d.parameters if before is d else d.parameters + before.parameters
-            drifts[d.basis] = Drift(d.basis, max(d.excess, before.excess), parameters)
-    wrong = (
-        f"{name} ({label})" if label else name
-        for label, one in zip(labels, found, strict=True)
-        if (name := one.first_wrong)
-    )
-    return Limits(
+    limits = Limits(
         Source.CALIBRATED,
-        file,
-        tuple(row for _, row in sorted(residuals.items())),
-        tuple(row for _, row in sorted(amplifications.items())),
-        tuple(row for _, row in sorted(drifts.items())),
-        tuple(wrong),
-        found[0].sides,
+        residuals=tuple(residuals),
+        amplifications=tuple(amplifications),
+        drifts=(*_drifts(updates), *_of_running_statistics(comparison)),
+        first_wrong=(located.first.name,) if located.first else (),
+        sides=tuple(_made_with(dump) for dump in (comparison.target, comparison.golden)),
     )
+    return limits_of([limits], [""], "")  # joins the rows of one kind
+
+
+def limits_of(found: Sequence[Limits], labels: Sequence[str], file: str) -> Limits:
+    """The limits that pairs of dumps, of several ranks and steps, give together; `labels` tell them from each other."""
+    return replace(
+        found[0],
+        file=file,
+        residuals=_merged((row for one in found for row in one.residuals), lambda r: (r.kind, r.precision), _worse),
+        amplifications=_merged(
+            (row for one in found for row in one.amplifications),
+            lambda a: a.kind,
+            lambda a, b: KindAmplification(a.kind, max(a.amplification, b.amplification), a.outputs + b.outputs),
+        ),
+        drifts=_merged(
+            (row for one in found for row in one.drifts),
+            lambda d: d.basis,
+            lambda a, b: Drift(a.basis, max(a.excess, b.excess), a.parameters + b.parameters),
+        ),
+        first_wrong=tuple(
+            f"{name} ({label})" if label else name
+            for label, one in zip(labels, found, strict=True)
+            for name in one.first_wrong
+        ),
+    )
+
+
+Row = TypeVar("Row")
+
+
+def _merged(rows: Iterable[Row], key: Callable[[Row], Any], joined: Callable[[Row, Row], Row]) -> tuple[Row, ...]:
+    """The rows in the order of their keys, those of one key joined."""
+    found: dict[Any, Row] = {}
+    for row in rows:
+        found[key(row)] = joined(found[key(row)], row) if key(row) in found else row
+    return tuple(found[key] for key in sorted(found))
 
 
 def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
@@ -120,30 +109,26 @@ def _worse(one: KindResidual, other: KindResidual) -> KindResidual:
     return KindResidual(one.kind, one.precision, max(one.eta, other.eta), one.outputs + other.outputs, signs)
 
 
-def _made(dump: Dump) -> Mapping[str, str]:
+def _made_with(dump: Dump) -> Mapping[str, str]:
     """How a side was made; `framework` is its bare name, `version` the name with the version."""
-    told = dict(dump.made_with)
-    version = told.pop("framework", "")
-    return {"framework": dump.framework, **({"version": version} if version else {}), **told}
+    made_with = dict(dump.made_with)
+    version = made_with.pop("framework", "")
+    return {"framework": dump.framework, **({"version": version} if version else {}), **made_with}
 
 
 def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmplification]]:
-    """Of the outputs that differ: residuals where calls were replayed, else amplifications."""
-    etas: dict[tuple[Kind, str], list[float]] = defaultdict(list)
-    signs: dict[tuple[Kind, str], set[str]] = defaultdict(set)
-    amplified: dict[Kind, list[float]] = defaultdict(list)
+    """A row for each output that differs: its residual where the call was replayed, else its amplification."""
+    residuals: list[KindResidual] = []
+    amplifications: list[KindAmplification] = []
     for one in comparison.noise.evidence.values() if comparison.noise else ():
         if one.kind is None:
             continue
         if isfinite(one.residual) and isfinite(one.bound):
-            key = one.kind, class_of(one.residual).value
-            etas[key].append(one.residual)
-            if one.sign is not Sign.NONE:
-                signs[key].add(one.sign.name)
+            signs = () if one.sign is Sign.NONE else (one.sign.name,)
+            residuals.append(KindResidual(one.kind, class_of(one.residual).value, one.residual, 1, signs))
         elif isfinite(one.amplification):
-            amplified[one.kind].append(one.amplification)
-    residuals = [KindResidual(*key, max(found), len(found), tuple(sorted(signs[key]))) for key, found in etas.items()]
-    return residuals, [KindAmplification(kind, max(found), len(found)) for kind, found in amplified.items()]
+            amplifications.append(KindAmplification(one.kind, one.amplification, 1))
+    return residuals, amplifications
 
 
 def _equal(comparison: Comparison) -> Iterator[KindResidual]:
@@ -153,10 +138,13 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     mixed: set[tuple[str, str]] = set()
     for place in range(len(pairs)):
-        if (function := _function(pairs, place)) is not None:
-            found[function].append(int(pairs.golden_calls[place]))
+        if min(pairs.target_calls[place], pairs.golden_calls[place]) < 0:
+            continue
+        name = names.parse(pairs.name(place))
+        if name.kind == "api":
+            found[name.stem, name.direction].append(int(pairs.golden_calls[place]))
             if place in differing:
-                mixed.add(function)
+                mixed.add((name.stem, name.direction))
     for function, calls in found.items():
         if function in mixed:
             continue
@@ -169,14 +157,6 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)
         yield from (row for row in rows.values() if row.precision != Class.OPAQUE.value)
-
-
-def _function(pairs: Pairs, place: int) -> tuple[str, str] | None:
-    """Name and direction of a pair of calls of a function; None for any other."""
-    if min(pairs.target_calls[place], pairs.golden_calls[place]) < 0:
-        return None
-    name = names.parse(pairs.name(place))
-    return (name.stem, name.direction) if name.kind == "api" else None
 
 
 def _residuals(answer: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
@@ -230,18 +210,22 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
     path = request.output / NOISE
     asked = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
     try:
-        tasks = list(_tasks(asked, path))
-        found = _calibrate_all(tasks, asked)
+        made = plan(clean, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
+        for missing in made.missing:
+            logger.info("calibrating: %s", missing)
+        tasks = tasks_of(made.jobs, asked, [path] * len(made.jobs), 1)
+        results = _calibrate_all(tasks, asked)
     except MsprobeError as err:
         raise UsageError(f"--calibrate {clean}: {err}") from err
     labels = [task.job.label for task in tasks]
-    for label, one in zip(labels, found, strict=True):
-        if not one.is_of_tensors:
-            where = f" ({label})" if label else ""
-            raise UsageError(
-                f"--calibrate {clean}{where}: it and the golden are compared by statistics or digests, which say "
-                "nothing of kernels; collect both with task `tensor`, or leave the option out"
-            )
+    found = [limits for limits in results if limits is not None]
+    if len(found) < len(results):
+        label = labels[results.index(None)]
+        where = f" ({label})" if label else ""
+        raise UsageError(
+            f"--calibrate {clean}{where}: it and the golden are compared by statistics or digests, which say "
+            "nothing of kernels; collect both with task `tensor`, or leave the option out"
+        )
     limits = limits_of(found, labels, str(path))
     for wrong in limits.first_wrong:
         logger.warning(
@@ -250,47 +234,29 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
             clean,
             wrong,
         )
-    try:
+    with writing(path):
         make_folder(request.output)
         write_noise(path, limits)
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
     logger.log(loud, "the limits of noise are in %s; give it again with --noise", path)
     return replace(request, limits=limits, calibrate=None)
 
 
-def _tasks(request: Request, path: Path) -> Iterator[Task]:
-    made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
-    for missing in made.missing:
-        logger.info("calibrating: %s", missing)
-    for job, (before, after) in zip(made.jobs, around(made.jobs), strict=True):
-        yield Task(job, request, path, 1, "", len(made.jobs) > 1, before, after)
-
-
-def _calibrate_all(tasks: list[Task], request: Request) -> list[Calibrated]:
-    """What each task gives, in order; of a single one the processes share the work inside."""
+def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | None]:
+    """What each task gives, in order."""
+    workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
-        return [calibrate_alone(replace(tasks[0], workers=request.workers or 0, scheduler=request.scheduler))]
-    results = dict(
-        run(
-            calibrate_alone,
-            tasks,
-            workers=request.workers or 0,
-            scheduler=request.scheduler,
-            title="calibrating",
-        )
-    )
-    found: list[Calibrated] = []
+        return [calibrate_alone(tasks[0])]
+    results = dict(run(calibrate_alone, tasks, workers=workers, scheduler=scheduler, title="calibrating"))
+    found: list[Limits | None] = []
     for at, task in enumerate(tasks):
-        result = results[at]
-        if isinstance(result, Lost):
+        if isinstance(result := results[at], Lost):
             raise UsageError(f"{task.job.label}: {result.reason}")
         found.append(result)
     return found
 
 
 @without_collector()
-def calibrate_alone(task: Task) -> Calibrated:
+def calibrate_alone(task: Task) -> Limits | None:
     """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
     workers = 1 if task.scheduler else task.workers
     target, golden = read_both(task.job.target, task.job.golden, task.request, workers)

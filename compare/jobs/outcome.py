@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import tee
+from itertools import takewhile, tee
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
@@ -26,19 +26,23 @@ from msprobe.compare.ranks.collectives import RankStory
 from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
-from msprobe.compare.tables.columns import Column, columns_of
-from msprobe.compare.tables.console import SUSPICIOUS, advise, lines, write_advice
+from msprobe.compare.tables.columns import columns_of
+from msprobe.compare.tables.console import lines, watch, write_advice
 from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
-from msprobe.compare.tables.rows import Row, rows, stack_of
+from msprobe.compare.tables.rows import rows, stack_of
 from msprobe.compare.tables.sheet import described, summary, write_sheet
 from msprobe.compare.updates.explained import Updates
+from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
+from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
 from msprobe.store.record import Call, Dump
+from msprobe.store.saves.graph_saves import is_indexed, names_of, read_npys, read_saves
+from msprobe.store.saves.single_saves import read_single
 
-from .plan import Job, Place, SideSource
+from .plan import Job, SideSource
 from .survey import Survey, survey
 
 _WORTH_WORKERS = 6 << 20
@@ -47,30 +51,21 @@ _WORTH_WORKERS = 6 << 20
 
 def read_both(target: SideSource, golden: SideSource, request: Request, workers: int = 1) -> tuple[Dump, Dump]:
     """Target and golden of one job, by so many processes (0: as many as cores). DumpError where one cannot be read."""
+    sides = target, golden
+    by_index = target.family.endswith("saves") and all(is_indexed(path) for side in sides for path in side.paths)
     if target.family == "kernels":
-        from msprobe.store.kernel_dump.files import read_kernels
-
-        left, right = (read_kernels(side.paths, side.rank, side.step) for side in (target, golden))
+        left, right = (read_kernels(side.paths, side.rank, side.step) for side in sides)
     elif target.family == "saves":
-        from msprobe.store.saves.graph_saves import is_indexed, read_saves
-
-        by_index = all(is_indexed(side.paths[0]) for side in (target, golden))
-        left, right = (read_saves(side.paths[0], side.step, side.rank, by_index=by_index) for side in (target, golden))
+        left, right = (read_saves(side.paths[0], side.step, side.rank, by_index=by_index) for side in sides)
     elif target.family == "single saves":
-        from msprobe.store.saves.graph_saves import is_indexed
-        from msprobe.store.saves.single_saves import read_single
-
-        by_index = all(is_indexed(path) for side in (target, golden) for path in side.paths)
-        left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in (target, golden))
+        left, right = (read_single(side.paths, side.step, side.rank, by_index=by_index) for side in sides)
     elif target.family == "npy":
-        from msprobe.store.saves.graph_saves import names_of, read_npys
-
         left = read_npys(target.paths[0])
         # The target's names are the table's; what the golden calls otherwise is called back.
         ours = {golden_name: name for name, golden_name in reversed(request.names)}
         right = read_npys(golden.paths[0], ours, names_of(left))
     else:
-        left, right = _dumps((target.paths[0], request.stack_file), (golden.paths[0], None), workers)
+        left, right = _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
     if target.family in ("saves", "single saves", "npy"):
         right = replace(right, calls=_in_order_of(left.calls, right.calls))
     return left, right
@@ -80,31 +75,23 @@ _Paths = tuple[Path, Path | None]
 """A dump, and the stack.json that belongs to it where that lies elsewhere."""
 
 
-def _dumps(target: _Paths, golden: _Paths, workers: int) -> tuple[Dump, Dump]:
+def _read_dumps(sides: tuple[_Paths, _Paths], workers: int) -> tuple[Dump, Dump]:
     """Two dumps with calls; large ones side by side, because columns cross from process to process in no time."""
-    from msprobe.compare.workers.run import Lost, cores, run
-
-    if (workers or cores()) < 2 or min(_size(path) for path, _ in (target, golden)) < _WORTH_WORKERS:
-        return _dump(target), _dump(golden)
-    found = dict(run(_dump, (target, golden), workers=2))
-    for at, (path, _) in enumerate((target, golden)):
+    try:
+        size = min(find(path).stat().st_size for path, _ in sides)
+    except (DumpError, OSError):  # reading will say it
+        size = 0
+    if (workers or cores()) < 2 or size < _WORTH_WORKERS:
+        return _read_dump(sides[0]), _read_dump(sides[1])
+    found = dict(run(_read_dump, sides, workers=2))
+    for at, (path, _) in enumerate(sides):
         if isinstance(lost := found[at], Lost):
             raise DumpError(f"{path}: could not be read: {lost.reason}")
     return found[0], found[1]  # type: ignore[return-value]  # nothing was lost
 
 
-def _dump(named: _Paths) -> Dump:
-    from msprobe.store.reader import read
-
-    return read(named[0], stack=named[1])
-
-
-def _size(path: Path) -> int:
-    """Bytes of the file that a path means; 0 where it means none, which reading will say."""
-    try:
-        return find(path).stat().st_size
-    except (DumpError, OSError):
-        return 0
+def _read_dump(paths: _Paths) -> Dump:
+    return read(paths[0], stack=paths[1])
 
 
 def _in_order_of(ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[Call, ...]:
@@ -132,29 +119,18 @@ AFTER = 2
 
 def around(jobs: Sequence[Job]) -> list[tuple[tuple[Job, ...], tuple[Job, ...]]]:
     """For each job those of the steps before it and behind it, without a gap, in order; none where it has no step."""
-    by_place = {job.place: job for job in jobs if job.place.step is not None and _is_dump(job)}
-    found: list[tuple[tuple[Job, ...], tuple[Job, ...]]] = []
-    for job in jobs:
-        if job.place.step is None or not _is_dump(job):
-            found.append(((), ()))
-            continue
-        found.append((_run(by_place, job, -1, BEFORE)[::-1], _run(by_place, job, 1, AFTER)))
-    return found
+    by_place = {job.place: job for job in jobs if job.place.step is not None and job.is_of_calls}
 
+    def neighbours(job: Job, offsets: range) -> Iterator[Job]:
+        """The jobs so many steps away, up to the first that is missing."""
+        if job.place in by_place:
+            places = (job.place._replace(step=(job.place.step or 0) + offset) for offset in offsets)
+            yield from (by_place[place] for place in takewhile(by_place.__contains__, places))
 
-def _run(by_place: Mapping[Place, Job], job: Job, by: int, most: int) -> tuple[Job, ...]:
-    """The jobs next to one, in one direction, nearest first."""
-    found: list[Job] = []
-    while len(found) < most:
-        step = (job.place.step or 0) + by * (len(found) + 1)
-        if (neighbour := by_place.get(job.place._replace(step=step))) is None:
-            break
-        found.append(neighbour)
-    return tuple(found)
-
-
-def _is_dump(job: Job) -> bool:
-    return job.target.family == "dump" and job.place.what == "dump"
+    return [
+        (tuple(neighbours(job, range(-1, -BEFORE - 1, -1)))[::-1], tuple(neighbours(job, range(1, AFTER + 1))))
+        for job in jobs
+    ]
 
 
 def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Dump, Dump]]:
@@ -166,147 +142,6 @@ def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Du
         except DumpError:  # its own job says what is wrong with it
             break
     return found[::-1] if backwards else found
-
-
-def task(request: Request) -> str:
-    """All that decides what stands in the tables of a request, as a text; not how many do the work, or how it is told.
-
-    The same command given again has the same text, and so completes the tables of one that was killed.
-    """
-    how = dict(top=0, exit_zero=False, log_each=False, workers=None, scheduler="", resume=True)
-    return repr(replace(request, **how))  # type: ignore[arg-type]  # each as its field has it
-
-
-def named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
-    """The files of a comparison that have a second in their names."""
-    paths = [path for path in tables(jobs, request, second) if path.stem.endswith(second)]
-    return [*paths, summary_path(request, second), of_ranks(request, second)]
-
-
-def of_ranks(request: Request, time: str) -> Path:
-    """The path of the file that says what differs first among the ranks."""
-    return request.output / f"diff_analyze_{time}.json"
-
-
-def summary_path(request: Request, time: str) -> Path:
-    """The path of the file that sums several jobs up."""
-    return request.output / f"compare_summary_{time}.json"
-
-
-def tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:
-    """The path of each job's table: a folder for each step of a run, a name for each rank of a step.
-
-    `compare_result_{time}`; of the folders of ranks `compare_result_{rank folder}_{time}`, of kernels
-    `compare_result_{rank}_{step}_{time}`, of debug.json `debug_compare_result...`; of npy files `result` in folders as
-    theirs.
-    """
-    return [_table(job, request, time) for job in jobs]
-
-
-def _table(job: Job, request: Request, time: str) -> Path:
-    tree, step, _, what = job.place
-    folder = request.output
-    if job.target.family == "npy":
-        return folder / what / f"result{request.suffix}.{request.format}"
-    if job.target.family == "kernels":
-        name = f"compare_result_{job.place.rank}_{step}"
-    else:
-        if tree:
-            folder = folder / tree
-        if step is not None:
-            folder = folder / f"step{step}"
-        name = "debug_compare_result" if what == "debug" else "compare_result"
-        if job.rank_name:
-            name += f"_{job.rank_name}"
-    return folder / f"{name}{request.suffix}_{time}.{request.format}"
-
-
-_OF_8_1 = ("Accuracy Reached or Not", "Result")
-"""The headings under which msprobe 8.1 has its verdict."""
-
-
-def write_down(
-    comparison: Comparison,
-    located: Located,
-    request: Request,
-    path: Path,
-    *,
-    of_calls: bool,
-    label: str = "",
-    workers: int = 1,
-) -> None:
-    """Write the table to `path`, and what was asked for beside it; OSError where the disk refuses.
-
-    `label` tells this comparison from others of the same request, in the first sheet of a workbook.
-    What msprobe 8.1 advises and colours is for dumps `of_calls`: not for kernels, nor for what was saved one by one.
-    """
-    advice, highlight = request.advise and of_calls, request.highlight and of_calls
-    with_stack = request.with_stack
-    if with_stack is None:
-        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
-    shown = columns_of(comparison, with_stack)
-    table = rows(comparison, located, with_stack)
-    colours: Iterator[str | None] | None = None
-    if highlight and request.format == "xlsx":
-        both = tee(coloured(comparison, shown, table))
-        table, colours = (row for row, _ in both[0]), (colour for _, colour in both[1])
-    elif highlight:
-        table = (row for row, _ in coloured(comparison, shown, table))
-    suspicious: list[tuple[int, str, str]] = []
-    if advice:
-        table = _watched(table, shown, suspicious)
-    is_plain = not (advice or highlight) and workers != 1 and len(comparison.grades) >= WORTH_SHARES
-    if request.format == "csv" and is_plain:
-        write_csv_shares(path, shown, comparison, located, with_stack, workers)
-    elif request.format == "csv":
-        write_csv(path, shown, table)
-    elif request.format == "json":
-        write_json(path, comparison, located, shown, table)
-    else:
-        said = summary(comparison, located, label=label, top=request.top, exit_zero=request.exit_zero)
-        write_sheet(path, shown, table, colours=colours, summary=said)
-    if advice:
-        write_advice(advisor(path), advise(suspicious))
-    if request.log_each and comparison.mode == "tensor":
-        for call in comparison.calls:
-            for judged in call.judged:
-                logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
-    if request.diff_analyze and of_calls:
-        write_calls(calls_file(path), comparison, located)
-
-
-def data_mapping_file(table: Path) -> Path:
-    """The rows that the layer mapping pairs: `data_mapping_rank0_{time}.yaml` of `compare_result_rank0_{time}.csv`."""
-    return table.with_name(f"{table.stem.replace('compare_result', 'data_mapping', 1)}.yaml")
-
-
-def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
-    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
-    none."""
-    with replacing(path) as file:
-        for ours, theirs in rows.items():
-            # A JSON text is a yaml text whatever a dump calls its rows.
-            file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
-
-
-def advisor(table: Path) -> Path:
-    """The advisor's text of a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
-    return table.with_name(f"{table.stem.replace('compare_result', 'advisor', 1)}.txt")
-
-
-def calls_file(table: Path) -> Path:
-    """The file that says of each call whether it differs: `compare_result_rank0_{time}.json`, or, where that is the
-    table itself, the same with `_calls` behind the time."""
-    return table.with_name(f"{table.stem}_calls.json") if table.suffix == ".json" else table.with_suffix(".json")
-
-
-def _watched(table: Iterator[Row], shown: Sequence[Column], suspicious: list[tuple[int, str, str]]) -> Iterator[Row]:
-    """The rows as they are; the first that 8.1 calls bad is kept in `suspicious`, so that rows are made once only."""
-    verdict = next(at for at, column in enumerate(shown) if column.title in _OF_8_1)
-    for number, row in enumerate(table):
-        if not suspicious and row[verdict] in SUSPICIOUS:
-            suspicious.append((number, str(row[0]), str(row[verdict])))
-        yield row
 
 
 _KEPT = 10  # findings that travel; the table has all of them
@@ -329,6 +164,14 @@ class Task:
     is_one_of_many: bool = False
     before: tuple[Job, ...] = ()
     after: tuple[Job, ...] = ()
+
+
+def tasks_of(jobs: Sequence[Job], request: Request, paths: Sequence[Path], workers: int) -> list[Task]:
+    """The tasks of a request: where there are several, each with so many processes of its own; a single one has all."""
+    if len(jobs) == 1:
+        return [Task(jobs[0], request, paths[0], request.workers or 0, request.scheduler)]
+    placed = zip(jobs, paths, around(jobs), strict=True)
+    return [Task(job, request, path, workers, "", True, before, after) for job, path, (before, after) in placed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,14 +216,18 @@ class Outcome:
         return self.findings[0] if self.findings else None
 
 
+def failure(job: Job, reason: str) -> Outcome:
+    """The outcome of a job that could not be done."""
+    place = job.place
+    return Outcome(job.label, step=place.step, rank=place.rank, what=place.what, failed=reason)
+
+
 def compare_job(task: Task) -> Outcome:
     """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
     try:
         return compare_alone(task)
     except MsprobeError as err:
-        place = task.job.place
-        text = " ".join(str(err).split())
-        return Outcome(task.job.label, step=place.step, rank=place.rank, what=place.what, failed=text)
+        return failure(task.job, " ".join(str(err).split()))
 
 
 @without_collector()
@@ -395,7 +242,7 @@ def compare_alone(task: Task) -> Outcome:
     if not target.calls and not golden.calls:
         raise UsageError(f"{target.where} and {golden.where} hold no calls; there is nothing to compare")
     refuse_other_frameworks(request.limits, target, golden)
-    with _writing(task.table):
+    with writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
     given = given_by(request.mapping, target, golden)
@@ -409,11 +256,14 @@ def compare_alone(task: Task) -> Outcome:
     comparison, located = found.comparison, found.located
     if request.limits.source is not Source.BUILT_IN:
         _say_unused(comparison, label)
-    with _writing(task.table):
-        of_calls = job.target.family == "dump" and job.place.what == "dump"
-        write_down(comparison, located, request, task.table, of_calls=of_calls, label=job.label, workers=workers)
+    with writing(task.table):
+        _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
-            write_data_mapping(data_mapping_file(task.table), Named(given, target, golden).pairs)
+            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), Named(given, target, golden).pairs)
+    if request.log_each and comparison.mode == "tensor":
+        for call in comparison.calls:
+            for judged in call.judged:
+                logger.info("%s: %s", judged.pair.record.name, judged.verdict.grade)
     place = job.place
     return Outcome(
         job.label,
@@ -434,6 +284,64 @@ def compare_alone(task: Task) -> Outcome:
         limits="" if comparison.noise_of_tensors is None else say_limits(comparison.noise_of_tensors.limits),
         survey=survey(comparison, located) if request.survey else None,
     )
+
+
+def _write_report(comparison: Comparison, located: Located, task: Task, workers: int) -> None:
+    """Write the table of a task, and what was asked for beside it; OSError where the disk refuses.
+
+    What msprobe 8.1 advises and colours is for dumps of calls: not for kernels, nor for what was saved one by one.
+    """
+    request, path = task.request, task.table
+    advise, highlight, diff_analyze = (
+        task.job.is_of_calls and asked for asked in (request.advise, request.highlight, request.diff_analyze)
+    )
+    with_stack = request.with_stack
+    if with_stack is None:
+        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
+    shown = columns_of(comparison, with_stack)
+    if (
+        request.format == "csv"
+        and not (advise or highlight)
+        and workers != 1
+        and len(comparison.grades) >= WORTH_SHARES
+    ):
+        write_csv_shares(path, shown, comparison, located, with_stack, workers)
+    else:
+        table = rows(comparison, located, with_stack)
+        overview = summary(comparison, located, label=task.job.label, top=request.top, exit_zero=request.exit_zero)
+        colours: Iterator[str | None] | None = None
+        if highlight:
+            # Colours are read by a sheet alone; else they would be kept until the end.
+            both = tee(coloured(comparison, shown, table), 2 if request.format == "xlsx" else 1)
+            table, colours = (row for row, _ in both[0]), (colour for _, colour in both[-1])
+        first_bad: list[tuple[int, str]] = []
+        if advise:
+            table = watch(table, shown, first_bad)
+        if request.format == "csv":
+            write_csv(path, shown, table)
+        elif request.format == "json":
+            write_json(path, comparison, located, shown, table)
+        else:
+            write_sheet(path, shown, table, colours=colours, summary=overview)
+        if advise:
+            write_advice(_beside(path, "advisor", "txt"), first_bad)
+    if diff_analyze:  # for the search over ranks
+        end = "_calls.json" if path.suffix == ".json" else ".json"
+        write_calls(path.with_name(f"{path.stem}{end}"), comparison, located)
+
+
+def _beside(table: Path, name: str, suffix: str) -> Path:
+    """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
+    return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
+
+
+def write_data_mapping(path: Path, rows: Mapping[str, str]) -> None:
+    """Write which row the layer mapping takes for which; it can be given as `-dm`, and says `N/A` where it found
+    none."""
+    with replacing(path) as file:
+        for ours, theirs in rows.items():
+            # A JSON text is a yaml text whatever a dump calls its rows.
+            file.write(f"{json.dumps(ours)}: {json.dumps(theirs)}\n".encode())
 
 
 @dataclass(frozen=True)
@@ -490,7 +398,8 @@ def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """UsageError in the place of an OSError while a file of the output folder is written."""
     try:
         yield
     except OSError as err:

@@ -1,10 +1,10 @@
-"""The jobs of a request: what each side is, and which dumps of the two sides belong together.
+"""The jobs of a request: which dumps of two sides belong together, by tree, step and rank, never by order.
 
-Which dumps of two sides belong together: by tree, step and rank, never by order. Only folders are read here.
+Only folders are read here.
 
 Each side is a map from places to sources. A place has four coordinates: the tree (`graph`, `pynative`), the step, the
 rank, and what stands there (`dump`, `debug`, `kernels`, `saves`, or the relative folder of npy files). A coordinate is
-None where the side that was given lies below it: the folder of a rank has no step to choose. Where both sides have a
+None where the user's path lies below it: the folder of a rank has no step to choose. Where both sides have a
 coordinate it must be equal; where one has none, the other must leave no choice.
 """
 
@@ -17,7 +17,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
-from msprobe.store.detect import kind_of
+from msprobe.store.detect import Kind, kind_of
 from msprobe.store.folders import TREES, Folder, further_runs, look
 from msprobe.store.kernel_dump.files import kernel_dumps
 from msprobe.store.rl_roots import flow_root
@@ -40,108 +40,90 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SideSource:
-    """One dump on disk: of what kind, its file or folders, and the step and rank that their place says."""
+    """One dump on disk: of what kind, its file or folders, the step and rank that their place says, and the name of the
+    rank's folder."""
 
     family: Family
     paths: tuple[Path, ...]
     step: int | None = None
     rank: int | None = None
+    rank_name: str = ""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What a path holds: its sources by place, the names of their rank folders, and what it is, in words.
+    """What a path holds: its sources by place, and what it is, in words.
 
-    `skipped` says what else lies there and is left alone.
+    `skipped` says what else lies there and is not compared.
     """
 
     path: Path
     family: Family
     says: str
     places: dict[Place, SideSource] = field(default_factory=dict)
-    rank_names: dict[Place, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
-
-    def add(self, place: Place, source: SideSource, rank_name: str = "") -> None:
-        """Take a source up."""
-        self.places[place], self.rank_names[place] = source, rank_name
 
     def folder_name(self, axis: str, key: object, around: Place) -> str:
         """What the folder of a coordinate is called, for a message."""
         if axis != "rank":
             return f"step{key}" if axis == "step" else str(key)
-        names = (n for p, n in self.rank_names.items() if p.rank == key and around.step in (None, p.step))
-        return next(names, "") or f"rank{key}"
+        sources = (s for place, s in self.places.items() if place.rank == key and around.step in (None, place.step))
+        return next((source.rank_name for source in sources), "") or f"rank{key}"
 
 
 def side(path: Path, read_as: ReadAs = "") -> Side:
-    """What a path holds, which is found out; `read_as` takes a folder for kernels, where it holds some, or npy files.
+    """What a path holds, by detection; `read_as` takes a folder for kernels, where it holds some, or npy files.
 
     DumpError where there is nothing that can be compared, with what is there and what to give instead.
     """
-    if read_as == "kernels" and path.is_dir() and (found := _kernels(path, "a kernel dump")).places:
-        return found
-    if read_as == "npy" and path.is_dir():
-        return _npys(path, "a tree of npy files")
-    kind = kind_of(path)
+    if read_as == "kernels" and path.is_dir() and kernel_dumps(path):
+        kind = Kind("kernels", path, "a kernel dump")
+    elif read_as == "npy" and path.is_dir():
+        kind = Kind("npy", path, "a tree of npy files")
+    else:
+        kind = kind_of(path)
     if kind.word == "kernels":
-        return _kernels(kind.path, kind.says)
-    if kind.word == "saves":
-        return _saves(kind.path, kind.says)
-    if kind.word == "single saves":
-        return _single_saves(kind.path, kind.says)
-    if kind.word == "npy":
-        return _npys(kind.path, kind.says)
-    return _dumps(kind.path, kind.says, is_plain=bool(read_as))
-
-
-def _kernels(path: Path, says: str) -> Side:
-    made = Side(path, "kernels", says)
-    for (rank, step), folders in kernel_dumps(path).items():
-        made.add(Place(None, step, rank, "kernels"), SideSource("kernels", folders, step, rank), f"rank_{rank}")
-    return made
-
-
-def _saves(path: Path, says: str) -> Side:
-    made = Side(path, "saves", says)
-    for (step, rank), folder in saved_dumps(path).items():
-        made.add(Place(None, step, rank, "saves"), SideSource("saves", (folder,), step, rank), folder.name)
-    return made
-
-
-def _single_saves(path: Path, says: str) -> Side:
-    made = Side(path, "single saves", says)
-    for (step, rank), folders in single_dumps(path).items():
-        made.add(Place(None, step, rank, "saves"), SideSource("single saves", folders, step, rank), folders[0].name)
-    return made
-
-
-def _npys(path: Path, says: str) -> Side:
-    made = Side(path, "npy", says)
-    for relative, folder in npy_dumps(path).items():
-        made.add(Place(what=relative), SideSource("npy", (folder,)))
+        made = Side(kind.path, "kernels", kind.says)
+        for (rank, step), folders in kernel_dumps(kind.path).items():
+            source = SideSource("kernels", folders, step, rank, f"rank_{rank}")
+            made.places[Place(None, step, rank, "kernels")] = source
+    elif kind.word == "saves":
+        made = Side(kind.path, "saves", kind.says)
+        for (step, rank), folder in saved_dumps(kind.path).items():
+            source = SideSource("saves", (folder,), step, rank, folder.name)
+            made.places[Place(None, step, rank, "saves")] = source
+    elif kind.word == "single saves":
+        made = Side(kind.path, "single saves", kind.says)
+        for (step, rank), folders in single_dumps(kind.path).items():
+            source = SideSource("single saves", folders, step, rank, folders[0].name)
+            made.places[Place(None, step, rank, "saves")] = source
+    elif kind.word == "npy":
+        made = Side(kind.path, "npy", kind.says)
+        for relative, folder in npy_dumps(kind.path).items():
+            made.places[Place(what=relative)] = SideSource("npy", (folder,))
+    else:
+        made = Side(kind.path, "dump", kind.says)
+        _add_dumps(made, is_plain=bool(read_as))
     return made
 
 
 # Dumps: dump.json and debug.json in the folders of ranks, in the folders of steps, in the folders of trees.
 
 
-def _dumps(path: Path, says: str, is_plain: bool) -> Side:
+def _add_dumps(made: Side, is_plain: bool) -> None:
     """`is_plain`: only these dumps are compared, also where they stand in the root of a flow."""
-    made = Side(path, "dump", says)
+    path = made.path
     if not path.is_dir():
-        made.add(Place(what="debug" if path.name == layout.DEBUG else "dump"), SideSource("dump", (path,)))
-        return made
+        made.places[Place(what="debug" if path.name == layout.DEBUG else "dump")] = SideSource("dump", (path,))
+        return
     inside = look(path)
     trees = {tree: steps for tree in TREES if tree in inside.folders and (steps := _steps(look(path / tree)))}
-    steps = _steps(inside)
     for tree, found in trees.items():
         _add_steps(made, look(path / tree), found, tree)
-    if steps:
+    if steps := _steps(inside):
         _add_steps(made, inside, steps, "" if trees else None, is_plain)
     elif not trees:
         _add_step(made, inside, Place())
-    return made
 
 
 def _add_steps(made: Side, folder: Folder, steps: Mapping[str, int], tree: str | None, is_plain: bool = True) -> None:
@@ -170,9 +152,9 @@ def _add_rank(made: Side, folder: Folder, place: Place, name: str) -> None:
     held = _held(folder)
     for file in held:
         what = "debug" if file == layout.DEBUG else "dump"
-        # A journal alone is left to the reader, who says what is to be done with it.
+        # A journal without a dump.json: the reader says what to do with it.
         path = folder.path if file == layout.JOURNAL else folder.path / file
-        made.add(place._replace(what=what), SideSource("dump", (path,)), name)
+        made.places[place._replace(what=what)] = SideSource("dump", (path,), rank_name=name)
     if not held:
         made.skipped.append(f"{folder.path}: holds no dump and is skipped")
 
@@ -194,20 +176,18 @@ def _numbered(folder: Folder, number_of: Callable[[str], int | None]) -> dict[st
 
 
 def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = True) -> None:
-    """Say what else lies among steps or ranks, and is left alone."""
-    ours = {layout.RUN, *further_runs(folder.folders)}
-    strange = [name for name in (*folder.folders, *folder.files) if name not in known and name not in ours]
-    if strange and not is_plain:
-        walked = _walked_beside(folder.path)
-        strange = [name for name in strange if name not in walked]
-    if strange:
-        more = f" and {len(strange) - _NAMED} more" if len(strange) > _NAMED else ""
-        listed = ", ".join(strange[:_NAMED])
-        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed}{more}")
+    """Note what else lies among steps or ranks, and is not compared."""
+    ours = {*known, layout.RUN, *further_runs(folder.folders)}
+    others = [name for name in (*folder.folders, *folder.files) if name not in ours]
+    if others and not is_plain:
+        compared_too = _compared_of_flow(folder.path)
+        others = [name for name in others if name not in compared_too]
+    if others:
+        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed(others)}")
 
 
-def _walked_beside(path: Path) -> set[str]:
-    """What the comparison of a flow (`flow/carry_out.py`) walks of its root beside the steps; nothing in other runs."""
+def _compared_of_flow(path: Path) -> set[str]:
+    """What a comparison of RL flows compares of its root beside the steps; nothing in other runs."""
     root = flow_root(path)
     stages = set(root.stages).difference(TREES)
     if not stages and not (root.data and root.configurations):
@@ -223,6 +203,11 @@ class Job:
     golden: SideSource
     place: Place
     rank_name: str = ""
+
+    @property
+    def is_of_calls(self) -> bool:
+        """Whether the two are dumps of calls: no kernels, and nothing that was saved one by one."""
+        return self.target.family == "dump" and self.place.what == "dump"
 
     @property
     def label(self) -> str:
@@ -259,8 +244,8 @@ def plan(
     """
     sides = side(target, read_as), side(golden, read_as)
     for each in sides:
-        for told in each.skipped:
-            logger.info("%s", told)
+        for sentence in each.skipped:
+            logger.info("%s", sentence)
         if not each.places:
             raise UsageError(
                 f"{each.path}: holds no npy files; give a folder that does, or leave `common` out for dumps"
@@ -274,10 +259,12 @@ def plan(
     for axis, wanted in chosen.items():
         _check_choice(sides, axis, wanted)
     pairing = _Pairing(*sides, chosen)
-    jobs = tuple(pairing.jobs)
-    if not jobs:
-        raise UsageError(_nothing(sides, pairing.missing))
-    return Plan(jobs, tuple(pairing.missing), f"target: {sides[0].says}; golden: {sides[1].says}")
+    if not pairing.jobs:
+        raise UsageError(
+            f"{sides[0].path} and {sides[1].path} have nothing in common: {'; '.join(pairing.missing[:_NAMED])}; "
+            "give the two folders that belong together"
+        )
+    return Plan(tuple(pairing.jobs), tuple(pairing.missing), f"target: {sides[0].says}; golden: {sides[1].says}")
 
 
 def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) -> None:
@@ -288,7 +275,7 @@ def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) ->
             f"--{axis} chooses among the {axis}s of a folder, and both sides are below that already; leave it out"
         )
     if absent := sorted(set(wanted) - held):
-        raise UsageError(f"{_few(axis, absent)} on neither side; there: {_few(axis, sorted(held))}")
+        raise UsageError(f"{_plural(axis, absent)} on neither side; there: {_plural(axis, sorted(held))}")
 
 
 class _Pairing:
@@ -303,14 +290,17 @@ class _Pairing:
 
     def _descend(self, left: list[Place], right: list[Place], done: Place, axis: int = 0) -> None:
         if axis == len(Place._fields):
-            self._join(left[0], right[0], done)
+            target, golden = self._sides[0].places[left[0]], self._sides[1].places[right[0]]
+            # Where a rank was given by its folder there is no other to tell it from.
+            is_ranked = left[0].rank is not None and right[0].rank is not None
+            self.jobs.append(Job(target, golden, done, target.rank_name if is_ranked else ""))
             return
         name = Place._fields[axis]
         by_left, by_right = (self._grouped(places, axis, name) for places in (left, right))
         for key_left, key_right in self._matched(name, by_left, by_right, done):
             if key_left is _ABSENT or key_right is _ABSENT:
                 key, here = (key_right, "golden") if key_left is _ABSENT else (key_left, "target")
-                self.missing.append(f"{_thing(name, key)}{_of(done)} is only on the {here} side")
+                self.missing.append(f"{_named(name, key, done)} is only on the {here} side")
                 continue
             known = key_right if key_left is None else key_left
             self._descend(by_left[key_left], by_right[key_right], done._replace(**{name: known}), axis + 1)
@@ -329,62 +319,44 @@ class _Pairing:
     ) -> Iterator[tuple[Any, Any]]:
         """The keys that belong together, in order; `_ABSENT` where a key has no partner."""
         if None in left or None in right:
-            for which, keys in enumerate((left, right)):
+            for keys, this, other in ((left, *self._sides), (right, *self._sides[::-1])):
                 if len(keys) > 1:
-                    self._say_choice(which, name, list(keys), done)
+                    offered = listed(sorted(this.folder_name(name, key, done) for key in keys))
+                    option = f", or choose with --{name}" if name in ("step", "rank") else ""
+                    several = f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one"
+                    raise UsageError(f"{several}; give one of {offered}{option}")
             yield from zip(left, right, strict=False)
         elif name == "rank" and len(left) == len(right) == 1:
-            yield from zip(left, right, strict=True)  # a process alone, whatever its number
-        elif name == "what" and self._is_file_given() and (common := [key for key in left if key in right]):
-            # Who names a file means this file; what else lies beside the other's is not missing.
-            yield from ((key, key) for key in common)
+            yield from zip(left, right, strict=True)  # a single process, whatever its number
         else:
+            common = [key for key in left if key in right]
+            if name == "what" and common and any(each.path.is_file() for each in self._sides):
+                # Who names a file means this file; what else lies beside the other's is not missing.
+                yield from ((key, key) for key in common)
+                return
             for key in sorted(left.keys() | right.keys(), key=lambda key: (key == "debug", key)):
                 yield (key if key in left else _ABSENT), (key if key in right else _ABSENT)
-
-    def _is_file_given(self) -> bool:
-        return any(each.path.is_file() for each in self._sides)
-
-    def _say_choice(self, which: int, name: str, keys: list[Any], done: Place) -> None:
-        this, other = self._sides[which], self._sides[1 - which]
-        offered = _few("", sorted(this.folder_name(name, key, done) for key in keys))
-        option = f", or choose with --{name}" if name in ("step", "rank") else ""
-        raise UsageError(
-            f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one; give one of {offered}{option}"
-        )
-
-    def _join(self, left: Place, right: Place, done: Place) -> None:
-        target, golden = self._sides
-        # Where a rank was given by its folder there is no other to tell it from.
-        name = target.rank_names[left] if left.rank is not None and right.rank is not None else ""
-        self.jobs.append(Job(target.places[left], golden.places[right], done, name))
 
 
 _ABSENT = object()
 
 
-def _thing(name: str, key: object) -> str:
+def _named(name: str, key: object, done: Place) -> str:
+    """`step 3 of rank 1`: a coordinate behind those that were matched before it."""
+    text = f"{name} {key}"
     if name == "what":
-        return {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
-    if name == "tree":
-        return str(key) or "what stands beside graph and pynative"
-    return f"{name} {key}"
+        text = {"dump": "dump.json", "debug": "debug.json"}.get(str(key), f"folder {key or '.'}")
+    elif name == "tree":
+        text = str(key) or "what stands beside graph and pynative"
+    around = (("rank ", done.rank), ("step ", done.step), ("", done.tree or None))
+    return text + "".join(f" of {noun}{value}" for noun, value in around if value is not None)
 
 
-def _of(done: Place) -> str:
-    said = [f" of {name} {value}" for name, value in (("rank", done.rank), ("step", done.step)) if value is not None]
-    return "".join(said) + (f" of {done.tree}" if done.tree else "")
+def _plural(noun: str, names: Sequence[object]) -> str:
+    return f"{noun}{'s' * (len(names) != 1)} {listed(names)}"
 
 
-def _few(noun: str, names: Sequence[object]) -> str:
-    more = len(names) - _NAMED
-    listed = ", ".join(map(str, names[:_NAMED])) + (f" and {more} more" if more > 0 else "")
-    if not noun:
-        return listed
-    return f"{noun}{'s' * (len(names) != 1)} {listed}"
-
-
-def _nothing(sides: tuple[Side, Side], missing: Sequence[str]) -> str:
-    target, golden = sides
-    said = "; ".join(missing[:_NAMED])
-    return f"{target.path} and {golden.path} have nothing in common: {said}; give the two folders that belong together"
+def listed(names: Sequence[object], most: int = _NAMED) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")

@@ -1,13 +1,13 @@
 """Run a request: plan its jobs, run them here, in worker processes or on a cluster, and sum them up."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from msprobe.base.errors import DumpError, UsageError
+from msprobe.base.errors import DumpError
 from msprobe.base.files import make_folder
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
@@ -16,19 +16,8 @@ from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import alone, claimed
 
 from .calibration import with_limits
-from .outcome import (
-    Outcome,
-    Task,
-    around,
-    compare_alone,
-    compare_job,
-    named_after,
-    of_ranks,
-    summary_path,
-    tables,
-    task,
-)
-from .plan import Plan, plan
+from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of, writing
+from .plan import Job, Plan, plan
 from .summary import Answer, write_first_over_ranks, write_summary
 
 
@@ -51,49 +40,41 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> A
     if time:
         return _compare(made, request, time, loud)
     with ExitStack() as held:
-        if any(path.stem == f"result{request.suffix}" for path in tables(made.jobs, request, "")):
+        if any(path.stem == f"result{request.suffix}" for path in _tables(made.jobs, request, "")):
             held.enter_context(alone(request.output))  # the names of these tables have no time
-        named = partial(named_after, jobs=made.jobs, request=request)
+        named = partial(_named_after, jobs=made.jobs, request=request)
         return _compare(made, request, held.enter_context(claimed(request.output, task(request), named)), loud)
 
 
 def _compare(made: Plan, request: Request, time: str, loud: int) -> Answer:
-    paths = tables(made.jobs, request, time)
-    if len(made.jobs) == 1:
-        only = Task(made.jobs[0], request, paths[0], request.workers or 0, request.scheduler)
-        answer = Answer((compare_alone(only),), made.missing)
+    paths = _tables(made.jobs, request, time)
+    # Where there are more processes than jobs, those that are left over help with the tensors of each.
+    inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
+    tasks = tasks_of(made.jobs, request, paths, inside)
+    if len(tasks) == 1:
+        answer = Answer((compare_alone(tasks[0]),), made.missing)
     else:
-        answer = Answer(tuple(_all(made, request, paths, loud)), made.missing)
-    _say(answer, loud)
+        logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
+        answer = Answer(_compare_all(tasks, request), made.missing)
+    _log(answer, loud)
     _write_beside(answer, request, time, loud)
     return answer
 
 
-def _all(made: Plan, request: Request, paths: Sequence[Path], loud: int) -> Iterator[Outcome]:
-    """The outcomes in the order of the jobs, in whatever order they come."""
-    logger.log(loud, "%s; %d comparisons", made.kinds, len(made.jobs))
-    # Where there are more processes than jobs, those that are left over help with the tensors of each.
-    inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
-    tasks = [
-        Task(job, request, path, inside, "", True, before, after)
-        for job, path, (before, after) in zip(made.jobs, paths, around(made.jobs), strict=True)
-    ]
-    found: dict[int, Outcome] = {}
-    for at, result in run(
-        compare_job, tasks, workers=request.workers or 0, scheduler=request.scheduler, title="comparing"
-    ):
-        job = tasks[at].job
-        if isinstance(result, Lost):
-            result = Outcome(
-                job.label, step=job.place.step, rank=job.place.rank, what=job.place.what, failed=result.reason
-            )
-        found[at] = result
-    if all(outcome.failed for outcome in found.values()):
+def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
+    """The outcomes in the order of the tasks, in whatever order they come."""
+    workers, scheduler = request.workers or 0, request.scheduler
+    results = dict(run(compare_job, tasks, workers=workers, scheduler=scheduler, title="comparing"))
+    found = tuple(
+        failure(task.job, result.reason) if isinstance(result := results[at], Lost) else result
+        for at, task in enumerate(tasks)
+    )
+    if all(outcome.failed for outcome in found):
         raise DumpError(f"nothing could be compared: {found[0].label}: {found[0].failed}")
-    return (found[at] for at in range(len(tasks)))
+    return found
 
 
-def _say(answer: Answer, loud: int) -> None:
+def _log(answer: Answer, loud: int) -> None:
     for at, side in enumerate(("target", "golden")):
         steps: dict[str, set[int]] = {}
         for outcome in answer.outcomes:
@@ -106,34 +87,70 @@ def _say(answer: Answer, loud: int) -> None:
             )
     for sides in dict.fromkeys(outcome.sides for outcome in answer.outcomes if outcome.sides):
         logger.log(loud, "%s", sides)
-    tables = [outcome.table for outcome in answer.outcomes if outcome.table]
-    if len(tables) == 1:
-        logger.log(loud, "the table is in %s", tables[0])
+    paths = [outcome.table for outcome in answer.outcomes if outcome.table]
+    if len(paths) == 1:
+        logger.log(loud, "the table is in %s", paths[0])
 
 
 def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> None:
     """The files beside the tables: the sum of several jobs, and what was asked for."""
     wanted = []
+    summary_path, ranks_path = _beside_tables(request, time)
     if len(answer.outcomes) > 1 or answer.missing:
-        wanted.append((write_summary, summary_path(request, time), "what all of them found"))
+        wanted.append((write_summary, summary_path, "what all of them found"))
     if request.diff_analyze:
-        wanted.append((write_first_over_ranks, of_ranks(request, time), "what differs first among the ranks"))
+        wanted.append((write_first_over_ranks, ranks_path, "what differs first among the ranks"))
     for write, path, what in wanted:
-        try:
+        with writing(path):
             make_folder(request.output)
             write(path, answer)
-        except OSError as err:
-            raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err
         logger.log(loud, "%s is in %s", what, path)
 
 
 def _absolute(request: Request) -> Request:
     """The same request for workers that stand in another folder, and for tables that name what they were made of."""
-    return replace(
-        request,
-        target=request.target.absolute(),
-        golden=request.golden.absolute(),
-        output=request.output.absolute(),
-        stack_file=request.stack_file and request.stack_file.absolute(),
-        calibrate=request.calibrate and request.calibrate.absolute(),
-    )
+    names = ("target", "golden", "output", "stack_file", "calibrate")
+    paths = {name: path.absolute() for name in names if (path := getattr(request, name)) is not None}
+    return replace(request, **paths)
+
+
+def task(request: Request) -> str:
+    """All that decides what stands in the tables of a request, as a text; not who does the work, nor what is printed.
+
+    The same command given again has the same text, and so completes the tables of one that was killed.
+    """
+    how = dict(top=0, exit_zero=False, log_each=False, workers=None, scheduler="", resume=True)
+    return repr(replace(request, **how))  # type: ignore[arg-type]  # each as its field has it
+
+
+def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
+    """The files of a comparison that have a second in their names."""
+    paths = [path for path in _tables(jobs, request, second) if path.stem.endswith(second)]
+    return [*paths, *_beside_tables(request, second)]
+
+
+def _beside_tables(request: Request, time: str) -> tuple[Path, Path]:
+    """The files that sum several jobs up, and that say what differs first among the ranks."""
+    return request.output / f"compare_summary_{time}.json", request.output / f"diff_analyze_{time}.json"
+
+
+def _tables(jobs: Sequence[Job], request: Request, time: str) -> list[Path]:
+    """The path of each job's table: a folder for each step of a run, a name for each rank of a step.
+
+    `compare_result_{time}`; of the folders of ranks `compare_result_{rank folder}_{time}`, of kernels
+    `compare_result_{rank}_{step}_{time}`, of debug.json `debug_compare_result...`; of npy files `result` in folders as
+    theirs.
+    """
+    return [_table(job, request, time) for job in jobs]
+
+
+def _table(job: Job, request: Request, time: str) -> Path:
+    tree, step, rank, what = job.place
+    if job.target.family == "npy":
+        return request.output / what / f"result{request.suffix}.{request.format}"
+    end = f"{request.suffix}_{time}.{request.format}"
+    if job.target.family == "kernels":
+        return request.output / f"compare_result_{rank}_{step}{end}"
+    name = "debug_compare_result" if what == "debug" else "compare_result"
+    folder = request.output / (tree or "") / ("" if step is None else f"step{step}")
+    return folder / f"{name}{f'_{job.rank_name}' if job.rank_name else ''}{end}"

@@ -1,21 +1,20 @@
 """The outcomes of all jobs of a request together: lines for the console, and the file that sums them up."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count as count_from
 from pathlib import Path
 
-from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.compare.judge.verdict import GRADES, Cause, count
-from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import short
 from msprobe.compare.ranks.collectives import RankStory
 from msprobe.compare.ranks.search import as_objects, first_over_ranks, write_first
 from msprobe.compare.tables.console import BLIND, no_difference, unjudged_said
 from msprobe.compare.tables.json_file import as_object, causes
+from msprobe.compare.tables.table_file import write_text
 
 from .outcome import Outcome
 
@@ -40,10 +39,7 @@ class Answer:
     @property
     def unjudged(self) -> Counter[Cause]:
         """Why pairs of records have none."""
-        found: Counter[Cause] = Counter()
-        for outcome in self.outcomes:
-            found.update(outcome.unjudged)
-        return found
+        return sum((Counter(outcome.unjudged) for outcome in self.outcomes), Counter())
 
     @property
     def first(self) -> Outcome | None:
@@ -52,15 +48,14 @@ class Answer:
         Of the earliest step that has one, it is of the rank where a difference begins that no exchange brought; where
         exchanges do not tell, of the rank whose beginning is earliest in execution order, and of equal ones the lowest.
         """
-        wrong = [(order, n) for n, o in enumerate(self.outcomes) if (order := _order(o)) is not None]
+        wrong = [outcome for outcome in self.outcomes if outcome.first is not None]
         if not wrong:
             return None
-        earliest = self.outcomes[min(wrong)[1]]
-        for (step, is_debug, _), outcomes in sorted(_ranks(self).items()):
-            if (step, is_debug) == (_step(earliest), earliest.what == "debug") and earliest in outcomes.values():
-                found = first_over_ranks(_stories(outcomes))
-                named = [o for first in found if (o := outcomes[first.rank]).first]
-                return min(named, key=_order, default=earliest)  # type: ignore[arg-type]  # each has a first
+        earliest = min(wrong, key=_order)
+        for group, outcomes in sorted(_ranks(self).items()):
+            if group[:2] == _group(earliest) and earliest in outcomes.values():
+                named = (outcomes[first.rank] for first in first_over_ranks(_stories(outcomes)))
+                return min((o for o in named if o.first), key=_order, default=earliest)
         return earliest
 
     def lines(self) -> Iterator[str]:
@@ -69,7 +64,10 @@ class Answer:
             yield from self.outcomes[0].lines
             return
         for outcome in self.outcomes:
-            yield _line(outcome)
+            text = f"not compared: {outcome.failed}" if outcome.failed else f"{outcome.mode}: {count(outcome.counts)}"
+            if outcome.first:
+                text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
+            yield visible(f"{outcome.label or 'the two'}: {text}")
         if said := unjudged_said(self.judged, self.unjudged):
             yield said
         for mode in dict.fromkeys(o.mode for o in self.outcomes):
@@ -87,27 +85,15 @@ class Answer:
         yield first.lines[-1]
 
 
-def _order(outcome: Outcome) -> tuple[int, bool, int, int] | None:
+def _order(outcome: Outcome) -> tuple[int, bool, int, int]:
     """What comes first: the step, calls before what was saved by hand, the place in execution order, the rank."""
-    if outcome.first is None:
-        return None
-    return _step(outcome), outcome.what == "debug", outcome.first.at, -1 if outcome.rank is None else outcome.rank
+    at = outcome.first.at if outcome.first is not None else 0
+    return *_group(outcome), at, -1 if outcome.rank is None else outcome.rank
 
 
-def _step(outcome: Outcome) -> int:
-    return -1 if outcome.step is None else outcome.step
-
-
-def _line(outcome: Outcome) -> str:
-    label = outcome.label or "the two"
-    if outcome.failed:
-        return visible(f"{label}: not compared: {outcome.failed}")
-    text = f"{label}: {outcome.mode}: {count(outcome.counts)}"
-    return visible(f"{text}; {_short(outcome.first)}" if outcome.first else text)
-
-
-def _short(finding: Finding) -> str:
-    return " ".join(f"first wrong call: {short(finding)}".split())
+def _group(outcome: Outcome) -> tuple[int, bool]:
+    """The step, -1 without one, and whether it is what was saved by hand."""
+    return -1 if outcome.step is None else outcome.step, outcome.what == "debug"
 
 
 def write_summary(path: Path, answer: Answer) -> None:
@@ -139,7 +125,7 @@ def write_summary(path: Path, answer: Answer) -> None:
             for o in answer.outcomes
         ],
     }
-    _write(path, text)
+    write_text(path, text)
 
 
 def write_first_over_ranks(path: Path, answer: Answer) -> None:
@@ -158,19 +144,11 @@ def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
     """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
     found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
     for outcome in answer.outcomes:
-        if outcome.story is None:
-            continue
-        tree = 0
-        while (outcome.rank or 0) in found.get((_step(outcome), outcome.what == "debug", tree), {}):
-            tree += 1
-        found.setdefault((_step(outcome), outcome.what == "debug", tree), {})[outcome.rank or 0] = outcome
+        if outcome.story is not None:
+            trees = (found.setdefault((*_group(outcome), tree), {}) for tree in count_from())
+            next(ranks for ranks in trees if (outcome.rank or 0) not in ranks)[outcome.rank or 0] = outcome
     return found
 
 
 def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankStory]:
     return {rank: outcome.story for rank, outcome in outcomes.items() if outcome.story is not None}
-
-
-def _write(path: Path, text: object) -> None:
-    with replacing(path) as file:
-        file.write(json.dumps(text, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")

@@ -1,7 +1,7 @@
 """How surely the parts of one comparison agree, as numbers: run inputs, parameters, arguments, forward and backward."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum, auto
 
 import numpy as np
@@ -15,7 +15,7 @@ from msprobe.compare.dataflow.graph import parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.store.record import PARTS, TENSOR, Dump
+from msprobe.store.record import PARTS, TENSOR
 
 _PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
 _INPUT, _PARAMETERS, _GRADIENTS = (PARTS.index(part) for part in ("input", "parameters", "parameters_grad"))
@@ -33,9 +33,6 @@ class Subject(Enum):
     BACKWARD = auto()
     GRADIENTS = auto()
     """Gradients of parameters."""
-
-
-_BY_NUMBER = tuple(Subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,9 @@ def survey(comparison: Comparison, located: Located) -> Survey:
     every = np.ones(len(subjects), bool)
     ordered = events(comparison) if located.first is not None else []
     first = located.first.at if located.first is not None else 0
-    before = every if located.first is None else _rows_of(ordered[:first], len(subjects))
+    before = every if located.first is None else np.zeros(len(subjects), bool)
+    for earlier in ordered[:first]:
+        before[earlier.rows.start : earlier.rows.stop] = True
     pairs, noise = comparison.pairs, comparison.noise
     matched = (pairs.target_calls >= 0) & (pairs.golden_calls >= 0)
     explained = np.zeros(len(matched), bool)
@@ -138,20 +137,15 @@ def survey(comparison: Comparison, located: Located) -> Survey:
     )
 
 
-def _rows_of(ordered: list[Event], count: int) -> NDArray[np.bool_]:
-    found = np.zeros(count, bool)
-    for event in ordered:
-        found[event.rows.start : event.rows.stop] = True
-    return found
-
-
 def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
     """The subject of each pair of records, as a place in `Subject`; of records of one side by that side's."""
     pairs, found = comparison.pairs, np.zeros(len(comparison.grades), np.uint8)
-    known = {subject: number for number, subject in enumerate(_BY_NUMBER)}
+    numbers = {subject: number for number, subject in enumerate(Subject)}
     parsed = [names.parse(pairs.name(place)) for place in range(len(pairs))]
-    first_inputs = _first_with_tensors(comparison)
-    rows = zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True)
+    rows = list(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True))
+    parts, kinds = pairs.target.columns.part, pairs.target.columns.kind
+    # The first pair of calls with a tensor as input; -1 without any.
+    first_inputs = next((p for t, _, p in rows if t >= 0 and parts[t] == _INPUT and kinds[t] == TENSOR), -1)
     for row, (target, golden, place) in enumerate(rows):
         columns, at = (pairs.target.columns, target) if target >= 0 else (pairs.golden.columns, golden)
         part, source = columns.part[at], columns.source[at]
@@ -168,25 +162,15 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
             subject = Subject.RUN_INPUTS
         else:
             subject = Subject.FORWARD
-        found[row] = known[subject]
+        found[row] = numbers[subject]
     return found
 
 
-def _first_with_tensors(comparison: Comparison) -> int:
-    """The place of the first pair of calls that is given a tensor; -1 without any."""
-    pairs, columns = comparison.pairs, comparison.target.columns
-    for row, target in enumerate(pairs.target_rows.tolist()):
-        if target >= 0 and columns.part[target] == _INPUT and columns.kind[target] == TENSOR:
-            return int(pairs.call_of[row])
-    return -1
-
-
-_STATES = ("equal", "noise", "tolerance", "differing", "unjudged", "exempt")
-_EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(len(_STATES))
+_EQUAL, _NOISE, _TOLERANCE, _DIFFERING, _OPEN, _EXEMPT = range(6)  # the places of the first fields of `Tally`
 
 
 def _states(comparison: Comparison) -> NDArray[np.uint8]:
-    """How each pair of records agrees, as a place in `_STATES`."""
+    """How each pair of records agrees, as the place of a field of `Tally`."""
     grades = comparison.grades
     found = np.full(len(grades), _DIFFERING, np.uint8)
     found[grades == _PASS] = _TOLERANCE
@@ -209,26 +193,22 @@ def _tallies(
     by_statistics[list(comparison.by_statistics)] = True
     by_statistics &= chosen & (states <= _TOLERANCE)
     found = {}
-    for number, subject in enumerate(_BY_NUMBER):
+    for number, subject in enumerate(Subject):
         of_subject = chosen & (subjects == number)
         if of_subject.any():
             counts = np.bincount(states[of_subject], minlength=_EXEMPT + 1).tolist()
-            told = dict(zip(_STATES, counts, strict=True))
-            found[subject] = Tally(**told, by_statistics=int((by_statistics & of_subject).sum()))
+            found[subject] = replace(Tally(*counts), by_statistics=int((by_statistics & of_subject).sum()))
     return found
 
 
-def _side(comparison: Comparison, is_golden: bool, first: Event | None) -> Side:
-    dump = comparison.golden if is_golden else comparison.target
-    name, within = _called(comparison, dump, is_golden, first) if first is not None else ("", ())
-    return Side(dump.where, dump.task, dump.level, dump.framework, name, within)
-
-
-def _called(comparison: Comparison, dump: Dump, is_golden: bool, event: Event) -> tuple[str, tuple[str, ...]]:
-    """What a side calls the first wrong call, with the cells around it there."""
-    pairs = comparison.pairs
+def _side(comparison: Comparison, is_golden: bool, event: Event | None) -> Side:
+    """One side, with its name of the first wrong call and of the cells around it there."""
+    dump, pairs = comparison.golden if is_golden else comparison.target, comparison.pairs
     calls = pairs.golden_calls if is_golden else pairs.target_calls
-    places = event.owners[-1:] or (event.place,)  # gradients of parameters go by their cell's backward call
-    if (call := int(calls[places[0]])) < 0:
-        return "", ()
-    return dump.columns.names[call], upwards(parent_of(dump, call), dump.construct)
+    name = ""
+    within: tuple[str, ...] = ()
+    if event is not None:
+        places = event.owners[-1:] or (event.place,)  # gradients of parameters go by their cell's backward call
+        if (call := int(calls[places[0]])) >= 0:
+            name, within = dump.columns.names[call], upwards(parent_of(dump, call), dump.construct)
+    return Side(dump.where, dump.task, dump.level, dump.framework, name, within)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.log import logger, visible
-from msprobe.compare.jobs.outcome import Outcome, task
+from msprobe.compare.jobs.outcome import Outcome
+from msprobe.compare.jobs.run import task
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import cores

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TypeGuard
@@ -25,8 +25,7 @@ LARGEST = 1 << 1000  # of whole numbers; what is larger no float can hold, and n
 
 _NEVER_LONG = LONGEST // 2
 
-# What begins a formula in one spreadsheet or another, also behind what separates cells or rows for some of them: the
-# `;` of some languages, a tab, the end of a line.
+# What starts a formula in some spreadsheet, also behind what separates cells or rows there: `;`, a tab, a line's end.
 _FORMULA = re.compile(r"(^\s*|[;\t\r\n][^\S\t\r\n]*)(?=[=+\-@%\uff1d\uff0b\uff0d\uff20\uff05])")
 _SUSPECT = frozenset(" =+-@%\uff1d\uff0b\uff0d\uff20\uff05")
 _NUMBER = re.compile(r"^[+-]?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)%?$", re.IGNORECASE)
@@ -107,27 +106,24 @@ Four = tuple[Number | str, Number | str, Number | str, Number | str]
 
 _SHORT = 10_000  # characters: two such texts still fit into a cell
 
-_NONE: Four = (None,) * 4
-_NO_RECORD: Four = (NOT_APPLICABLE,) * 4
-
 
 class Side:
-    """The records of one side of a comparison, as cells."""
+    """The records of one side of a comparison, as cells. A row of -1 stands for no record."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         self._dtypes = [guard(dtype) for _, dtype, _ in columns.looks]
         self._shapes = [shape_text(shape) for _, _, shape in columns.looks]
-        self._endings: dict[tuple[int, int], str] = {}
+        self._suffixes: dict[tuple[int, int], str] = {}
         self._statistics = [
             np.frombuffer(c, np.float64) for c in (columns.max, columns.min, columns.mean, columns.norm)
         ]
 
     def names(self, rows: Sequence[int], calls: Sequence[int]) -> list[str]:
-        """The names of records; `N/A` for row -1."""
-        columns, part, path, endings = self._columns, self._columns.part, self._columns.path, self._endings
+        """The names of records."""
+        columns, part, path = self._columns, self._columns.part, self._columns.path
         found: list[str] = []
-        last, beginning = -1, ""
+        last, prefix, is_plain = -1, "", False
         for row, call in zip(rows, calls, strict=True):
             if row < 0:
                 found.append(NOT_APPLICABLE)
@@ -136,35 +132,38 @@ class Side:
                 found.append(guard(columns.row_name(row, call)))
                 continue
             if call != last:
-                last, beginning = call, columns.names[call]
+                last, prefix = call, columns.names[call]
                 # With something behind it: `-1` alone is a number, and `-1.x` is none.
-                is_plain = guard(f"{beginning}.x") == f"{beginning}.x" and len(beginning) < _SHORT
-            ending = endings.get((part[row], path[row])) or self._ending(row)
-            found.append(beginning + ending if is_plain and ending[0] == "." else guard(columns.row_name(row, call)))
+                is_plain = guard(f"{prefix}.x") == f"{prefix}.x" and len(prefix) < _SHORT
+            suffix = self._suffixes.get((part[row], path[row])) or self._suffix(part[row], path[row])
+            found.append(prefix + suffix if is_plain and suffix[0] == "." else guard(columns.row_name(row, call)))
         return found
 
-    def _ending(self, row: int) -> str:
-        """What stands behind the name of the call; does not begin with a dot where it cannot be joined unseen."""
-        place = self._columns.part[row], self._columns.path[row]
-        ending = row_name("", place[0], self._columns.paths[place[1]])
-        is_plain = ending.startswith(".") and ";" not in ending and ending.isprintable() and len(ending) < _SHORT
-        self._endings[place] = ending if is_plain else "?"
-        return self._endings[place]
+    def _suffix(self, part: int, path: int) -> str:
+        """The part of a name behind that of the call; `?` where the whole name must be guarded."""
+        suffix = row_name("", part, self._columns.paths[path])
+        is_plain = suffix.startswith(".") and ";" not in suffix and suffix.isprintable() and len(suffix) < _SHORT
+        self._suffixes[part, path] = suffix if is_plain else "?"
+        return self._suffixes[part, path]
 
     def dtypes(self, rows: Sequence[int]) -> list[str]:
         """The dtype of a tensor, the Python type of anything else."""
-        kind, look, dtypes = self._columns.kind, self._columns.look, self._dtypes
-        return [
-            NOT_APPLICABLE if row < 0 else dtypes[look[row]] if kind[row] == TENSOR else self._type(row) for row in rows
-        ]
+        return self._of_look(rows, self._dtypes, self._type)
 
     def shapes(self, rows: Sequence[int]) -> list[str]:
         """The shape of a tensor, `[]` for a single value."""
-        kind, look, shapes = self._columns.kind, self._columns.look, self._shapes
-        return [
-            NOT_APPLICABLE if row < 0 else shapes[look[row]] if kind[row] == TENSOR else self._extent(row)
-            for row in rows
-        ]
+        other = {"None": "None", "slice": "(3,)"}
+        return self._of_look(rows, self._shapes, lambda row: other.get(self._type(row), "[]"))
+
+    def _of_look(self, rows: Sequence[int], texts: Sequence[str], other: Callable[[int], str]) -> list[str]:
+        kind, look = self._columns.kind, self._columns.look
+        return [NOT_APPLICABLE if row < 0 else texts[look[row]] if kind[row] == TENSOR else other(row) for row in rows]
+
+    def _type(self, row: int) -> str:
+        if self._columns.kind[row] == NULL:
+            return "None"
+        kind = self._columns.looks[self._columns.look[row]][0]
+        return kind if kind in ("slice", "ellipsis") else str(type(self._columns.values.get(row)))
 
     @cached_property
     def is_plain(self) -> NDArray[np.bool_]:
@@ -183,12 +182,13 @@ class Side:
         kind, odd = self._columns.kind, self._columns.odd
         for at, row in enumerate(rows.tolist()):
             if row < 0:
-                found[at] = _NO_RECORD
+                found[at] = (NOT_APPLICABLE,) * 4
             elif kind[row] != TENSOR:
-                found[at] = self._value(row)
+                value = None if self._type(row) in ("None", "slice") else self._columns.values.get(row)
+                found[at] = (value if value is None or isinstance(value, int | float) else str(value),) * 4
             elif row in odd:
                 s = odd[row]
-                found[at] = _NONE if s is None else (s.max, s.min, s.mean, s.norm)
+                found[at] = (None,) * 4 if s is None else (s.max, s.min, s.mean, s.norm)
         return found
 
     def digests(self, rows: Sequence[int]) -> list[str]:
@@ -196,35 +196,15 @@ class Side:
         return [NOT_APPLICABLE if row < 0 else self._digest(row) for row in rows]
 
     def _digest(self, row: int) -> str:
-        if told := self._columns.digest[row]:
-            return guard(told)
+        if digest := self._columns.digest[row]:
+            return guard(digest)
         if self._columns.kind[row] != VALUE:
             return NOT_APPLICABLE
         return f"{crc32(str(self._columns.values.get(row)).encode('utf-8', 'replace')):08x}"
 
-    def _type(self, row: int) -> str:
-        if self._columns.kind[row] == NULL:
-            return "None"
-        kind = self._columns.looks[self._columns.look[row]][0]
-        return kind if kind in ("slice", "ellipsis") else str(type(self._columns.values.get(row)))
-
-    def _extent(self, row: int) -> str:
-        if self._columns.kind[row] == NULL:
-            return "None"
-        return "(3,)" if self._columns.looks[self._columns.look[row]][0] == "slice" else "[]"
-
-    def _value(self, row: int) -> Four:
-        if self._columns.kind[row] == NULL or self._columns.looks[self._columns.look[row]][0] == "slice":
-            return _NONE
-        value = self._columns.values.get(row)
-        if value is None or isinstance(value, (int, float)):
-            return (value,) * 4
-        return (str(value),) * 4
-
 
 Floats = NDArray[np.float64]
 
-_NOTHING = ("", "")
 _WARNING = ("Warning", "Need double check api accuracy.")
 
 
@@ -233,13 +213,11 @@ def statistics_columns(target: Sequence[Floats], golden: Sequence[Floats]) -> li
     with np.errstate(all="ignore"):
         differences = [t - g for t, g in zip(target, golden, strict=True)]
         shares = [np.abs(d / g) * 100 for d, g in zip(differences, golden, strict=True)]
-        warning = np.any(
-            [_halves(d, t, g) for d, t, g in zip(differences, target, golden, strict=True)], axis=0
-        ).tolist()
+        warning = np.any([_above_half(*three) for three in zip(differences, target, golden, strict=True)], axis=0)
     columns = [_numbers(d) for d in differences]
-    columns += [_percents(s, d, g) for s, d, g in zip(shares, differences, golden, strict=True)]
+    columns += [_percents(*three) for three in zip(shares, differences, golden, strict=True)]
     columns += [_numbers(column) for column in chain(target, golden)]
-    columns += [["Warning" if w else "" for w in warning], [_WARNING[1] if w else "" for w in warning]]
+    columns += [[text if w else "" for w in warning.tolist()] for text in _WARNING]
     return columns
 
 
@@ -257,72 +235,61 @@ def _percents(share: Floats, difference: Floats, golden: Floats) -> list[Cell]:
     return cells
 
 
-def _halves(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
-    """`_half` for a column."""
+def _above_half(difference: Floats, t: Floats, g: Floats) -> NDArray[np.bool_]:
+    """Whether a statistic differs by more than half, 8.1's rule; with NaN on one side counted as a difference."""
     # Python's max(t, g), which is g only where that is greater, NaN or not.
-    beyond = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
-    return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), beyond)
+    above = np.abs(difference) / (np.abs(np.where(g > t, g, t)) + 1e-10) > 0.5
+    return np.where(np.isnan(difference), np.isnan(t) != np.isnan(g), above)
 
 
 def statistics_cells(target: Four, golden: Four, is_tensor: bool) -> tuple[Cell, ...]:
     """The same cells of one pair whose statistics may be anything."""
-    differences: list[Cell] = []
-    shares: list[Cell] = []
+    differences: list[Cell] = [NOT_APPLICABLE] * 4
+    shares: list[Cell] = [NOT_APPLICABLE] * 4
     warning = False
-    for t, g in zip(target, golden, strict=True):
-        if is_number(t) and is_number(g):
-            difference = t - g
-            differences.append(number(difference))
-            shares.append(percent(difference, g))
-            warning = warning or (difference != 0 and _half(difference, t, g))
-        else:
-            differences.append(NOT_APPLICABLE)
-            shares.append(NOT_APPLICABLE)
-    result = _WARNING if warning and is_tensor else _NOTHING
+    for at, (t, g) in enumerate(zip(target, golden, strict=True)):
+        if not (is_number(t) and is_number(g)):
+            continue
+        difference = t - g
+        differences[at], shares[at] = number(difference), percent(difference, g)
+        if difference != difference:
+            warning = warning or (t != t) != (g != g)
+        elif difference:
+            warning = warning or abs(difference) / (abs(max(t, g)) + 1e-10) > 0.5
+    result = _WARNING if warning and is_tensor else ("", "")
     return (*differences, *shares, *map(number, chain(target, golden)), *result)
 
 
-def _half(difference: float, t: float, g: float) -> bool:
-    """8.1's rule, with NaN on one side counted as what it is."""
-    if difference != difference:
-        return (t != t) != (g != g)
-    return abs(difference) / (abs(max(t, g)) + 1e-10) > 0.5
-
-
-def one_sided(cells: tuple[Cell, ...], message: str) -> tuple[Cell, ...]:
-    """The cells of a record without a partner."""
-    return (*cells[:-2], NOT_APPLICABLE, message)
-
-
-UNSUPPORTED = ("unsupported",) * 6
+_UNSUPPORTED = ("unsupported",) * 6
 NO_PARTNER = {True: "No bench data matched.", False: "No NPU data matched."}
 
-Six = tuple[Cell, ...]
 
-
-def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Six, str, str]:
+def tensor_cells(pair: Pair, found: Measures | None) -> tuple[Cell, ...]:
     """Six measures, 8.1's verdict and its message."""
     target, golden = pair.target, pair.golden
     if target is None or golden is None:
-        return UNSUPPORTED, "None", NO_PARTNER[target is not None]
+        return *_UNSUPPORTED, "None", NO_PARTNER[target is not None]
     if target.kind == golden.kind == "tensor" and target.shape != golden.shape:
-        return ("shape unmatched",) * 6, "Unmatched", "Shapes of NPU and bench tensor do not match."
+        return *("shape unmatched",) * 6, "Unmatched", "Shapes of NPU and bench tensor do not match."
     if found is None:
-        return UNSUPPORTED, "None", "No tensor to measure on one side or both."
+        return *_UNSUPPORTED, "None", "No tensor to measure on one side or both."
     if found.size == 0:
-        return UNSUPPORTED, "None", "The tensors are empty."
+        return *_UNSUPPORTED, "None", "The tensors are empty."
     if found.mismatched:
-        return (NOT_APPLICABLE,) * 6, "No", "The positions of nan or inf do not match."
-    message = "" if target.dtype == golden.dtype else "Dtypes of NPU and bench tensor do not match."
-    cosine: Cell = _cosine(found) if found.size > 1 else "unsupported"
+        return *(NOT_APPLICABLE,) * 6, "No", "The positions of nan or inf do not match."
     absolute, relative = number(round(found.max_absolute, 12)), number(round(found.max_relative, 12))
     if target.shape == ():
-        cells: Six = (*UNSUPPORTED[:2], absolute, relative, *UNSUPPORTED[:2])
-        return cells, "None", "A 0-d tensor has no direction and no ratios."
+        message = "A 0-d tensor has no direction and no ratios."
+        return *_UNSUPPORTED[:2], absolute, relative, *_UNSUPPORTED[:2], "None", message
+    cosine: Cell = "unsupported"
+    if found.size > 1:
+        value = round(found.cosine, 12) if math.isfinite(found.cosine) else found.cosine
+        cosine = number(round(value, 6) if value > 0.9999 else value)
+    message = "" if target.dtype == golden.dtype else "Dtypes of NPU and bench tensor do not match."
     if found.cosine != found.cosine:
         message = "One side is all zeros, the other is not."
     cells = (cosine, number(found.euclid), absolute, relative, found.within_1e_3, found.within_5e_3)
-    return cells, _accuracy(cosine, found), message
+    return *cells, _accuracy(cosine, found), message
 
 
 def our_measures(found: Measures | None, shape: tuple[int, ...]) -> tuple[Cell, ...]:
@@ -331,11 +298,6 @@ def our_measures(found: Measures | None, shape: tuple[int, ...]) -> tuple[Cell, 
         return ("",) * 4
     index = str(list(unravel(found.max_absolute_at, shape))) if found.max_absolute_at >= 0 else ""
     return number(found.scale_error), index, number(found.bias), number(found.max_ulp)
-
-
-def _cosine(found: Measures) -> Cell:
-    value = round(found.cosine, 12) if math.isfinite(found.cosine) else found.cosine
-    return number(round(value, 6) if value > 0.9999 else value)
 
 
 def _accuracy(cosine: Cell, found: Measures) -> str:

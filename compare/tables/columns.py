@@ -119,7 +119,14 @@ GUESSES = (
 def columns(mode: Mode, with_stack: bool, with_guesses: bool = False, with_noise: bool = False) -> tuple[Column, ...]:
     """The columns of one comparison: those of msprobe 8.1, then ours; those of noise where it was judged, and those of
     guesses where pairs were guessed."""
-    return (*_columns(mode, with_stack), *(NOISE if with_noise else ()), *(GUESSES if with_guesses else ()))
+    stack = (_STACK,) if with_stack else ()
+    if mode == "tensor":
+        found = (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
+    elif mode == "digest":
+        found = (*_NAMES, *_DIGESTS, _RESULT_DIGESTS, *stack, *_OURS)
+    else:
+        found = (*_NAMES, *_STATISTICS, *_VALUES, _RESULT_STATISTICS, _MESSAGE, *stack, *_OURS)
+    return (*found, *(NOISE if with_noise else ()), *(GUESSES if with_guesses else ()))
 
 
 def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
@@ -127,15 +134,6 @@ def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
     return columns(
         comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise_of_tensors is not None
     )
-
-
-def _columns(mode: Mode, with_stack: bool) -> tuple[Column, ...]:
-    stack = (_STACK,) if with_stack else ()
-    if mode == "tensor":
-        return (*_NAMES, *_TENSOR, *_VALUES, _ACCURACY, _MESSAGE, *stack, _FILES, *_MEASURES, *_OURS)
-    if mode == "digest":
-        return (*_NAMES, *_DIGESTS, _RESULT_DIGESTS, *stack, *_OURS)
-    return (*_NAMES, *_STATISTICS, *_VALUES, _RESULT_STATISTICS, _MESSAGE, *stack, *_OURS)
 
 
 def as_markdown(shown: Sequence[Column]) -> str:

@@ -1,14 +1,11 @@
 """The answer on the console, and the file of msprobe 8.1's advisor.
 
-Where a table's first bad row points: three lines for the file that msprobe 8.1 calls the advisor's.
-
-The class of the advice follows from the row's name alone, so it is a hint where to look, not a finding; which call is
-wrong first, and whether its difference began there, is what `msprobe.compare.locate` says.
+The advice follows from the name of the table's first bad row alone, so it is a hint where to look, not a finding: the
+first wrong call is found by `msprobe.compare.locate`.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msprobe.base.files import replacing
@@ -20,6 +17,9 @@ from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
 from msprobe.compare.locate.wording import full
+
+from .cells import Cell
+from .columns import Column
 
 _RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
@@ -74,7 +74,7 @@ def beginnings(located: Located) -> list[Finding]:
 
 def beginning(finding: Finding) -> str:
     """One beginning in a line, with how many later calls received it."""
-    return f"{_said(finding)}{_receivers(finding)}"
+    return _said(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
 
 
 def unjudged_said(judged: int, unjudged: Mapping[Cause, int]) -> str:
@@ -94,13 +94,14 @@ def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
     """The last line: what was found, and what there is to say of it."""
     if located.first is not None:
         return "first wrong call", _said(located.first)
-    judged = sum(n for grade, n in comparison.counts.items() if grade != "unjudged")
-    return _no_difference(comparison.is_clean, judged, comparison.unjudged)
+    judged = len(comparison.grades) - comparison.counts["unjudged"]
+    return _no_difference(comparison.is_clean, judged, comparison.unjudged, _IN_JUDGED)
 
 
-def no_difference(
-    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
-) -> str:
+_IN_JUDGED = " in what could be judged"
+
+
+def no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = _IN_JUDGED) -> str:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
@@ -108,9 +109,7 @@ def no_difference(
     return ": ".join(_no_difference(is_clean, judged, unjudged, where))
 
 
-def _no_difference(
-    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
-) -> tuple[str, str]:
+def _no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str) -> tuple[str, str]:
     if is_clean:
         return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
     open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}
@@ -122,11 +121,10 @@ def _said(finding: Finding) -> str:
     return visible(" ".join(full(finding).split()))
 
 
-def _receivers(finding: Finding) -> str:
-    return f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else ""
+_VERDICTS = ("Accuracy Reached or Not", "Result")
+"""The headings under which msprobe 8.1 has its verdict."""
 
-
-SUSPICIOUS = frozenset({"No", "Different", "Warning"})
+_BAD = frozenset({"No", "Different", "Warning"})
 """The words of msprobe 8.1 for a row that is bad: by tensors, by digests, by statistics."""
 
 _ALL_WELL = (
@@ -168,24 +166,26 @@ _PLACE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """The first suspicious row, counted from 0, with its name and what to do; no row where all is well."""
+def watch(
+    rows: Iterable[tuple[Cell, ...]], columns: Sequence[Column], first_bad: list[tuple[int, str]]
+) -> Iterator[tuple[Cell, ...]]:
+    """The rows as they are; `first_bad` takes number and name of the first that msprobe 8.1 calls bad, so that rows are
+    made once only."""
+    verdict = next(at for at, column in enumerate(columns) if column.title in _VERDICTS)
+    for number, row in enumerate(rows):
+        if not first_bad and row[verdict] in _BAD:
+            first_bad.append((number, str(row[0])))
+        yield row
 
-    line: int | None
-    suspect: str
-    text: str
 
-
-def advise(rows: Iterable[tuple[int, str, str]]) -> Advice:
-    """The advice for the first row whose verdict is suspicious; a row is its number from 0, its name, its verdict.
-
-    Rows are taken as they come, and none behind the first suspicious one is looked at.
-    """
-    for number, name, verdict in rows:
-        if verdict in SUSPICIOUS:
-            return Advice(number, name, advice_on(name))
-    return Advice(None, "", _ALL_WELL)
+def write_advice(path: Path, first_bad: Sequence[tuple[int, str]]) -> None:
+    """Write three lines about the first bad row, or that there is none; OSError where the disk refuses."""
+    text = f"Line: NA\nSuspect Nodes: NA\nExpert Advice: {_ALL_WELL}\n"
+    for number, name in first_bad[:1]:
+        shown = "".join(c if c.isprintable() else "?" for c in name)
+        text = f"Line: {number}\nSuspect Nodes: {shown}\nExpert Advice: {advice_on(name)}\n"
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
 
 
 def advice_on(name: str) -> str:
@@ -194,7 +194,7 @@ def advice_on(name: str) -> str:
     if place is None:
         return _BACKWARD + _order(name) if ".parameters_grad" in name else _NO_DIRECTION
     call, is_input = place["call"], place["part"] in ("input", "kwargs")
-    if is_input and "batchnorm" in _folded(call) and place["path"] == "1":
+    if is_input and "batchnorm" in _normalized(call) and place["path"] == "1":
         return _RUNNING_STATISTICS
     if place["direction"] == "backward":
         return _GIVEN_BACKWARD if is_input else _BACKWARD + _order(call)
@@ -203,24 +203,10 @@ def advice_on(name: str) -> str:
     return _GIVEN if is_input else _FORWARD + _order(call)
 
 
-def write_advice(path: Path, advice: Advice) -> None:
-    """Write the three lines; OSError where the disk refuses."""
-    line = "NA" if advice.line is None else str(advice.line)
-    suspect = "NA" if advice.line is None else _one_line(advice.suspect)
-    with replacing(path) as file:
-        text = f"Line: {line}\nSuspect Nodes: {suspect}\nExpert Advice: {advice.text}\n"
-        file.write(text.encode("utf-8", "replace"))
-
-
 def _order(call: str) -> str:
-    folded = _folded(call)
-    return _ANY_ORDER if any(word in folded for word in _MAY_VARY) else ""
+    return _ANY_ORDER if any(word in _normalized(call) for word in _MAY_VARY) else ""
 
 
-def _folded(call: str) -> str:
+def _normalized(call: str) -> str:
     """`layer_norm`, `LayerNorm` and `Layernorm` are one."""
     return call.lower().replace("_", "")
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,16 +1,13 @@
-"""Write rows as a csv file, large ones by several processes.
+"""Write rows as a csv file, large ones by several processes: UTF-8, commas, one line of headings.
 
-Rows become a csv file: UTF-8, commas, one line of headings, as the module `csv` writes them.
-
-It is not used for the rows themselves: of thousands of cells most are alike (stacks above all), and a text that was
-put into quotes once is not looked at again. That halves the time of a large table (docs/performance.md).
+The file is the one that the module `csv` would write. That is not used, because most cells of thousands are alike
+(stacks above all), and a text is quoted once here: half the time of a large table (docs/performance.md).
 """
 
 import re
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -31,24 +28,15 @@ _SPECIAL = re.compile('[",\r\n]').search
 def write_csv(path: Path, columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> None:
     """Write rows as they come; numbers with all their digits, so that they read back as the same floats."""
     with replacing(path) as file:
-        file.write(heading(columns))
-        write_lines(file, rows)
+        _write_lines(file, [tuple(column.title for column in columns)])
+        _write_lines(file, rows)
 
 
-def heading(columns: Sequence[Column]) -> bytes:
-    """The first line."""
-    return _lines([[_text(column.title)] for column in columns])
-
-
-def write_lines(file: BinaryIO, rows: Iterable[tuple[Cell, ...]]) -> None:
-    """Write the lines of rows."""
+def _write_lines(file: BinaryIO, rows: Iterable[tuple[Cell, ...]]) -> None:
     rest = iter(rows)
     while made := list(islice(rest, _AT_ONCE)):
-        file.write(_lines([_texts(column) for column in zip(*made, strict=True)]))
-
-
-def _lines(columns: Sequence[Sequence[str]]) -> bytes:
-    return "".join([",".join(row) + "\r\n" for row in zip(*columns, strict=True)]).encode("utf-8", "replace")
+        texts = zip(*[_texts(column) for column in zip(*made, strict=True)], strict=True)
+        file.write("".join([",".join(row) + "\r\n" for row in texts]).encode("utf-8", "replace"))
 
 
 def _texts(column: Sequence[Cell]) -> Sequence[str]:
@@ -66,31 +54,13 @@ def _texts(column: Sequence[Cell]) -> Sequence[str]:
             continue
         text = known.get(cell)
         if text is None:
-            text = known[cell] = _text(cell)
+            text = known[cell] = '"' + cell.replace('"', '""') + '"' if _SPECIAL(cell) else cell
         texts.append(text)
     return texts
 
 
-def _text(cell: str) -> str:
-    if not _SPECIAL(cell):
-        return cell
-    return '"' + cell.replace('"', '""') + '"'
-
-
 WORTH_SHARES = 30_000
 """Rows that one process writes before others would have started."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """The rows from `start` to `stop` of a comparison, and the file that their lines go to."""
-
-    comparison: Comparison
-    located: Located
-    with_stack: bool
-    start: int
-    stop: int
-    path: str
 
 
 def write_csv_shares(
@@ -101,20 +71,21 @@ def write_csv_shares(
     cuts = [size * n // count for n in range(count + 1)]
     with ExitStack() as parts:
         shares = [
-            Share(comparison, located, with_stack, start, stop, str(parts.enter_context(part_of(path)).path))
-            for start, stop in pairwise(cuts)
+            (str(parts.enter_context(part_of(path)).path), (comparison, located, with_stack, *cut))
+            for cut in pairwise(cuts)
         ]
-        for at, result in run(write_share, shares, workers=count):
+        for at, result in run(_write_share, shares, workers=count):
             if isinstance(result, Lost):  # whatever it died of, its rows are not lost
-                write_share(shares[at])
+                _write_share(shares[at])
         with replacing(path) as file:
-            file.write(heading(columns))
-            for share in shares:
-                with open(share.path, "rb") as lines:
+            _write_lines(file, [tuple(column.title for column in columns)])
+            for share, _ in shares:
+                with open(share, "rb") as lines:
                     shutil.copyfileobj(lines, file, 1 << 20)
 
 
-def write_share(share: Share) -> None:
-    """Write the lines of one share."""
-    with open(share.path, "wb") as file:
-        write_lines(file, rows(share.comparison, share.located, share.with_stack, share.start, share.stop))
+def _write_share(share: tuple[str, tuple[Comparison, Located, bool, int, int]]) -> None:
+    """Write some of the lines: the file that they go to, and the arguments of `rows`."""
+    path, of_rows = share
+    with open(path, "wb") as file:
+        _write_lines(file, rows(*of_rows))

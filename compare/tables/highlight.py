@@ -1,9 +1,6 @@
-"""The rows that msprobe 8.1 would colour, and why.
+"""The rows that msprobe 8.1 would colour, and why: by the row itself, and by a call's outputs against its inputs.
 
-Which rows of one call msprobe 8.1 would colour, and why: by the row itself, and by its outputs against its inputs.
-
-Nothing is measured here: what is read are the cells of the table. Three slips of 8.1 are not repeated
-(docs/differences.md):
+Only cells of the table are read. Three slips of 8.1 are not repeated (docs/differences.md):
 - It divides by the golden maximum as it is, or by 2.2e-16 where that is smaller, so that the least difference from a
   golden maximum of 0 or below is red. Here the floor is what its manual says, 0.01, against the absolute value.
 - It knows NaN by `nan` alone and not by the `Nan` that its own table holds.
@@ -28,7 +25,7 @@ YELLOW = "FFFFFF00"
 
 
 Highlight: TypeAlias = tuple[str | None, tuple[str, ...]]
-"""The colour of a row and the reasons for it, each once; a red row is not told why it would be yellow besides.
+"""The colour of a row and the reasons for it, each once; a red row has no reasons for yellow.
 
 `(None, ())` for most rows."""
 
@@ -46,6 +43,8 @@ COSINE_FELL = "The cosine is lower by more than 0.1 than that of an input."
 MAXIMUM_OFF = "The maximum differs by more than half of the golden one."
 MAXIMUM_GREW = "The maximum differs by more than a tenth of the golden one, that of an input by less than a hundredth."
 MAGNITUDE_GREW = "The difference is at least ten times that of an input."
+
+_RED_REASONS = {NON_FINITE, TOO_FAR, THOUSANDTH_LOST, MAXIMUM_OFF}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +81,9 @@ def _is_plain(row: Figures) -> bool:
     """Whether no rule can speak, whatever the inputs are: true of nearly every row, so it is asked first."""
     if _is_non_finite(row.target_max) or _is_non_finite(row.target_min):
         return False
-    difference = row.difference
-    if not isinstance(difference, _NUMBERS):
+    if not isinstance(row.difference, _NUMBERS):
         return True
-    size = abs(difference)
+    size = abs(row.difference)
     if row.part != "output":
         return size <= HUGE
     if size >= 10:
@@ -93,55 +91,45 @@ def _is_plain(row: Figures) -> bool:
     if row.thousandth is None:
         golden = row.golden_max
         return not isinstance(golden, _NUMBERS) or size <= 0.1 * max(abs(golden), FLOOR)
-    return _at_least(row.thousandth, 0.95) and _at_least(row.cosine, 0.95)
-
-
-def _at_least(value: Cell | None, bound: float) -> bool:
-    """Whether a share is so near to 1 that no input is better by more than 0.1. A word is compared with nothing."""
-    return not isinstance(value, _NUMBERS) or value >= bound
+    # So near to 1 that no input is better by more than 0.1. A word is compared with nothing.
+    return all(not isinstance(value, _NUMBERS) or value >= 0.95 for value in (row.thousandth, row.cosine))
 
 
 def _highlight(row: Figures, inputs: Sequence[Figures]) -> Highlight:
-    red: dict[str, None] = {}
-    yellow: dict[str, None] = {}
+    reasons = tuple(dict.fromkeys(_reasons(row, inputs)))
+    if red := tuple(reason for reason in reasons if reason in _RED_REASONS):
+        return RED, red
+    return (YELLOW, reasons) if reasons else _NOTHING
+
+
+def _reasons(row: Figures, inputs: Sequence[Figures]) -> Iterator[str]:
     if _is_non_finite(row.target_max) or _is_non_finite(row.target_min):
-        red[NON_FINITE] = None
+        yield NON_FINITE
     if isinstance(row.difference, _NUMBERS) and abs(row.difference) > HUGE:
-        red[TOO_FAR] = None
-    if row.part == "output" and _is_numeric(row):
-        if row.thousandth is None:
-            _by_maxima(row, inputs, red, yellow)
-        else:
-            _by_elements(row, inputs, red, yellow)
-    if red:
-        return RED, tuple(red)
-    return (YELLOW, tuple(yellow)) if yellow else _NOTHING
-
-
-def _by_elements(row: Figures, inputs: Sequence[Figures], red: dict[str, None], yellow: dict[str, None]) -> None:
-    for given in inputs:
-        before, after = given.thousandth, row.thousandth
-        if isinstance(before, _NUMBERS) and isinstance(after, _NUMBERS):
-            if before > 0.9 and after < 0.6:
-                red[THOUSANDTH_LOST] = None
-            elif before - after > 0.1:
-                yellow[THOUSANDTH_FELL] = None
-        before, after = given.cosine, row.cosine
-        if isinstance(before, _NUMBERS) and isinstance(after, _NUMBERS) and before - after > 0.1:
-            yellow[COSINE_FELL] = None
-        if _grew_by_a_magnitude(given.difference, row.difference):
-            yellow[MAGNITUDE_GREW] = None
-
-
-def _by_maxima(row: Figures, inputs: Sequence[Figures], red: dict[str, None], yellow: dict[str, None]) -> None:
+        yield TOO_FAR
+    if row.part != "output" or not _is_numeric(row):
+        return
     share = _share(row)
-    if share > 0.5:
-        red[MAXIMUM_OFF] = None
-    for given in inputs:
-        if 0.1 < share <= 0.5 and _share(given) < 0.01:
-            yellow[MAXIMUM_GREW] = None
-        if _grew_by_a_magnitude(given.difference, row.difference):
-            yellow[MAGNITUDE_GREW] = None
+    if row.thousandth is None and share > 0.5:
+        yield MAXIMUM_OFF
+    for before in inputs:
+        if row.thousandth is not None:
+            yield from _ratios_fell(before, row)
+        elif 0.1 < share <= 0.5 and _share(before) < 0.01:
+            yield MAXIMUM_GREW
+        if _grew_by_a_magnitude(before.difference, row.difference):
+            yield MAGNITUDE_GREW
+
+
+def _ratios_fell(before: Figures, after: Figures) -> Iterator[str]:
+    if isinstance(before.thousandth, _NUMBERS) and isinstance(after.thousandth, _NUMBERS):
+        if before.thousandth > 0.9 and after.thousandth < 0.6:
+            yield THOUSANDTH_LOST
+        elif before.thousandth - after.thousandth > 0.1:
+            yield THOUSANDTH_FELL
+    a, b = after.cosine, before.cosine
+    if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS) and b - a > 0.1:
+        yield COSINE_FELL
 
 
 def _share(row: Figures) -> float:
@@ -157,11 +145,8 @@ def _grew_by_a_magnitude(before: Cell, after: Cell) -> bool:
 
 def _is_numeric(row: Figures) -> bool:
     """Whether a row can be held against another one: both maxima and the difference are numbers."""
-    return all(_is_number(cell) for cell in (row.target_max, row.golden_max, row.difference))
-
-
-def _is_number(cell: Cell) -> bool:
-    return isinstance(cell, _NUMBERS) and math.isfinite(cell)
+    cells = (row.target_max, row.golden_max, row.difference)
+    return all(isinstance(cell, _NUMBERS) and math.isfinite(cell) for cell in cells)
 
 
 def _is_non_finite(cell: Cell) -> bool:
@@ -192,16 +177,10 @@ def coloured(
         call = list(numbered)
         figures = [Figures(_part(comparison, number), *(row[place] for place in cells)) for number, row in call]
         for (_, row), (colour, reasons) in zip(call, highlights(figures), strict=True):
-            yield _with(row, message, reasons), colour
-
-
-def _with(row: Row, message: int, reasons: Sequence[str]) -> Row:
-    """The row with the reasons behind what `Err_message` says already, one a line."""
-    if not reasons:
-        return row
-    said: Cell = row[message]
-    text = "\n".join((str(said), *reasons) if said else reasons)
-    return (*row[:message], text, *row[message + 1 :])
+            if reasons:  # behind what `Err_message` says already, one a line
+                text = "\n".join((str(row[message]), *reasons) if row[message] else reasons)
+                row = (*row[:message], text, *row[message + 1 :])
+            yield row, colour
 
 
 def _part(comparison: Comparison, number: int) -> Literal["input", "parameters", "output"]:

@@ -34,7 +34,7 @@ def write_json(
         "cannot_see": BLIND.get(comparison.mode),
         "counts": {grade: comparison.counts[grade] for grade in GRADES},
         "unjudged": causes(comparison.unjudged),
-        "noise": None if comparison.noise_of_tensors is None else noise_limits(comparison.noise_of_tensors),
+        "noise": None if comparison.noise_of_tensors is None else _noise_limits(comparison.noise_of_tensors),
         "first_wrong": found[:1],
         "next_beginnings": found[1:],
     }
@@ -48,7 +48,7 @@ def write_json(
         file.write(b"\n ]\n}\n")
 
 
-def noise_limits(noise: Noise) -> dict[str, object]:
+def _noise_limits(noise: Noise) -> dict[str, object]:
     """Up to where differences were noise, and whose limits decided about how many outputs."""
     limits = noise.limits
     decided = Counter(found.source.value for found in noise.evidence.values())

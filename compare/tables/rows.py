@@ -1,4 +1,4 @@
-"""Judged pairs become rows: tuples of cells in the order of `columns.py`. Nothing is measured here, nothing judged.
+"""Judged pairs become rows: tuples of cells in the order of the columns. Nothing is measured or judged here.
 
 The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdict columns too, minus its slips
 (docs/differences.md). Our own verdict stands behind them. Rows are made in stretches, so their number costs no memory.
@@ -23,7 +23,6 @@ from .cells import (
     Side,
     guard,
     number,
-    one_sided,
     our_measures,
     statistics_cells,
     statistics_columns,
@@ -74,9 +73,8 @@ class _Rows:
         else:
             found = self._comparison.measures
             measured = [tensor_cells(self._pairs.pair(row), found.get(row)) for row in range(start, stop)]
-            columns += zip(*(cells for cells, _, _ in measured), strict=True)
-            columns += zip(*self._eight(start, t, g), strict=True)
-            columns += [[accuracy for _, accuracy, _ in measured], [message for _, _, message in measured]]
+            *measures, accuracy, message = zip(*measured, strict=True)
+            columns += [*measures, *zip(*self._eight(start, t, g), strict=True), accuracy, message]
         if self._with_stack:
             columns.append(self._stacks(start, places.tolist()))
         if mode == "tensor":
@@ -91,9 +89,7 @@ class _Rows:
             columns += zip(*map(self._noise, range(start, stop)), strict=True)
         if guesses := self._pairs.notes.guesses:
             made = [guesses.get(place) for place in places.tolist()]
-            columns.append(
-                ["" if guess is None or not guess.confidence else round(guess.confidence, 3) for guess in made]
-            )
+            columns.append([round(guess.confidence, 3) if guess and guess.confidence else "" for guess in made])
             columns.append(["" if guess is None else guard(sentence(guess.because)) for guess in made])
         return zip(*columns, strict=True)
 
@@ -135,9 +131,9 @@ class _Rows:
         for at, four, other in zip(special.tolist(), ours, theirs, strict=True):
             is_whole = t[at] >= 0 and g[at] >= 0
             cells = statistics_cells(four, other, is_whole and kind[t[at]] == TENSOR)
-            for column, cell in zip(
-                columns, cells if is_whole else one_sided(cells, NO_PARTNER[t[at] >= 0]), strict=True
-            ):
+            if not is_whole:
+                cells = (*cells[:-2], NOT_APPLICABLE, NO_PARTNER[t[at] >= 0])
+            for column, cell in zip(columns, cells, strict=True):
                 column[at] = cell
         return columns
 
@@ -146,8 +142,7 @@ class _Rows:
         for row, (a, b) in enumerate(pairs, start):
             if self._pairs.target_rows[row] < 0 or self._pairs.golden_rows[row] < 0:
                 yield a, b, NOT_APPLICABLE
-                continue
-            if NOT_APPLICABLE in (a, b):  # of which the verdict did not go by the digests either
+            elif NOT_APPLICABLE in (a, b):  # of which the verdict did not go by the digests either
                 yield a, b, _RESULTS[int(self._comparison.equal[row])]
             else:
                 yield a, b, _RESULTS[EQUAL if a == b else DIFFERENT]
@@ -161,20 +156,16 @@ class _Rows:
 
     def _stacks(self, start: int, places: Sequence[int]) -> list[str]:
         """The stack of a call on its first row."""
-        starts = self._pairs.starts
-        return [
-            self._stack(place) if starts[place] == start + at else NOT_APPLICABLE for at, place in enumerate(places)
-        ]
-
-    def _stack(self, place: int) -> str:
-        call = int(self._pairs.target_calls[place])
-        frames = stack_of(self._comparison.target, call) if call >= 0 else ()
-        if not frames:
-            return NOT_APPLICABLE
-        text = self._stack_texts.get(frames)  # one stack is that of many calls
-        if text is None:
-            text = self._stack_texts[frames] = guard(str(list(frames)))
-        return text
+        found = [NOT_APPLICABLE] * len(places)
+        for at, place in enumerate(places):
+            if self._pairs.starts[place] != start + at:
+                continue
+            call = int(self._pairs.target_calls[place])
+            if frames := stack_of(self._comparison.target, call) if call >= 0 else ():
+                if frames not in self._stack_texts:  # one stack is that of many calls
+                    self._stack_texts[frames] = guard(str(list(frames)))
+                found[at] = self._stack_texts[frames]
+        return found
 
 
 def stack_of(dump: Dump, call: int) -> tuple[str, ...]:

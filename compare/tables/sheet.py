@@ -1,7 +1,4 @@
-"""Write rows as an xlsx workbook, behind a sheet that sums them up.
-
-Rows become an xlsx sheet, behind a sheet that sums them up. What is more than one sheet can hold goes on in further
-sheets.
+"""Write rows as an xlsx workbook: a sheet that sums them up, then the rows, on several sheets where one is too small.
 
 openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
 library call for each of millions of cells is most of what a large comparison would take (docs/performance.md).
@@ -13,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,11 +26,6 @@ from .columns import Column
 from .console import BLIND, answer, beginning, beginnings, causes_of_unjudged
 from .highlight import RED, YELLOW
 
-_EXIT = {
-    0: "0: every pair passes or is exempt",
-    1: "1: something differs, or could not be judged",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -44,19 +36,18 @@ class Line:
     grade: Grade | None = None
 
 
-def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> tuple[Line, ...]:
+def summary(comparison: Comparison, located: Located, *, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
     """The lines of one comparison; `label` tells it from others that were made together, `top` is how many of the next
     beginnings are listed, `exit_zero` whether the user wants exit code 0 whatever is found."""
-    return tuple(_lines(comparison, located, label, top, exit_zero))
-
-
-def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_zero: bool) -> Iterator[Line]:
-    code = 0 if comparison.is_clean else 1
     grade = located.first.grade if located.first else "pass" if comparison.is_clean else "unjudged"
     yield Line("Answer")
-    found, said = answer(comparison, located)
-    yield Line(found, guard(said), grade)
-    yield Line("exit code", _EXIT[code] + ("; with --exit-zero the command ends with 0" if code and exit_zero else ""))
+    found, text = answer(comparison, located)
+    yield Line(found, guard(text), grade)
+    code = "0: every pair passes or is exempt"
+    if not comparison.is_clean:
+        code = "1: something differs, or could not be judged"
+        code += "; with --exit-zero the command ends with 0" * exit_zero
+    yield Line("exit code", code)
     yield Line("What was compared")
     for side, dump in (("target", comparison.target), ("golden", comparison.golden)):
         yield Line(side, guard(dump.where))
@@ -74,8 +65,7 @@ def _lines(comparison: Comparison, located: Located, label: str, top: int, exit_
         yield Line(each, comparison.counts[each], each if comparison.counts[each] else None)
     if causes := causes_of_unjudged(comparison.unjudged):
         yield Line("Why unjudged")
-        for count, words in causes:
-            yield Line(count, words)
+        yield from (Line(count, words) for count, words in causes)
     if later := beginnings(located):
         yield Line("Next beginnings, worst first")
         for finding in later[: max(top, 0)]:
@@ -122,7 +112,7 @@ _FONT = "Calibri"  # as of the other cells; without a name a spreadsheet takes a
 
 _HEADING_HEIGHT = 45  # points: three lines, for headings above narrow columns
 
-_AT_ONCE = 1000  # rows handed to the packer together
+_AT_ONCE = 1000  # rows compressed together
 _SHEET = "xl/worksheets/sheet{}.xml"
 
 
@@ -132,34 +122,23 @@ def write_sheet(
     rows: Iterable[Row],
     *,
     title: str = "compare",
-    colours: Iterator[str | None] | None = None,
-    summary: Sequence[Line] = (),
+    colours: Iterable[str | None] | None = None,
+    summary: Iterable[Line] = (),
 ) -> None:
     """Write rows as they come, headings fixed at the top with a filter on them.
 
     `colours` has one entry for each row, asked for behind it: a colour (one of `ROW_FILLS`) of the whole row, or None.
     `summary` becomes a sheet of its own before the rows; the sheet of rows stays the active one, which scripts open.
     """
-    frame = _Frame(columns, summary)
+    frame = _Frame(columns, tuple(summary))
+    rest, colour_of = iter(rows), iter(repeat(None) if colours is None else colours)
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
-        lengths = []
-        for number, part in enumerate(_sheets(rows), frame.first):
-            with book.open(_SHEET.format(number), "w") as sheet:
-                lengths.append(frame.fill(sheet, part, colours))
+        lengths: list[int] = []
+        while (first := next(rest, None)) is not None or not lengths:  # one sheet even without rows
+            part = () if first is None else chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
+            with book.open(_SHEET.format(frame.first + len(lengths)), "w") as sheet:
+                lengths.append(frame.fill(sheet, part, colour_of))
         frame.close(book, title, lengths)
-
-
-def _sheets(rows: Iterable[Row]) -> Iterator[Iterable[Row]]:
-    """The rows cut into sheets; at least one, even without rows."""
-    rest = iter(rows)
-    first = next(rest, None)
-    yield () if first is None else _cut(first, rest)
-    while (first := next(rest, None)) is not None:
-        yield _cut(first, rest)
-
-
-def _cut(first: Row, rest: Iterator[Row]) -> Iterable[Row]:
-    return chain((first,), islice(rest, ROWS_IN_A_SHEET - 1))
 
 
 class _Frame:
@@ -178,21 +157,20 @@ class _Frame:
         self._heading, *styled = re.findall(r"<row .*?</row>", text, re.DOTALL)
         self._head = re.sub(r"<dimension [^>]*/>", "", text[: text.index("<row ")])
         numbers = [re.findall(r'<c [^>]*s="([0-9]+)"', row)[0] for row in styled]
-        names = (*FILLS, *ROW_FILLS, *_IN_PERCENT)
-        self._styles = {name: f' s="{number}"' for name, number in zip(names, numbers, strict=True)}
-        self._in_percent = self._styles[_IN_PERCENT[0]]
+        styles = iter([f' s="{number}"' for number in numbers])  # in the order in which `_book` writes its rows
+        self._verdict_styles: dict[Cell, str] = dict(zip(FILLS, styles, strict=False))
+        in_colour = ["", *islice(styles, len(ROW_FILLS))]
+        # Of cells, and of shares, in a row of each colour.
+        self._row_styles = dict(zip((None, *ROW_FILLS), zip(in_colour, styles, strict=True), strict=True))
 
-    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None] | None = None) -> int:
+    def fill(self, sheet: IO[bytes], rows: Iterable[Row], colours: Iterator[str | None]) -> int:
         """Write one sheet; gives its number of rows, the heading counted."""
         sheet.write((self._head + self._heading).encode())
         last = 1
         making = iter(rows)
         while made := list(islice(making, _AT_ONCE)):
-            if colours is None:
-                texts = [self._row(last + at, row) for at, row in enumerate(made, 1)]
-            else:
-                marked = zip(made, islice(colours, len(made)), strict=True)
-                texts = [self._coloured(last + at, row, colour) for at, (row, colour) in enumerate(marked, 1)]
+            marked = zip(made, islice(colours, len(made)), strict=True)
+            texts = [self._row(last + at, row, colour) for at, (row, colour) in enumerate(marked, 1)]
             sheet.write("".join(texts).encode("utf-8", "replace"))
             last += len(made)
         sheet.write(f'</sheetData><autoFilter ref="A1:{self._letters[-1]}{last}"/></worksheet>'.encode())
@@ -204,41 +182,27 @@ class _Frame:
             if not name.startswith("xl/worksheets/sheet") or (self._summary and name == _SHEET.format(1)):
                 book.writestr(name, text)
 
-    def _coloured(self, number: int, row: Row, colour: str | None) -> str:
-        """A row with every cell in one colour, empty ones too."""
-        if colour is None:
-            return self._row(number, row)
-        style, in_percent = self._styles[colour], self._styles[f"{colour}%"]
+    def _row(self, number: int, row: Row, colour: str | None) -> str:
+        """A row; with a colour every cell is in it, empty ones too, else the verdict in its own."""
         cells = []
-        for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
-            place = f'<c r="{letter}{number}"{style}'
-            if cell == "" and type(cell) is str:
-                cells.append(f"{place}/>")
-            elif at in self._shares and (part := share(cell)) is not None:
-                cells.append(f'<c r="{letter}{number}"{in_percent}><v>{part!r}</v></c>')
-            elif type(cell) is str:
-                cells.append(f'{place} t="inlineStr"><is>{_text(cell)}</is></c>')
-            elif type(cell) is bool:
-                cells.append(f'{place} t="b"><v>{int(cell)}</v></c>')
-            else:
-                cells.append(f"{place}><v>{cell!r}</v></c>")
-        return f'<row r="{number}">{"".join(cells)}</row>'
-
-    def _row(self, number: int, row: Row) -> str:
-        cells = []
+        style_of_row, in_percent = self._row_styles[colour]
         for at, (letter, cell) in enumerate(zip(self._letters, row, strict=True)):
             kind = type(cell)
+            style = style_of_row
             if kind is str:
                 if at in self._shares and (part := share(cell)) is not None:
-                    cells.append(f'<c r="{letter}{number}"{self._in_percent}><v>{part!r}</v></c>')
+                    cells.append(f'<c r="{letter}{number}"{in_percent}><v>{part!r}</v></c>')
                 elif cell:
-                    style = self._styles.get(str(cell), "") if at == self._verdict else ""
+                    if at == self._verdict and colour is None:
+                        style = self._verdict_styles.get(cell, "")
                     text = _text(cell)  # type: ignore[arg-type]  # a text
                     cells.append(f'<c r="{letter}{number}"{style} t="inlineStr"><is>{text}</is></c>')
+                elif colour is not None:
+                    cells.append(f'<c r="{letter}{number}"{style}/>')
             elif kind is bool:
-                cells.append(f'<c r="{letter}{number}" t="b"><v>{int(cell)}</v></c>')
+                cells.append(f'<c r="{letter}{number}"{style} t="b"><v>{int(cell)}</v></c>')
             else:
-                cells.append(f'<c r="{letter}{number}"><v>{cell!r}</v></c>')
+                cells.append(f'<c r="{letter}{number}"{style}><v>{cell!r}</v></c>')
         return f'<row r="{number}">{"".join(cells)}</row>'
 
     def _book(self, title: str, lengths: Sequence[int]) -> Any:
@@ -264,23 +228,18 @@ class _Frame:
             sheet.auto_filter.ref = f"A1:{self._letters[-1]}{length}"
         # Always on the same sheet and in one order, so that a style has one number however many sheets there are.
         rows = book.worksheets[0]
-        fills = [
-            PatternFill("solid", start_color=c) for c in (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
-        ]
-        for at, fill in enumerate(fills, 2):
-            rows.cell(at, 1, "x").fill = fill
-        for at, fill in enumerate((PatternFill(), *fills[len(FILLS) :]), 2 + len(fills)):
+        colours = (*(f"FF{colour}" for colour in FILLS.values()), *ROW_FILLS)
+        fills = [PatternFill("solid", start_color=colour) for colour in colours]
+        for at, fill in enumerate((*fills, PatternFill(), *fills[len(FILLS) :]), 2):
             cell = rows.cell(at, 1, "x")
-            cell.number_format, cell.fill = PERCENT, fill
+            cell.fill = fill
+            if at >= 2 + len(fills):
+                cell.number_format = PERCENT
         if self._summary:
             _sum_up(book.create_sheet(SUMMARY, 0), self._summary)
             book.active = 1
             rows.sheet_view.tabSelected = True
         return book
-
-
-_IN_PERCENT = ("%", *(f"{colour}%" for colour in ROW_FILLS))
-"""The names of the styles of shares: on white, and on the colours of rows."""
 
 
 def _sum_up(sheet: Any, lines: Sequence[Line]) -> None:

@@ -32,7 +32,7 @@ PATIENCE = 10
 LOOK = 5.0
 """Seconds without a result after which we look whether the cluster is still there."""
 
-ALONE = 60.0
+NO_WORKERS = 60.0
 """Seconds that a cluster may be without any worker: some are started only when there is work."""
 
 
@@ -51,21 +51,25 @@ def on_cluster(
         finished: SimpleQueue[int] = SimpleQueue()
         for place, at in enumerate(order):
             # Without retries: they are for what `function` raises, which would be the same again.
-            future = client.submit(_same, function, tasks[at], _installed(), pure=False, priority=-place)
+            future = client.submit(_run_checked, function, tasks[at], _installed(), pure=False, priority=-place)
             futures[at] = future
             future.add_done_callback(lambda _, at=at: finished.put(at))
-        alone_since = 0.0
+        empty_since = 0.0
         while futures:
             try:
                 at = finished.get(timeout=LOOK)
             except Empty:
-                alone_since = _still_there(client, scheduler, alone_since)
+                empty_since = _check_cluster(client, scheduler, empty_since)
                 continue
-            alone_since = 0.0
+            empty_since = 0.0
             # Let go of it at once: the cluster shall not keep what we have.
             yield at, _result(futures.pop(at), scheduler)
     finally:
-        _leave(client, list(futures.values()))
+        # Take back what is not finished, and say goodbye; a scheduler that is gone does not keep us.
+        with suppress(OSError, asyncio.TimeoutError, RuntimeError):
+            if futures and client.status == "running":
+                client.cancel(list(futures.values()), force=True)
+            client.close(timeout=PATIENCE)
 
 
 def _connect(scheduler: str) -> "Client":
@@ -78,7 +82,7 @@ def _connect(scheduler: str) -> "Client":
         ) from err
     try:
         get_address_host_port(scheduler)  # refuses a text that is no address
-        _knock(scheduler)
+        _check_scheduler(scheduler)
         return Client(scheduler, timeout=PATIENCE, set_as_default=False)
     # Nobody at home, silence (a class of its own in Python 3.10), and what the library says of a text without address.
     except (OSError, asyncio.TimeoutError, ValueError, TypeError, RuntimeError) as err:
@@ -91,7 +95,7 @@ def _connect(scheduler: str) -> "Client":
         ) from err
 
 
-def _knock(scheduler: str) -> None:
+def _check_scheduler(scheduler: str) -> None:
     """Ask who is at the address, for `PATIENCE` seconds; raises what keeps us from being answered by a scheduler.
 
     A client that meets anything but a scheduler waits without end, or logs tracebacks when it gives up.
@@ -100,7 +104,7 @@ def _knock(scheduler: str) -> None:
 
     def ask() -> None:
         try:
-            asyncio.run(asyncio.wait_for(_identity(scheduler), PATIENCE))
+            asyncio.run(asyncio.wait_for(_identify(scheduler), PATIENCE))
             failed.clear()
         except Exception as err:  # raised below, in the thread that waits
             failed[:] = [err]
@@ -117,17 +121,17 @@ def _knock(scheduler: str) -> None:
     raise RuntimeError(f"it does not speak Dask's protocol: {type(failed[0]).__name__}") from failed[0]
 
 
-async def _identity(scheduler: str) -> None:
+async def _identify(scheduler: str) -> None:
     from distributed.core import connect
     from distributed.security import Security
 
     comm = await connect(scheduler, timeout=PATIENCE, **Security().get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
-        said = await comm.read()
+        answer = await comm.read()
     finally:
         comm.abort()
-    found = said.get("type") if isinstance(said, dict) else None
+    found = answer.get("type") if isinstance(answer, dict) else None
     if found != "Scheduler":
         raise RuntimeError(f"it is a {found}" if found else "it does not say what it is")
 
@@ -144,26 +148,28 @@ def _installed() -> str:
     return version("msprobe-ms")
 
 
-def _same(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
+def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> Result:
     """What a worker runs: the function, if it is the one that we mean."""
     if (theirs := _installed()) != ours:
         raise UsageError(f"the Dask worker on {gethostname()} has msprobe-ms {theirs}; install {ours} there, as here")
     return function(task)
 
 
-def _still_there(client: "Client", scheduler: str, alone_since: float) -> float:
+def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> float:
     """Since when the cluster has no worker; 0.0 if it has one. UsageError when nothing can be hoped for any more."""
     if client.status != "running":
         raise _gone(scheduler)
     if client.scheduler_info()["workers"]:
         return 0.0
     now = time.monotonic()
-    if not alone_since:
+    if not empty_since:
         once("cluster", f"the cluster at {scheduler} has no worker at the moment; waiting for one")
         return now
-    if now - alone_since > ALONE:
-        raise UsageError(f"the cluster has had no worker for {ALONE:.0f} s; start some with `dask worker {scheduler}`")
-    return alone_since
+    if now - empty_since > NO_WORKERS:
+        raise UsageError(
+            f"the cluster has had no worker for {NO_WORKERS:.0f} s; start some with `dask worker {scheduler}`"
+        )
+    return empty_since
 
 
 def _result(future: "Future", scheduler: str) -> Any:
@@ -191,11 +197,3 @@ def _result(future: "Future", scheduler: str) -> Any:
 
 def _gone(scheduler: str) -> UsageError:
     return UsageError(f"the connection to the Dask scheduler at {scheduler} was lost; look at its log and start again")
-
-
-def _leave(client: "Client", unfinished: "Sequence[Future]") -> None:
-    """Take back what is not finished, and say goodbye; a scheduler that is gone does not keep us."""
-    with suppress(OSError, asyncio.TimeoutError, RuntimeError):
-        if unfinished and client.status == "running":
-            client.cancel(unfinished, force=True)
-        client.close(timeout=PATIENCE)

@@ -1,6 +1,4 @@
-"""What stands in for the result of a task whose worker died with it, again and again.
-
-A pool of worker processes that survives the death of any of them, and that any script may use.
+"""A pool of worker processes that survives the death of any of them, and that any script may use.
 
 Why our own, when Python has two pools and joblib's loky a third:
 - `ProcessPoolExecutor` and loky break as a whole when one worker dies: all running tasks are lost with it, and which of
@@ -11,8 +9,9 @@ Why our own, when Python has two pools and joblib's loky a third:
   scripts.
 
 So a worker is a fresh `python -c` that imports what the function needs and is spoken to through a pipe; `Popen` starts
-it without running Python code between fork and exec, which is safe beside threads. That costs 0.15 to 0.2 s of one core
-for each worker, nearly all of it numpy's import, and all workers start at once.
+it without running Python code between fork and exec, which is safe beside threads. It knows nothing of its parent's
+`__main__`: it takes tasks from its pipe and puts results in, until the pipe or the parent is gone (`serve`). That costs
+0.15 to 0.2 s of one core for each worker, nearly all of it numpy's import, and all workers start at once.
 """
 
 import contextlib
@@ -21,6 +20,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
+import time
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -29,14 +31,28 @@ from typing import Any, TypeVar
 
 from msprobe.base.log import once
 
-from .serve import Done, Raised, command
-
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No result: `reason` is a sentence that says how the workers ended and what to do about it."""
+    """No result of a task that its workers died with, again and again: `reason` is a sentence that says how they ended
+    and what to do about it."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the function gave. The first answer of a worker has None: the function is imported."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What the function raised, with the text of its traceback, which an exception does not take along."""
+
+    error: BaseException
+    text: str
 
 
 Task = TypeVar("Task")
@@ -50,6 +66,9 @@ STARTS = 3
 
 LOOK = 1.0
 """Seconds between two looks whether a worker is gone whose pipe does not say so."""
+
+LOOK_FOR_PARENT = 0.5
+"""Seconds between two looks of a worker whether its parent still lives."""
 
 # N workers with N threads each would only stand in each other's way.
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
@@ -66,26 +85,9 @@ def in_pool(
     function: Callable[[Task], Result], tasks: Sequence[Task], order: Sequence[int], limit: int
 ) -> Generator[tuple[int, Result | Lost], None, None]:
     """The results of `tasks` in the order of completion, taken up in `order` by at most `limit` processes."""
-    pool = _Pool(function, order, limit)
+    pool = _Pool(function, tasks, order, limit)
     try:
-        while pool.waiting or pool.is_busy:
-            pool.start_workers()
-            if not pool.workers:
-                break
-            for worker in pool.ready():
-                at, answer = worker.task, worker.answer()
-                if answer is None:
-                    if (reason := pool.bury(worker)) and at is not None:
-                        yield at, Lost(reason)
-                    continue
-                if isinstance(answer, Raised):
-                    raise answer.error from _InWorker(answer.text)
-                pool.give(worker, tasks)
-                if at is not None:
-                    yield at, answer.value
-            for worker in pool.workers:  # a task may have come back from a dead worker while others have nothing to do
-                if worker.is_ready and worker.task is None:
-                    pool.give(worker, tasks)
+        yield from pool.results()
     finally:
         for worker in pool.workers:
             worker.process.kill()
@@ -93,14 +95,11 @@ def in_pool(
             worker.end()
     if pool.waiting:
         once("workers", "no worker process could be started; the work goes on in this process")
-        for at in pool.waiting:
-            # what has killed a worker is not let near this process
-            yield (
-                at,
-                Lost("Its worker process died, and no other could be started.")
-                if pool.deaths[at]
-                else function(tasks[at]),
-            )
+    for at in pool.waiting:
+        if pool.deaths[at]:  # what has killed a worker is not let near this process
+            yield at, Lost("Its worker process died, and no other could be started.")
+        else:
+            yield at, function(tasks[at])
 
 
 class _Worker:
@@ -114,7 +113,7 @@ class _Worker:
         with theirs:
             try:
                 self.process = subprocess.Popen(
-                    [sys.executable, "-c", command(theirs.fileno())],
+                    [sys.executable, "-c", _command(theirs.fileno())],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -156,41 +155,56 @@ class _Worker:
 class _Pool:
     """The workers, and the indices of the tasks that wait."""
 
-    def __init__(self, function: Callable[[Any], Any], order: Sequence[int], limit: int) -> None:
+    def __init__(self, function: Callable[[Any], Any], tasks: Sequence[Any], order: Sequence[int], limit: int) -> None:
         self.waiting = deque(order)
         self.workers: list[_Worker] = []
-        self._named = pickle.dumps(function)
-        self._limit = limit
         self.deaths: Counter[int] = Counter()
+        self._named, self._tasks, self._limit = pickle.dumps(function), tasks, limit
         self._failed_starts = 0
 
-    @property
-    def is_busy(self) -> bool:
-        return any(worker.task is not None for worker in self.workers)
+    def results(self) -> Generator[tuple[int, Any], None, None]:
+        """The results as they come, until all are there or no worker can be started any more."""
+        while self.waiting or any(worker.task is not None for worker in self.workers):
+            self._start_workers()
+            if not self.workers:
+                return
+            said = wait([worker.pipe for worker in self.workers], LOOK)
+            for worker in [
+                worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None
+            ]:
+                at, answer = worker.task, worker.answer()
+                if answer is None:
+                    if (reason := self._bury(worker)) and at is not None:
+                        yield at, Lost(reason)
+                    continue
+                if isinstance(answer, Raised):
+                    raise answer.error from _InWorker(answer.text)
+                self._give(worker)
+                if at is not None:
+                    yield at, answer.value
+            for worker in self.workers:  # a task may have come back from a dead worker while others have nothing to do
+                if worker.is_ready and worker.task is None:
+                    self._give(worker)
 
-    def start_workers(self) -> None:
+    def _start_workers(self) -> None:
         """As many as there is work for."""
-        wanted = min(self._limit, len(self.waiting) + sum(worker.task is not None for worker in self.workers))
+        busy = sum(worker.task is not None for worker in self.workers)
+        wanted = min(self._limit, len(self.waiting) + busy)
         while len(self.workers) < wanted and self._failed_starts < STARTS:
             try:
                 self.workers.append(_Worker(self._named))
             except OSError:  # no memory or no process left: fewer workers will do
                 self._failed_starts = STARTS
 
-    def ready(self) -> list[_Worker]:
-        """The workers that have sent something or are dead; waits for them a while."""
-        said = wait([worker.pipe for worker in self.workers], LOOK)
-        return [worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None]
-
-    def give(self, worker: _Worker, tasks: Sequence[Any]) -> None:
+    def _give(self, worker: _Worker) -> None:
         """The next waiting task, if there is one."""
         self._failed_starts = 0  # this one lives
         if self.waiting:
-            packed = pickle.dumps(tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
+            packed = pickle.dumps(self._tasks[self.waiting[0]], pickle.HIGHEST_PROTOCOL)
             worker.task = self.waiting.popleft()
             worker.send(packed)
 
-    def bury(self, worker: _Worker) -> str:
+    def _bury(self, worker: _Worker) -> str:
         """Forget a dead worker. Its task waits again, behind all others; after `TRIES` deaths gives why it does not."""
         self.workers.remove(worker)
         how = _how_ended(worker.end())
@@ -214,3 +228,58 @@ def _how_ended(code: int) -> str:
         name = f"signal {-code}"
     short = " (memory may be short: use fewer workers)" if -code == signal.SIGKILL else ""
     return f"was ended by {name}{short}"
+
+
+def _command(number: int) -> str:
+    """The Python that a worker begins with; `number` is its end of the pipe, which it inherits.
+
+    The path is set before anything is imported: what the parent finds, the worker finds, and nothing of the current
+    folder that the parent would not.
+    """
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    return (
+        f"import sys; sys.path[:] = {path!r}; "
+        f"from msprobe.compare.workers.pool import serve; serve({number}, {os.getpid()})"
+    )
+
+
+def serve(number: int, parent: int) -> None:
+    """Work until there is nothing more to do."""
+    os.set_inheritable(number, False)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    with contextlib.suppress(OSError):  # without standard error, what is printed goes nowhere
+        os.dup2(2, 1)  # standard output is the parent's answer; what a function prints is talk
+    pipe: Connection[Any, Any] = Connection(number)
+    with contextlib.suppress(EOFError, ConnectionError):
+        named = pipe.recv_bytes()
+        # An error while the function is imported goes to the parent like any other.
+        pipe.send_bytes(_answer(lambda _: pickle.loads(named) and None, pickle.dumps(None)))
+        function: Callable[[Any], Any] = pickle.loads(named)
+        while True:
+            pipe.send_bytes(_answer(function, pipe.recv_bytes()))
+    # Nothing to tidy up, and a function's threads shall not keep the process.
+    os._exit(0)
+
+
+def _answer(function: Callable[[Any], Any], task: bytes) -> bytes:
+    try:
+        return pickle.dumps(Done(function(pickle.loads(task))), pickle.HIGHEST_PROTOCOL)
+    except BaseException as error:  # all of it is the parent's: in one process it would pass through there too
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        try:
+            packed = pickle.dumps(Raised(error, text))
+            pickle.loads(packed)
+        except Exception:  # whatever a foreign class does when it is pickled; its words still arrive
+            packed = pickle.dumps(Raised(RuntimeError(f"{type(error).__name__}: {error}"), text))
+        return packed
+
+
+def _end_with(parent: int) -> None:
+    """End this process when its parent is gone, even in the middle of a task.
+
+    The pipe alone does not tell: it is not read during a task, and another child of the parent may hold its other end.
+    The kernel's own signal for this comes already when the parent's *thread* ends.
+    """
+    while os.getppid() == parent:
+        time.sleep(LOOK_FOR_PARENT)
+    os._exit(1)

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TypeVar
 
 from msprobe.base.log import logger
@@ -23,7 +23,7 @@ def progress(items: Iterable[Item], total: int, title: str) -> Generator[Item, N
     On a terminal a bar of tqdm (extra `fast`), where that is installed; else a log line at most every ten seconds.
     Standard output is left alone. Closing this closes `items`, where that is a generator.
     """
-    with _shown(total, title) as one_more:
+    with _counter(total, title) as one_more:
         try:
             for item in items:
                 one_more()
@@ -38,28 +38,18 @@ def shown(items: Sequence[Item], title: str) -> Iterable[Item]:
     return progress(items, len(items), title) if len(items) >= MANY else items
 
 
-def _shown(total: int, title: str) -> AbstractContextManager[Callable[[], object]]:
+@contextmanager
+def _counter(total: int, title: str) -> Iterator[Callable[[], object]]:
+    """A function to be called for each item."""
     if sys.stderr is not None and sys.stderr.isatty():
         try:
-            return _bar(total, title)
+            from tqdm import tqdm
         except ImportError:
             pass
-    return _lines(total, title)
-
-
-def _bar(total: int, title: str) -> AbstractContextManager[Callable[[], object]]:
-    from tqdm import tqdm
-
-    @contextmanager
-    def bar() -> Iterator[Callable[[], object]]:
-        with tqdm(total=total, desc=title, file=sys.stderr, leave=False) as shown:
-            yield shown.update
-
-    return bar()
-
-
-@contextmanager
-def _lines(total: int, title: str) -> Iterator[Callable[[], object]]:
+        else:
+            with tqdm(total=total, desc=title, file=sys.stderr, leave=False) as bar:
+                yield bar.update
+            return
     start = said = time.monotonic()
     done = 0
 

@@ -2,7 +2,7 @@
 
 The journal is `.compare-<digest>.jsonl`: a first line that says what it belongs to, then one line for each result,
 written at once and never changed. Whoever is killed loses the line that was being written. A comparison never fails
-because of its journal: where it cannot be kept, there is nothing to resume from, and that is said.
+because of its journal: where it cannot be kept, there is nothing to resume from, and a warning says so.
 """
 
 import json
@@ -29,9 +29,13 @@ class Resume:
     """
 
     def __init__(self, folder: Path, key: str) -> None:
-        head = {"journal": VERSION, "msprobe": _ours(), "key": _digest(key)}
-        self._head = json.dumps(head).encode() + b"\n"
-        self._path = folder / f".compare-{head['key']}.jsonl"
+        digest = blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        try:
+            installed = version("msprobe-ms")
+        except PackageNotFoundError:  # the sources, not installed
+            installed = ""
+        self._head = json.dumps({"journal": VERSION, "msprobe": installed, "key": digest}).encode() + b"\n"
+        self._path = folder / f".compare-{digest}.jsonl"
         self._known: dict[str, Any] = {}
         self._number: int | None = None
         try:
@@ -125,19 +129,8 @@ def fingerprint(paths: Iterable[str | os.PathLike[str]]) -> str:
     for path in sorted(map(os.path.abspath, paths)):
         try:
             state = os.stat(path)
-            told = f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0"
+            text = f"{path}\0{state.st_size}\0{state.st_mtime_ns}\0"
         except OSError:
-            told = f"{path}\0absent\0"
-        digest.update(told.encode("utf-8", "surrogateescape"))
+            text = f"{path}\0absent\0"
+        digest.update(text.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _digest(key: str) -> str:
-    return blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-
-
-def _ours() -> str:
-    try:
-        return version("msprobe-ms")
-    except PackageNotFoundError:  # the sources, not installed
-        return ""

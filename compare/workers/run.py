@@ -1,8 +1,6 @@
 """Run tasks here, in worker processes, or on a cluster: results arrive as they are ready.
 
-The door to the workers: tasks in, results as they come, wherever they are computed.
-
-The tasks are the same everywhere, and a result depends on its task alone; so what is computed does not depend on the
+The tasks are the same everywhere, and a result depends on its task only; so what is computed does not depend on the
 number of workers, nor on where they are. Only the order in which results come does.
 """
 
@@ -20,29 +18,26 @@ from .progress import progress
 _GROUPS = Path("/sys/fs/cgroup")
 
 
+__all__ = ["Lost", "cores", "run"]
+
+
 def cores(groups: Path = _GROUPS) -> int:
-    """The cores that this process may use: those of its affinity, at most its container's quota, rounded up."""
+    """The cores that this process may use: those of its affinity, at most its container's quota (cgroup 2, else 1),
+    rounded up."""
     allowed = len(os.sched_getaffinity(0))
-    quota = _quota(groups)
-    return max(1, min(allowed, math.ceil(quota))) if quota else allowed
-
-
-def _quota(groups: Path) -> float:
-    """Cores that the container's quota comes to (cgroup 2, else 1); 0.0 without one."""
     try:
-        given, period = (groups / "cpu.max").read_text().split()
+        quota, period = (groups / "cpu.max").read_text().split()
     except (OSError, ValueError):
         try:
-            given, period = ((groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+            quota, period = ((groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
         except OSError:
-            return 0.0
+            return allowed
     try:
-        return max(0.0, float(given) / float(period))
+        number = float(quota) / float(period)
     except (ValueError, ZeroDivisionError):  # "max": no quota
-        return 0.0
+        return allowed
+    return max(1, min(allowed, math.ceil(number))) if number > 0 else allowed
 
-
-__all__ = ["Lost", "run"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -1,11 +1,11 @@
 """What one side holds: a dump, or a folder with several collections, checkpoints and configurations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
-from msprobe.compare.jobs.plan import Family, Place, Side, side
+from msprobe.compare.jobs.plan import Family, side
 from msprobe.compare.rl.compare import roots_by_step
 from msprobe.compare.rl.stages import is_root
 from msprobe.store.detect import is_checkpoint
@@ -24,7 +24,7 @@ class Collection:
     """One collection of one side; `name` is its folder below the side's, empty for the side itself.
 
     `steps` and `ranks` are empty where the path lies below them. `head` is of one of its dumps. `is_flow`: it is the
-    root of a flow with stages. `files` says how many dumps it holds.
+    root of a flow with stages.
     """
 
     path: Path
@@ -34,7 +34,6 @@ class Collection:
     ranks: tuple[int, ...] = ()
     head: Head = field(default_factory=Head)
     is_flow: bool = False
-    files: int = 1
 
     @property
     def is_of_calls(self) -> bool:
@@ -43,18 +42,26 @@ class Collection:
         return self.family == "dump" and self.head.level != "L2" and not self.is_flow
 
     @property
+    def _section(self) -> dict[str, object]:
+        """The settings of its task."""
+        section = self.head.settings.get(self.head.task)
+        return section if isinstance(section, dict) else {}
+
+    @property
     def has_digests(self) -> bool:
         """Whether digests were asked for."""
-        section = self.head.settings.get(self.head.task)
-        return isinstance(section, dict) and section.get("summary_mode") == "md5"
+        return self._section.get("summary_mode") == "md5"
 
     @property
     def is_filtered(self) -> bool:
         """Whether only some of the calls were collected: by `list`, `scope` or `data_mode`."""
-        section = self.head.settings.get(self.head.task)
-        if not isinstance(section, dict):
-            return False
+        section = self._section
         return bool(section.get("scope") or section.get("list") or section.get("data_mode", ["all"]) != ["all"])
+
+    @property
+    def python_level(self) -> str:
+        """The level at which Python's calls are collected like this again: its own, else mix."""
+        return self.head.level if self.head.level in _LEVELS else "mix"
 
     @property
     def fineness(self) -> tuple[int, ...]:
@@ -66,7 +73,7 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Held:
+class Inventory:
     """All that one side holds; `checkpoints` by their names below it."""
 
     path: Path
@@ -75,19 +82,28 @@ class Held:
     configurations: Path | None = None
 
 
-def held(path: Path) -> Held:
+def inventory(path: Path) -> Inventory:
     """What lies at a path. DumpError or UsageError, with what is there and what to give, where there is nothing."""
     if not path.is_dir():
-        return Held(path, (), {path.name: path}) if is_checkpoint(path) else Held(path, (_collection(path, ""),), {})
+        return (
+            Inventory(path, (), {path.name: path})
+            if is_checkpoint(path)
+            else Inventory(path, (_collection(path, ""),), {})
+        )
     top = look(path)
     beside = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
     if _is_flow(top):
-        return Held(path, (Collection(path, is_flow=True, head=_head_below(top)),), {}, None)
+        return Inventory(path, (Collection(path, is_flow=True, head=_head_below(top)),), {}, None)
     found: list[Collection] = []
-    if _is_dump_itself(top):
+    if (
+        not DUMP_FILES.isdisjoint(top.files)
+        or any(of_rank(look(top.path / rank), top.path.name) for rank in ranks_in(top))
+        or steps_in(top)
+        or trees_in(top)
+    ):
         found.append(_collection(path, ""))
         if not (steps_in(top) or trees_in(top)):
-            return Held(path, tuple(found), {}, beside)
+            return Inventory(path, tuple(found), {}, beside)
     checkpoints = {name: path / name for name in top.files if is_checkpoint(path / name)}
     for name in top.folders:
         if name in (*steps_in(top), *ranks_in(top), *TREES, DATA) or (found and name in STAGES):
@@ -102,16 +118,7 @@ def held(path: Path) -> Held:
             found.append(below)
     if not found and not checkpoints:
         found.append(_collection(path, ""))  # npy files, kernels, saves; or the error that says what is there
-    return Held(path, tuple(found), checkpoints, beside)
-
-
-def _is_dump_itself(top: Folder) -> bool:
-    return bool(
-        not DUMP_FILES.isdisjoint(top.files)
-        or any(of_rank(look(top.path / rank), top.path.name) for rank in ranks_in(top))
-        or steps_in(top)
-        or trees_in(top)
-    )
+    return Inventory(path, tuple(found), checkpoints, beside)
 
 
 def _is_flow(top: Folder) -> bool:
@@ -145,29 +152,21 @@ def _collection(path: Path, name: str) -> Collection:
     places = sorted(found.places, key=lambda place: (place.what == "debug", place.step or 0, place.rank or 0))
     steps = tuple(sorted({place.step for place in places if place.step is not None}))
     ranks = tuple(sorted({place.rank for place in places if place.rank is not None}))
-    return Collection(path, name, found.family, steps, ranks, _head(found, places[0]), files=len(places))
-
-
-def _head(found: Side, place: Place) -> Head:
-    if found.family != "dump":
-        return Head()
-    file = found.places[place].paths[0]
-    if file.is_dir():
-        file = next((file / name for name in sorted(DUMP_FILES) if (file / name).is_file()), file)
-    return read_head(file)
+    head = Head()
+    if found.family == "dump":
+        file = found.places[places[0]].paths[0]
+        if file.is_dir():
+            file = next((file / name for name in sorted(DUMP_FILES) if (file / name).is_file()), file)
+        head = read_head(file)
+    return Collection(path, name, found.family, steps, ranks, head)
 
 
 @dataclass(frozen=True)
-class Meeting:
+class CollectionPair:
     """A collection of the target, and the golden's that it is compared with."""
 
     target: Collection
     golden: Collection
-
-    @property
-    def fineness(self) -> tuple[int, ...]:
-        """Of the coarser of the two."""
-        return min(self.target.fineness, self.golden.fineness)
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -180,37 +179,36 @@ class Meeting:
         return bool(self.steps) or not (self.target.steps and self.golden.steps)
 
 
-def meetings(target: Held, golden: Held) -> tuple[tuple[Meeting, ...], tuple[tuple[str, Collection], ...]]:
+def pair_collections(
+    target: Inventory, golden: Inventory
+) -> tuple[tuple[CollectionPair, ...], tuple[tuple[str, Collection], ...]]:
     """Which collections belong together, the coarsest first; and those of one side alone, with the side.
 
     By name; then what is left by level and task; then the only one of a side with the only one of the other. UsageError
     where one side is a single dump and none of the other's several is of its kind.
     """
     ours, theirs = list(target.collections), list(golden.collections)
-    found: list[Meeting] = []
-    for key in (_name, _kind):
+    found: list[CollectionPair] = []
+    keys: tuple[Callable[[Collection], object], ...] = (
+        lambda one: one.name,
+        lambda one: (one.family, one.head.level, one.head.task, one.is_flow),
+    )
+    for key in keys:
         for one in list(ours):
             other = [each for each in theirs if key(each) == key(one)]
             if len(other) == 1 and sum(key(each) == key(one) for each in ours) == 1:
-                found.append(Meeting(one, other[0]))
+                found.append(CollectionPair(one, other[0]))
                 ours.remove(one)
                 theirs.remove(other[0])
     if not found and len(ours) == len(theirs) == 1:
-        found.append(Meeting(ours.pop(), theirs.pop()))
+        found.append(CollectionPair(ours.pop(), theirs.pop()))
     if not found and ours and theirs:
-        said = "; ".join(f"{each.path} holds {_listed(each.collections)}" for each in (target, golden))
-        raise UsageError(f"which collections belong together is not told: {said}; call their folders alike")
-    alone = [("target", each) for each in ours] + [("golden", each) for each in theirs]
-    return tuple(sorted(found, key=lambda each: each.fineness)), tuple(alone)
-
-
-def _name(one: Collection) -> object:
-    return one.name
-
-
-def _kind(one: Collection) -> object:
-    return one.family, one.head.level, one.head.task, one.is_flow
-
-
-def _listed(collections: Sequence[Collection]) -> str:
-    return ", ".join(each.name or each.path.name for each in collections)
+        both = "; ".join(
+            f"{side.path} holds {', '.join(each.name or each.path.name for each in side.collections)}"
+            for side in (target, golden)
+        )
+        raise UsageError(f"which collections belong together is not told: {both}; call their folders alike")
+    unmatched = [("target", each) for each in ours] + [("golden", each) for each in theirs]
+    # By the coarser of the two.
+    found.sort(key=lambda each: min(each.target.fineness, each.golden.fineness))
+    return tuple(found), tuple(unmatched)

@@ -1,4 +1,4 @@
-"""What a diagnosis found, as data. `words.py` makes sentences of it, `page.py` a page or JSON."""
+"""What a diagnosis found, as data; `page.py` makes a page or JSON of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,10 +14,17 @@ from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import Compared
 from msprobe.compare.rl.result import FlowResult
 
-from .collected import Collection, Meeting
+from .collected import Collection, CollectionPair
 
 Result = Answer | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
+
+
+def flow_of(result: Result) -> FlowResult | None:
+    """The result of a flow, of several steps that of the first that differs; None for plain dumps and equal steps."""
+    if isinstance(result, Stepwise):
+        return next((each for each in result.results.values() if each.first is not None), None)
+    return result if isinstance(result, FlowResult) else None
 
 
 class Sureness(Enum):
@@ -39,9 +46,6 @@ class About(Enum):
     COLLECTION = "collection"
     CALLS_BEFORE = "calls before"
     ALL_CALLS = "all calls"
-    CHECKPOINT = "checkpoint"
-    CONFIGURATION = "configuration"
-    ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,26 @@ class RuledOut:
     """Something that the difference does not come from, and how surely; `names` are steps, ranks or a collection."""
 
     what: About | Subject
-    sureness: Sureness
     tally: Tally = field(default_factory=Tally)
     names: tuple[str, ...] = ()
     calls: int = 0
     mode: Mode | None = None
 
+    @property
+    def sureness(self) -> Sureness:
+        """How surely: the weakest of what is in the tally."""
+        if self.tally.unjudged:
+            return Sureness.OPEN
+        if self.tally.tolerance:
+            return Sureness.TOLERANCE
+        if self.tally.by_statistics or self.mode == "statistics":
+            return Sureness.STATISTICS
+        if self.tally.noise:
+            return Sureness.NOISE
+        return Sureness.DIGESTS if self.mode == "digest" else Sureness.BITS
 
-class Lack(Enum):
+
+class GapKind(Enum):
     """What was not recorded, and so is not ruled out."""
 
     STEPS_BEFORE = "steps before"
@@ -69,10 +85,10 @@ class Lack(Enum):
 
 
 @dataclass(frozen=True)
-class Lacking:
+class Gap:
     """One thing that was not recorded; `names` are steps, levels, or sentences of the comparison about one side."""
 
-    lack: Lack
+    kind: GapKind
     names: tuple[str, ...] = ()
 
 
@@ -86,13 +102,13 @@ class Skipped(Enum):
 
 
 @dataclass(frozen=True)
-class Looked:
+class ComparedPair:
     """Two collections that belong together, and what came of them; `failed` says why they could not be compared.
 
     `is_overruled`: by statistics they differ, and a whole collection of the tensors shows that this is rounding.
     """
 
-    meeting: Meeting
+    pair: CollectionPair
     result: Result | None = None
     skipped: Skipped | None = None
     failed: str = ""
@@ -124,7 +140,7 @@ class Answered:
     first that begins inside.
     """
 
-    looked: Looked
+    compared: ComparedPair
     finding: Finding | None
     step: int | None
     rank: int | None
@@ -207,13 +223,13 @@ class Diagnosis:
     golden: str
     verdict: Verdict
     answered: Answered | None
-    looked: tuple[Looked, ...]
-    alone: tuple[tuple[str, Collection], ...] = ()
+    compared: tuple[ComparedPair, ...]
+    unmatched: tuple[tuple[str, Collection], ...] = ()
     configurations: Compared = field(default_factory=Compared)
     environment: tuple[Setting, ...] = ()
     checkpoints: tuple[tuple[str, CheckpointAnswer], ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
-    lacking: tuple[Lacking, ...] = ()
+    gaps: tuple[Gap, ...] = ()
     next: NextCollection | None = None
 
     @property

@@ -22,14 +22,14 @@ from dataclasses import dataclass, replace
 from msprobe.base import names
 from msprobe.base.scope import compact, wrong_bounds
 from msprobe.compare.jobs.summary import Answer
-from msprobe.compare.jobs.survey import Side
+from msprobe.compare.jobs.survey import Side, Survey
 from msprobe.compare.locate.finding import (
     Argument,
     ArgumentKind,
     Between,
     Computed,
     Dataflow,
-    OtherCall,
+    Finding,
     Parameters,
     RunInput,
     Unclear,
@@ -37,7 +37,7 @@ from msprobe.compare.locate.finding import (
 )
 
 from .collected import Collection
-from .diagnosis import Answered, Looked, NextCollection, Purpose, is_from_border
+from .diagnosis import Answered, ComparedPair, NextCollection, Purpose, is_from_border
 
 DUMP_PATH = "./next_dump"
 """Where the next collection goes, below the folder in which the training runs."""
@@ -75,205 +75,177 @@ class _Plan:
 
 def after_answer(answered: Answered) -> NextCollection | None:
     """What shows more of the first wrong call; None where the records say all that a collection can say."""
-    meeting, found = answered.looked.meeting, answered.finding
-    if found is None or answered.survey is None or not meeting.target.is_of_calls:
+    pair, found = answered.compared.pair, answered.finding
+    if found is None or answered.survey is None or not pair.target.is_of_calls:
         return None
-    purpose = _purpose(answered)
+    purpose = _purpose(answered, found, answered.survey)
     if purpose is None:
         return None
-    steps = () if answered.step is None else (answered.step,)
-    plan = _Plan("tensor", _level_inside(meeting.target), steps, _ranks(answered))
-    around = [_around(answered, purpose, side) for side in (answered.survey.target, answered.survey.golden)]
+    steps: tuple[int, ...] = () if answered.step is None else (answered.step,)
+    # What records calls inside cells: mix, which needs the model; L1 where the last collection had none either.
+    level = "L1" if pair.target.head.level == "L1" else "mix"
     if purpose is Purpose.STEP_BEFORE and answered.step:
-        first = 0 if answered.step <= _FROM_THE_START else answered.step - 1
-        level = "L0" if meeting.target.head.level in ("L0", "mix") else "L1"
-        plan = _Plan("tensor", level, tuple(range(first, answered.step + 1)), plan.ranks)
-    with_dispatch = purpose is Purpose.UNRECORDED_CODE
+        steps = tuple(range(0 if answered.step <= _FROM_THE_START else answered.step - 1, answered.step + 1))
+        level = "L0" if pair.target.head.level in ("L0", "mix") else "L1"
+    plan = _Plan("tensor", level, steps, _ranks(answered), with_dispatch=purpose is Purpose.UNRECORDED_CODE)
+    after = found.evidence.after if isinstance(found.evidence, Between) else ""
+    around = [
+        _around(answered.survey, purpose, side, after, level)
+        for side in (answered.survey.target, answered.survey.golden)
+    ]
     target, golden = (
-        _configuration(replace(plan, scope=scope, patterns=patterns, with_dispatch=with_dispatch), held)
-        for (scope, patterns), held in zip(around, (meeting.target, meeting.golden), strict=True)
+        _configuration(replace(plan, scope=scope, patterns=patterns), collection)
+        for (scope, patterns), collection in zip(around, (pair.target, pair.golden), strict=True)
     )
     scope, patterns = around[0]
     return NextCollection(purpose, target, golden, around=scope or patterns)
 
 
-def _purpose(answered: Answered) -> Purpose | None:
+def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | None:
     """What a collection can add to a finding; None where it can add nothing."""
-    assert answered.finding is not None  # whoever asks has one
-    evidence, held = answered.finding.evidence, answered.looked.meeting.target
-    level, is_tensor = held.head.level, _is_tensor(answered)
-    if answered.is_unconfirmed or (held.is_filtered and is_from_border(answered.finding)):
+    evidence, collection = finding.evidence, answered.compared.pair.target
+    is_coarse = collection.head.level == "L0"
+    is_tensor = survey.target.task == survey.golden.task == "tensor"
+    if answered.is_unconfirmed or (collection.is_filtered and is_from_border(finding)):
         return Purpose.WHOLE_STEP
-    if isinstance(evidence, Unclear) or level == "debug":
+    if isinstance(evidence, Unclear) or collection.head.level == "debug":
         return Purpose.MISSING_RECORDS
-    if isinstance(evidence, OtherCall):
-        return None
-    if isinstance(evidence, Parameters | Updated):
-        return Purpose.STEP_BEFORE if _needs_step_before(answered) else None
-    if isinstance(evidence, RunInput):
-        return Purpose.BETWEEN_CALLS if evidence.is_made_unrecorded and level == "L0" else None
-    if isinstance(evidence, Argument):
-        is_computed = evidence.kind is ArgumentKind.TENSOR and level == "L0"
-        return Purpose.BETWEEN_CALLS if is_computed else None
-    if isinstance(evidence, Between):
-        return _between(evidence, level, held)
     if isinstance(evidence, Computed):
-        if answered.finding.grade == "pass" and not is_tensor:
-            return Purpose.NOISE
-        if level == "L0":
-            return Purpose.INSIDE_CELL
-        called = names.parse(answered.finding.name)
-        if is_tensor and held.is_filtered and called.kind != "api" and called.direction == "backward":
-            return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
-        return None if is_tensor else Purpose.ELEMENTS
-    return None
+        return _purpose_of_computed(finding, collection, is_tensor)
+    if isinstance(evidence, Parameters | Updated):
+        # Of a later step, where the update before cannot be judged by what was recorded.
+        steps = {outcome.step for outcome in answered.compared.outcomes if not outcome.failed}
+        is_needed = answered.step and (answered.step - 1 not in steps or not is_tensor)
+        return Purpose.STEP_BEFORE if is_needed else None
+    if isinstance(evidence, Between) and not is_coarse:
+        is_wiring = evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED)
+        is_missing = collection.head.settings.get("dispatch") is False and _can_dispatch(collection)
+        return Purpose.UNRECORDED_CODE if is_missing and not is_wiring else None
+    is_computed = isinstance(evidence, Between) or (
+        evidence.is_made_unrecorded
+        if isinstance(evidence, RunInput)
+        else isinstance(evidence, Argument) and evidence.kind is ArgumentKind.TENSOR
+    )
+    return Purpose.BETWEEN_CALLS if is_computed and is_coarse else None
 
 
-def _between(evidence: Between, level: str, held: Collection) -> Purpose | None:
-    if level == "L0":
-        return Purpose.BETWEEN_CALLS
-    if evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED):
-        return None
-    return Purpose.UNRECORDED_CODE if _can_dispatch(held) and held.head.settings.get("dispatch") is False else None
+def _purpose_of_computed(finding: Finding, collection: Collection, is_tensor: bool) -> Purpose | None:
+    """What a collection can add where a call computes differently."""
+    if finding.grade == "pass" and not is_tensor:
+        return Purpose.NOISE
+    if collection.head.level == "L0":
+        return Purpose.INSIDE_CELL
+    called = names.parse(finding.name)
+    if is_tensor and collection.is_filtered and called.kind != "api" and called.direction == "backward":
+        return Purpose.WHOLE_STEP  # no call inside begins it: a gradient is made by every user of a tensor
+    return None if is_tensor else Purpose.ELEMENTS
 
 
-def _can_dispatch(held: Collection) -> bool:
+def _can_dispatch(collection: Collection) -> bool:
     """Whether every operation can be recorded as it is dispatched: by PyTorch, and by MindSpore from 2.9 on."""
-    made_with = str(held.head.run.get("framework", ""))
+    made_with = str(collection.head.run.get("framework", ""))
     version = tuple(int(part) for part in made_with.rpartition(" ")[2].split(".")[:2] if part.isdigit())
-    return held.head.framework == "pytorch" or (held.head.framework == "mindspore" and version >= _DISPATCHES_FROM)
-
-
-def _needs_step_before(answered: Answered) -> bool:
-    """Whether parameters of a later step differ, and the update before cannot be judged by what was recorded."""
-    if not answered.step:
-        return False
-    compared = {outcome.step for outcome in answered.looked.outcomes if not outcome.failed}
-    return answered.step - 1 not in compared or not _is_tensor(answered)
-
-
-def _is_tensor(answered: Answered) -> bool:
-    survey = answered.survey
-    return survey is not None and survey.target.task == survey.golden.task == "tensor"
-
-
-def _level_inside(held: Collection) -> str:
-    """The level that records calls inside cells: mix, which needs the model; L1 where the last had none either."""
-    return "L1" if held.head.level == "L1" else "mix"
+    return collection.head.framework == "pytorch" or (
+        collection.head.framework == "mindspore" and version >= _DISPATCHES_FROM
+    )
 
 
 def _ranks(answered: Answered) -> tuple[int, ...]:
     """The rank of the first wrong call. Where exchanges were not recorded, every rank of the step that differs, since
     nobody knows from which it came. Empty for a process alone."""
-    differing = {
-        outcome.rank or 0
-        for outcome in answered.looked.outcomes
-        if outcome.step == answered.step and outcome.first is not None
-    }
-    all_ranks = {*answered.looked.meeting.target.ranks, *answered.looked.meeting.golden.ranks}
-    if len(all_ranks) < 2 or answered.rank is None:
+    pair, outcomes = answered.compared.pair, answered.compared.outcomes
+    if len({*pair.target.ranks, *pair.golden.ranks}) < 2 or answered.rank is None:
         return ()
-    return tuple(sorted(differing)) if answered.looked.meeting.target.head.level == "L0" else (answered.rank,)
+    if pair.target.head.level != "L0":
+        return (answered.rank,)
+    return tuple(sorted({o.rank or 0 for o in outcomes if o.step == answered.step and o.first is not None}))
 
 
-def _around(answered: Answered, purpose: Purpose, side: Side) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`scope` and `list` around the first wrong call, in the words of one side; both empty for the whole step."""
+def _around(
+    survey: Survey, purpose: Purpose, side: Side, after: str, level: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`scope` and `list` around the first wrong call, in the names of one side; both empty for the whole step.
+
+    `after` is the last call that agrees before code that differs; empty for none.
+    """
     if purpose in _WHOLE or not side.name:
         return (), ()
     called = names.parse(side.name)
     if purpose is Purpose.INSIDE_CELL and called.kind in ("cell", "parameters_grad"):
         return (), (f"{called.stem}.",)
     if purpose in (Purpose.BETWEEN_CALLS, Purpose.UNRECORDED_CODE):
-        common = _around_both(answered, side)
-        return ((), (f"{names.parse(common).stem}.",)) if common else (_window(answered, side), ())
+        common = _around_both(after, side)
+        return ((), (f"{names.parse(common).stem}.",)) if common else (_window(survey, after, side, level), ())
     if side.within:
         return (), (f"{names.parse(side.within[0]).stem}.",)
     return (), (f"{called.stem}.{called.number}.",) if called.kind == "api" else (f"{called.stem}.",)
 
 
-def _around_both(answered: Answered, side: Side) -> str:
+def _around_both(after: str, side: Side) -> str:
     """The innermost cell around the call whose input differs that holds the last call that agrees too: what made the
     input may run before that one. Empty where only the network itself holds both.
 
     The paths of cells tell it; of a call of a function nothing does, and the cell around the other counts.
     """
-    after = _after(answered)
     path = names.parse(after).path
     if after and not path:
         return side.within[0] if side.within else ""
     return next((cell for cell in side.within if path.startswith(f"{names.parse(cell).path}.")), "")
 
 
-def _after(answered: Answered) -> str:
-    """The last call that agrees before code that differs; empty for none."""
-    evidence = answered.finding.evidence if answered.finding is not None else None
-    return evidence.after if isinstance(evidence, Between) else ""
-
-
-def _window(answered: Answered, side: Side) -> tuple[str, ...]:
+def _window(survey: Survey, after: str, side: Side, level: str) -> tuple[str, ...]:
     """From the last call that agrees to the one whose input differs, where both may be bounds; else empty, the whole
     step: for a backward call, which is judged together with its forward call, and of two frameworks, for the golden's
     name of the first is not known."""
-    if answered.survey is None or answered.survey.target.framework != answered.survey.golden.framework:
+    bounds = after, side.name
+    if survey.target.framework != survey.golden.framework or not all(bounds):
         return ()
-    bounds = _after(answered), side.name
-    if not all(bounds) or any(names.parse(bound).direction != "forward" for bound in bounds):
+    if any(names.parse(bound).direction != "forward" for bound in bounds) or wrong_bounds(level, bounds):
         return ()
-    return () if wrong_bounds(_level_inside(answered.looked.meeting.target), bounds) else bounds
+    return bounds
 
 
-def after_agreement(looked: Sequence[Looked]) -> NextCollection | None:
+def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
     """What to collect where nothing differs: what is on one side only, what statistics do not see, or other steps."""
-    compared = [each for each in looked if each.surveyed and each.meeting.target.is_of_calls and not each.is_overruled]
-    if not compared:
+    counting = [each for each in compared if each.surveyed and each.pair.target.is_of_calls and not each.is_overruled]
+    if not counting:
         return None
-    finest = compared[-1]
-    meeting = finest.meeting
-    if found := next((lack for each in compared if (lack := _on_one_side(each))), None):
+    finest = counting[-1]
+    pair = finest.pair
+    if found := next((lack for each in counting if (lack := _on_one_side(each))), None):
         return found
-    held = meeting.target
-    level = held.head.level if held.head.level in ("L0", "L1", "mix") else "mix"
-    steps, ranks = meeting.steps, held.ranks if len(held.ranks) > 1 else ()
-    is_exact = all(not (s.total.noise or s.total.tolerance) for each in compared for _, s in each.surveyed)
+    collection = pair.target
+    level = collection.python_level
+    steps, ranks = pair.steps, collection.ranks if len(collection.ranks) > 1 else ()
+    is_exact = all(not (s.total.noise or s.total.tolerance) for each in counting for _, s in each.surveyed)
     frameworks = {s.target.framework for _, s in finest.surveyed} | {s.golden.framework for _, s in finest.surveyed}
     can_digest = is_exact and len(frameworks) == 1
     modes = {outcome.mode for outcome, _ in finest.surveyed}
-    if not all(each.is_clean for each in compared):
-        purpose, plan = Purpose.MISSING_RECORDS, _Plan("tensor", level, steps, ranks)
+    if not all(each.is_clean for each in counting):
+        purpose, can_digest = Purpose.MISSING_RECORDS, False
     elif level == "L0":
-        task = "statistics" if can_digest else "tensor"
-        purpose, plan = Purpose.OUTSIDE_CELLS, _Plan(task, "mix", steps, ranks, by_digest=can_digest)
-    elif modes == {"statistics"} and can_digest:
-        purpose, plan = Purpose.BLIND, _Plan("statistics", level, steps, ranks, by_digest=True)
+        purpose, level = Purpose.OUTSIDE_CELLS, "mix"
     elif "statistics" in modes:
-        purpose, plan = Purpose.BLIND, _Plan("tensor", level, steps, ranks)
+        purpose, can_digest = Purpose.BLIND, can_digest and modes == {"statistics"}
     else:
-        last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
-        coarse = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
         purpose = Purpose.OTHER_STEPS
-        if can_digest:
-            plan = _Plan("statistics", coarse, tuple(last + n for n in _LATER), ranks, by_digest=True)
-        else:
-            plan = _Plan("tensor", coarse, (last + 1, last + 2), ranks)
-    return NextCollection(purpose, _configuration(plan, held), _configuration(plan, meeting.golden))
+        level = "L1" if level == "L1" else "L0"  # whether cells agree says in which step to look closer
+        last = max((outcome.step or 0 for outcome, _ in finest.surveyed), default=0)
+        steps = tuple(last + n for n in (_LATER if can_digest else (1, 2)))
+    plan = _Plan("statistics" if can_digest else "tensor", level, steps, ranks, by_digest=can_digest)
+    return NextCollection(purpose, _configuration(plan, collection), _configuration(plan, pair.golden))
 
 
-def _on_one_side(looked: Looked) -> NextCollection | None:
+def _on_one_side(compared: ComparedPair) -> NextCollection | None:
     """The steps and ranks that one side lacks, collected there as the other side has them."""
-    meeting, result = looked.meeting, looked.result
+    pair, result = compared.pair, compared.result
     if not isinstance(result, Answer) or not result.missing:
         return None
-    for side, lacks, has in (("golden", meeting.golden, meeting.target), ("target", meeting.target, meeting.golden)):
+    for side, lacks, has in (("golden", pair.golden, pair.target), ("target", pair.target, pair.golden)):
         steps = tuple(step for step in has.steps if step not in lacks.steps)
         ranks = tuple(rank for rank in has.ranks if rank not in lacks.ranks) if len(has.ranks) > 1 else ()
         if has.head.task in ("statistics", "tensor") and (steps or ranks):
-            plan = _Plan(
-                has.head.task,
-                has.head.level if has.head.level in ("L0", "L1", "mix") else "mix",
-                steps or has.steps,
-                ranks,
-                by_digest=has.has_digests,
-            )
+            plan = _Plan(has.head.task, has.python_level, steps or has.steps, ranks, by_digest=has.has_digests)
             made = _configuration(plan, has)
             return NextCollection(Purpose.ONE_SIDE, made, made, (side,))
     return None
@@ -287,8 +259,8 @@ def _configuration(plan: _Plan, last: Collection) -> Mapping[str, object]:
         "data_mode": ["all"],
         "summary_mode": "md5" if plan.by_digest else "statistics",
     }
-    told = last.head.settings
-    kept = {key: told[key] for key, values in _KEPT.items() if told.get(key) in values}
+    settings = last.head.settings
+    kept = {key: settings[key] for key, values in _KEPT.items() if settings.get(key) in values}
     if plan.with_dispatch:
         kept["dispatch"] = True
     return {

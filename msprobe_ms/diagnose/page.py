@@ -1,19 +1,16 @@
 """A diagnosis as one page of text, and as one JSON object."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from msprobe.base.log import visible
-from msprobe.compare.core.noise import PrecisionClass
-from msprobe.compare.jobs.survey import Subject, Tally
+from msprobe.compare.jobs.plan import listed
+from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
-from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.locate.wording import full, short
-from msprobe.compare.rl.answer import First
-from msprobe.compare.rl.compare import Stepwise
-from msprobe.compare.rl.result import FlowResult
 from msprobe.compare.tables.console import BLIND
 from msprobe.compare.tables.json_file import as_object as finding_as_object
 from msprobe.compare.tables.json_file import causes
@@ -22,20 +19,22 @@ from .collected import Collection
 from .diagnosis import (
     About,
     Answered,
+    ComparedPair,
     Diagnosis,
-    Lack,
-    Lacking,
-    Looked,
+    GapKind,
     NextCollection,
     Purpose,
     Result,
     RuledOut,
-    Setting,
     Skipped,
     Verdict,
+    flow_of,
 )
 
-NAMED = 3  # so many names stand in a sentence, the others are counted
+_LONGEST = 400  # characters of a line
+_NAMED = 3  # names in a sentence, where the others are counted
+_SHOWN = 4  # lines of one kind
+_MOST = 8  # lines of what was ruled out, and of what was not recorded
 
 _SUBJECTS = {
     Subject.RUN_INPUTS: "run inputs",
@@ -68,13 +67,13 @@ _PURPOSES = {
     Purpose.OTHER_STEPS: "nothing differs in these steps; this collects later ones, coarsely",
 }
 
-_LACKS = {
-    Lack.STEPS_BEFORE: "steps before {names}: not compared",
-    Lack.CALLS_IN_CELLS: "calls inside cells and between them: not recorded at level L0",
-    Lack.BACKWARD: "backward: not recorded",
-    Lack.PARAMETERS: "parameters: not recorded",
-    Lack.FILTERED: "calls outside `list` and `scope` of this collection: recorded by {names}",
-    Lack.OTHER_STEPS: "steps other than {names}: not compared",
+_GAPS = {
+    GapKind.STEPS_BEFORE: "steps before {names}: not compared",
+    GapKind.CALLS_IN_CELLS: "calls inside cells and between them: not recorded at level L0",
+    GapKind.BACKWARD: "backward: not recorded",
+    GapKind.PARAMETERS: "parameters: not recorded",
+    GapKind.FILTERED: "calls outside `list` and `scope` of this collection: recorded by {names}",
+    GapKind.OTHER_STEPS: "steps other than {names}: not compared",
 }
 
 _SKIPPED = {
@@ -82,116 +81,6 @@ _SKIPPED = {
     Skipped.NOT_THIS_STEP: "it does not hold the step of the answer",
     Skipped.ANSWERED: "not needed for the answer",
 }
-
-
-def place(answered: Answered) -> str:
-    """`step 3, rank 1`, with stage and collection where there are several; empty where nothing tells it."""
-    said = [f"stage {answered.stage}"] if answered.stage else []
-    said += [f"step {answered.step}"] if answered.step is not None else []
-    said += [f"rank {answered.rank}"] if answered.rank is not None else []
-    name = answered.looked.meeting.target.name
-    return ", ".join(said) + (f"{'; ' if said else ''}by the collection {name}" if name else "")
-
-
-def collection(held: Collection) -> str:
-    """`mix: statistics of level L0, 3 steps, 2 ranks`."""
-    what = "a flow" if held.is_flow else held.head.task or held.family
-    said = f"{what} of level {held.head.level}" if held.head.level else what
-    for noun, numbers in (("step", held.steps), ("rank", held.ranks)):
-        if len(numbers) > 1:
-            said += f", {len(numbers)} {noun}s"
-    return f"{held.name}: {said}" if held.name else said
-
-
-def skipped(looked: Looked) -> str:
-    """Why two collections were not compared."""
-    if looked.skipped is Skipped.FAILED:
-        return f"not compared: {looked.failed}"
-    return f"not compared: {_SKIPPED[looked.skipped]}" if looked.skipped else ""
-
-
-def alone(side: str, held: Collection) -> str:
-    """A collection of one side."""
-    return f"{collection(held)}: only on the {side} side"
-
-
-def setting(each: Setting) -> str:
-    """One difference of the environment."""
-    return f"{each.name}: {each.target}, golden {each.golden}"
-
-
-def ruled_out(each: RuledOut) -> str:
-    """`parameters: 12 pairs, equal to the bit`."""
-    if each.what is About.COLLECTION:
-        name, level, task = each.names
-        what = f"collection {name or 'itself'} ({task} of level {level})"
-    elif each.what in (About.STEPS, About.RANKS):
-        several = len(each.names) != 1
-        what = f"{each.what.value if several else each.what.value[:-1]} {few(each.names, 8)}"
-    elif each.what is About.CALLS_BEFORE:
-        what = f"{_count(each.calls, 'call')} before it"
-    elif each.what is About.ALL_CALLS:
-        what = f"all {_count(each.calls, 'call')}, forward and backward"
-    else:
-        what = _SUBJECTS[each.what] if isinstance(each.what, Subject) else each.what.value
-    return f"{what}: {how_surely(each.tally, each.mode)}"
-
-
-def how_surely(tally: Tally, mode: Mode | None) -> str:
-    """`40 pairs: 38 equal to the bit, 2 within noise`."""
-    parts = [
-        (tally.equal, _EQUAL[mode]),
-        (tally.noise, "within noise"),
-        (tally.tolerance, "within tolerance"),
-        (tally.unjudged, "not judged"),
-        (tally.exempt, "exempt"),
-    ]
-    named = [(number, words) for number, words in parts if number]
-    total = sum(number for number, _ in named)
-    if len(named) == 1:
-        return f"{_count(total, 'pair')}, {named[0][1]}"
-    said = f"{_count(total, 'pair')}: {', '.join(f'{number} {words}' for number, words in named)}"
-    return f"{said}; {tally.by_statistics} of them by statistics" if tally.by_statistics else said
-
-
-def blind(modes: Sequence[Mode]) -> list[str]:
-    """What these modes of comparison do not see."""
-    return [f"{mode} cannot see {text}" for mode in dict.fromkeys(modes) if (text := BLIND.get(mode))]
-
-
-def lacking(each: Lacking) -> list[str]:
-    """What was not recorded, or has no partner."""
-    if each.lack is Lack.ONE_SIDE:
-        return [f"missing: {sentence}" for sentence in each.names]
-    return [_LACKS[each.lack].format(names=few(each.names, 8) or "nothing else")]
-
-
-def purpose(found: NextCollection) -> str:
-    """Why this collection is proposed."""
-    how = "by digest" if _by_digest(found) else "with tensors"
-    return _PURPOSES[found.purpose].format(around=around(found), how=how, side=found.sides[0])
-
-
-def _by_digest(found: NextCollection) -> bool:
-    section = found.target.get(str(found.target.get("task")))
-    return isinstance(section, dict) and section.get("summary_mode") == "md5"
-
-
-def around(found: NextCollection) -> str:
-    """The cell, the calls or the step that a collection is narrowed to."""
-    if len(found.around) == 2:
-        return f"everything from {found.around[0]} to {found.around[1]}"
-    return found.around[0].rstrip(".") if found.around else "the whole step"
-
-
-def what_to_do(found: NextCollection, files: Sequence[str]) -> list[str]:
-    """How the configuration is used; `files` are where it was written."""
-    which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
-    file = files[0] if files else "next.json"
-    said = f'run {which} with PrecisionDebugger(config_path="{file}", dump_path=...)'
-    if len(files) > 1:
-        said = f"{said}, the golden with {files[1]}"
-    return [f"{said}, into a folder beside the last dump;", "then msprobe diagnose of both again"]
 
 
 _LOOK = {
@@ -206,186 +95,137 @@ _LOOK = {
 """Where a person looks next, by the kind of the finding, when no collection says more."""
 
 
-def nothing_to_collect(answered: Answered | None) -> list[str]:
-    """Where no collection says more: what to look at."""
-    if answered is None:
-        return ["none: what was compared is not described by a configuration"]
-    if answered.finding is None or answered.looked.meeting.target.is_flow:
-        return ["none: what to do stands with the answer"]
-    return [
-        "none needed: these records say all that a collection can say of this call",
-        f"look {_LOOK[answered.finding.kind]}",
-    ]
-
-
-def precision(found: PrecisionClass) -> str:
-    """Operations of one side that are coarser throughout."""
-    return f"{few(found.operations)} of the {found.side}: like {found.is_of.value} throughout; taken as intended"
-
-
-def later_steps(steps: Sequence[int]) -> str:
-    """The steps behind the first one that differs, which its difference reaches by the weights."""
-    numbers = few([str(step) for step in steps], 8)
-    return f"step{'s' * (len(steps) != 1)} {numbers} behind it differ{'s' * (len(steps) == 1)} too"
-
-
-def border(found: Finding) -> str:
-    """Inputs from outside a filtered collection that differ, and why they are not the answer."""
-    return f"inputs from outside this collection differ too, at {found.name}; the wider collection has them agree"
-
-
-def overruled() -> str:
-    """Behind the counts of a collection whose differences are rounding."""
-    return "; rounding, as the tensors below show"
-
-
-def unconfirmed() -> str:
-    """Of an answer that a narrower collection does not show."""
-    return "a narrower collection does not show where it begins: the answer may be rounding, or begin elsewhere"
-
-
-def few(names: Sequence[str], most: int = NAMED) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-_LONGEST = 400  # characters of a line
-_SHOWN = 4  # lines of one kind
-_MOST = 8  # lines of what was ruled out, and of what was not recorded
-
-
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     """The lines: answer, evidence, what was ruled out, next collection; `files` are where that was written."""
     parts = (
         ("Answer", _answer(diagnosis)),
         ("Evidence", _evidence(diagnosis)),
         ("Ruled out", _ruled_out(diagnosis)),
-        ("Not recorded", _few(_lacking(diagnosis), _MOST)),
+        ("Not recorded", _first_of(_not_recorded(diagnosis), _MOST)),
         ("Next collection", _next(diagnosis, files)),
     )
     lines: list[str] = []
     for title, part in parts:
-        said = [visible(line if line.startswith(" ") else " ".join(line.split())) for line in part]
-        if said:
-            lines += [title, *(f"  {_cut(line)}" for line in said), ""]
+        shown = [visible(line if line.startswith(" ") else " ".join(line.split())) for line in part]
+        if shown:
+            cut = (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in shown)
+            lines += [title, *(f"  {line}" for line in cut), ""]
     return lines[:-1]
-
-
-def last_line(result: Result) -> str:
-    """The line with which `msprobe compare` answers: its last one, or that of a flow's first difference."""
-    if isinstance(result, Stepwise):
-        first = next((each for each in result.results.values() if each.first is not None), None)
-        return first.headline if first is not None else tuple(result.lines())[-1]
-    return result.headline if isinstance(result, FlowResult) else tuple(result.lines())[-1]
 
 
 def _answer(diagnosis: Diagnosis) -> Iterator[str]:
     answered = diagnosis.answered
-    if answered is not None and answered.looked.result is not None:
+    if answered is not None and answered.compared.result is not None:
         if answered.border is not None and answered.finding is not None:
             yield f"first wrong call: {full(answered.finding)}"
         else:
-            yield last_line(answered.looked.result)
-        if where := place(answered):
+            yield _last_line(answered.compared.result)
+        if where := _place(answered):
             yield f"in {where}"
-        yield from _of_flow(answered)
+        if (flow := flow_of(answered.compared.result)) is not None and (first := flow.first) is not None:
+            if first.why:
+                yield f"why: {first.why}"
+            if first.finding:
+                yield f"first wrong call: {full(first.finding)}"
+            if first.then:
+                yield first.then
         return
-    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.looked:
+    if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
         for name, answer in diagnosis.checkpoints:
             yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
-        counting = [each for each in diagnosis.looked if not each.is_overruled]
-        found = [(each.meeting.target.name or "itself", last_line(each.result)) for each in counting if each.result]
-        yield from _few([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
+        counting = [each for each in diagnosis.compared if not each.is_overruled]
+        found = [(each.pair.target.name or "itself", _last_line(each.result)) for each in counting if each.result]
+        yield from _first_of([line if len(found) == 1 else f"{name}: {line}" for name, line in found], _MOST)
 
 
-def _of_flow(answered: Answered) -> Iterator[str]:
-    if (first := _first_of_flow(answered)) is not None:
-        if first.why:
-            yield f"why: {first.why}"
-        if first.finding:
-            yield f"first wrong call: {full(first.finding)}"
-        if first.then:
-            yield first.then
+def _last_line(result: Result) -> str:
+    """The line with which `msprobe compare` answers: its last one, or that of a flow's first difference."""
+    flow = flow_of(result)
+    return flow.headline if flow is not None else tuple(result.lines())[-1]
 
 
-def _first_of_flow(answered: Answered) -> First | None:
-    """The first difference of a flow, with what to do; None for plain dumps."""
-    result = answered.looked.result
-    if isinstance(result, Stepwise):
-        return next((each.first for each in result.results.values() if each.first is not None), None)
-    return result.first if isinstance(result, FlowResult) else None
+def _place(answered: Answered) -> str:
+    """`step 3, rank 1`, with stage and collection where there are several; empty where nothing tells it."""
+    numbers = (("stage", answered.stage or None), ("step", answered.step), ("rank", answered.rank))
+    where = ", ".join(f"{noun} {number}" for noun, number in numbers if number is not None)
+    name = answered.compared.pair.target.name
+    return where + (f"{'; ' if where else ''}by the collection {name}" if name else "")
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
-    for each in diagnosis.looked:
-        yield from _of_looked(each, diagnosis.answered)
     answered = diagnosis.answered
+    for each in diagnosis.compared:
+        yield from _of_collection(each, answered)
     if answered is not None and answered.finding is not None:
         if answered.finding.receivers > 0:
             yield f"{answered.finding.receivers} later calls received the difference"
         if answered.border is not None:
-            yield border(answered.border)
+            name = answered.border.name
+            yield f"inputs from outside this collection differ too, at {name}; the wider collection has them agree"
         if answered.is_unconfirmed:
-            yield unconfirmed()
-        yield from _few(_others(answered), _SHOWN)
+            yield "a narrower collection does not show where it begins: the answer may be rounding, or begin elsewhere"
+        yield from _first_of(_others(answered), _SHOWN)
     if answered is not None and answered.survey is not None:
         seen = answered.survey
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to tell noise; {seen.not_replayed} could not be"
         for found in seen.precision:
-            yield precision(found)
+            operations = listed(found.operations, _NAMED)
+            yield f"{operations} of the {found.side}: like {found.is_of.value} throughout; taken as intended"
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
     for name, checkpoint in diagnosis.checkpoints:
-        if diagnosis.looked and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
+        if diagnosis.compared and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
             yield from (f"checkpoint {name}: {line}" for line in checkpoint.lines(1))
-    said = [f"the sides differ in {setting(each)}" for each in diagnosis.environment]
-    compared = diagnosis.configurations
-    said += [f"the configurations differ in {each.said}" for each in compared.differences if not each.is_of_place]
-    yield from _few(said, _SHOWN)
-    if compared.problem:
-        yield compared.problem
+    lines = [f"the sides differ in {each.name}: {each.target}, golden {each.golden}" for each in diagnosis.environment]
+    configurations = diagnosis.configurations
+    lines += [
+        f"the configurations differ in {each.said}" for each in configurations.differences if not each.is_of_place
+    ]
+    yield from _first_of(lines, _SHOWN)
+    if configurations.problem:
+        yield configurations.problem
 
 
-def _of_looked(looked: Looked, answered: Answered | None) -> Iterator[str]:
-    what = collection(looked.meeting.target)
-    if looked.skipped is not None:
-        yield f"{what}: {skipped(looked)}"
+def _of_collection(compared: ComparedPair, answered: Answered | None) -> Iterator[str]:
+    """The counts of a collection, or why it was not compared; then which steps and ranks differ."""
+    what, outcomes = _described(compared.pair.target), compared.outcomes
+    if compared.skipped is not None:
+        yield f"{what}: not compared: {_SKIPPED.get(compared.skipped, compared.failed)}"
         return
-    outcomes = looked.outcomes
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
-    yield f"{what}: {count(counts)}{overruled() if looked.is_overruled else ''}"
-    yield from _where(looked, answered)
+    yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if compared.is_overruled else ''}"
+    wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
+    has_answer = answered is not None and answered.compared is compared
+    if wrong and not (has_answer and len(outcomes) == 1):
+        step = min(outcome.step or 0 for outcome, _ in wrong)
+        lines = []
+        for outcome, first in wrong:
+            if (outcome.step or 0) == step:
+                is_answer = has_answer and answered is not None and first is answered.finding
+                where = f"{outcome.label}: " if outcome.label else ""
+                lines.append(f"  {where}{short(first)}{' (the answer)' if is_answer else ''}")
+        yield from _first_of(lines, _SHOWN, "  ")
+        if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
+            numbers = listed(later)
+            yield f"  step{'s' * (len(later) != 1)} {numbers} behind it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
 
-def _where(looked: Looked, answered: Answered | None) -> Iterator[str]:
-    """Which steps and ranks differ: the calls of the first step, and the numbers of those behind it."""
-    wrong = [outcome for outcome in looked.outcomes if outcome.first is not None]
-    is_its = answered is not None and answered.looked is looked
-    if not wrong or (is_its and len(looked.outcomes) == 1):
-        return
-    first = min(outcome.step or 0 for outcome in wrong)
-    said = []
-    for outcome in wrong:
-        if outcome.first is not None and (outcome.step or 0) == first:
-            is_it = is_its and answered is not None and outcome.first is answered.finding
-            where = f"{outcome.label}: " if outcome.label else ""
-            said.append(f"  {where}{short(outcome.first)}{' (the answer)' if is_it else ''}")
-    yield from _few(said, _SHOWN, "  ")
-    if later := sorted({outcome.step or 0 for outcome in wrong} - {first}):
-        yield f"  {later_steps(later)}"
+def _described(collection: Collection) -> str:
+    """`mix: statistics of level L0, 3 steps, 2 ranks`."""
+    what = "a flow" if collection.is_flow else collection.head.task or collection.family
+    described = f"{what} of level {collection.head.level}" if collection.head.level else what
+    for noun, numbers in (("step", collection.steps), ("rank", collection.ranks)):
+        if len(numbers) > 1:
+            described += f", {len(numbers)} {noun}s"
+    return f"{collection.name}: {described}" if collection.name else described
 
 
 def _others(answered: Answered) -> Iterator[str]:
     """Other calls in which a difference begins, of the same step and rank."""
-    for outcome in answered.looked.outcomes:
+    for outcome in answered.compared.outcomes:
         if answered.finding in outcome.findings:
             others = (each for each in outcome.findings if each not in (answered.finding, answered.border))
             yield from (f"another difference: {short(finding)}" for finding in others)
@@ -397,28 +237,84 @@ def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
     for name, answer in diagnosis.checkpoints:
         if answer.is_clean:
             yield f"checkpoint {name}: {len(answer.judged)} parameters, all within the standard of their dtype"
-    yield from _few([ruled_out(each) for each in diagnosis.ruled_out], _MOST)
-    yield from blind([each.mode for each in diagnosis.ruled_out if each.mode is not None])
+    yield from _first_of([f"{_subject(each)}: {_agreement(each)}" for each in diagnosis.ruled_out], _MOST)
+    for mode in dict.fromkeys(each.mode for each in diagnosis.ruled_out):
+        if mode is not None and mode in BLIND:
+            yield f"{mode} cannot see {BLIND[mode]}"
 
 
-def _lacking(diagnosis: Diagnosis) -> Iterator[str]:
-    for each in diagnosis.lacking:
-        yield from lacking(each)
-    for side, held in diagnosis.alone:
-        yield alone(side, held)
+def _subject(each: RuledOut) -> str:
+    if isinstance(each.what, Subject):
+        return _SUBJECTS[each.what]
+    if each.what is About.COLLECTION:
+        name, level, task = each.names
+        return f"collection {name or 'itself'} ({task} of level {level})"
+    if each.what in (About.STEPS, About.RANKS):
+        several = len(each.names) != 1
+        return f"{each.what.value if several else each.what.value[:-1]} {listed(each.names)}"
+    calls = _count(each.calls, "call")
+    return f"{calls} before it" if each.what is About.CALLS_BEFORE else f"all {calls}, forward and backward"
+
+
+def _agreement(each: RuledOut) -> str:
+    """`40 pairs: 38 equal to the bit, 2 within noise`."""
+    tally = each.tally
+    parts = (
+        (tally.equal, _EQUAL[each.mode]),
+        (tally.noise, "within noise"),
+        (tally.tolerance, "within tolerance"),
+        (tally.unjudged, "not judged"),
+        (tally.exempt, "exempt"),
+    )
+    named = [(number, words) for number, words in parts if number]
+    pairs = _count(sum(number for number, _ in named), "pair")
+    if len(named) == 1:
+        return f"{pairs}, {named[0][1]}"
+    text = f"{pairs}: {', '.join(f'{number} {words}' for number, words in named)}"
+    return f"{text}; {tally.by_statistics} of them by statistics" if tally.by_statistics else text
+
+
+def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
+    for each in diagnosis.gaps:
+        if each.kind is GapKind.ONE_SIDE:
+            yield from (f"missing: {sentence}" for sentence in each.names)
+        else:
+            yield _GAPS[each.kind].format(names=listed(each.names) or "nothing else")
+    for side, collection in diagnosis.unmatched:
+        yield f"{_described(collection)}: only on the {side} side"
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
-    found = diagnosis.next
-    if found is None:
-        yield from nothing_to_collect(diagnosis.answered)
-        return
-    yield purpose(found)
-    for side in (found.sides[:1]) if found.is_one else found.sides:
-        if not found.is_one:
-            yield f"{side}:"
-        yield from (f"  {line}" for line in shown(found.of(side)))
-    yield from what_to_do(found, files)
+    found, answered = diagnosis.next, diagnosis.answered
+    if found is not None:
+        yield _purpose(found)
+        for side in (found.sides[:1]) if found.is_one else found.sides:
+            if not found.is_one:
+                yield f"{side}:"
+            yield from (f"  {line}" for line in shown(found.of(side)))
+        which = "both sides" if len(found.sides) == 2 else f"the {found.sides[0]} side"
+        golden = f", the golden with {files[1]}" if len(files) > 1 else ""
+        config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
+        yield f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside the last dump;"
+        yield "then msprobe diagnose of both again"
+    elif answered is None:
+        yield "none: what was compared is not described by a configuration"
+    elif answered.finding is None or answered.compared.pair.target.is_flow:
+        yield "none: what to do stands with the answer"
+    else:
+        yield "none needed: these records say all that a collection can say of this call"
+        yield f"look {_LOOK[answered.finding.kind]}"
+
+
+def _purpose(found: NextCollection) -> str:
+    """Why this collection is proposed."""
+    section = found.target.get(str(found.target.get("task")))
+    is_by_digest = isinstance(section, dict) and section.get("summary_mode") == "md5"
+    around = found.around[0].rstrip(".") if found.around else "the whole step"
+    if len(found.around) == 2:
+        around = f"everything from {found.around[0]} to {found.around[1]}"
+    how = "by digest" if is_by_digest else "with tensors"
+    return _PURPOSES[found.purpose].format(around=around, how=how, side=found.sides[0])
 
 
 def shown(configuration: Mapping[str, object]) -> list[str]:
@@ -427,49 +323,85 @@ def shown(configuration: Mapping[str, object]) -> list[str]:
     return ["{", *(f"{line}," for line in inner[:-1]), inner[-1], "}"]
 
 
+def _first_of(lines: Iterable[str], most: int, before: str = "") -> list[str]:
+    found = list(lines)
+    more = len(found) - most
+    return [*found[:most], f"{before}and {more} more, in the JSON"] if more > 1 else found
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     """Everything that was found, for programs."""
-    answered = diagnosis.answered
-    flow = _first_of_flow(answered) if answered is not None else None
+    answered, following = diagnosis.answered, diagnosis.next
+    result = answered.compared.result if answered is not None else None
+    flow = flow_of(result) if result is not None else None
     return {
         "target": diagnosis.target,
         "golden": diagnosis.golden,
         "verdict": diagnosis.verdict.value,
         "is_clean": diagnosis.is_clean,
         "answer": next(_answer(diagnosis), None),
-        "first_wrong": [finding_as_object(answered.finding, answered.step, answered.rank)]
-        if answered is not None and answered.finding is not None
-        else [],
-        "step": answered.step if answered is not None else None,
-        "rank": answered.rank if answered is not None else None,
-        "is_unconfirmed": answered.is_unconfirmed if answered is not None else False,
-        "stage": (answered.stage or None) if answered is not None else None,
-        "collection": answered.looked.meeting.target.name if answered is not None else None,
-        "looked": [_looked_as_object(each) for each in diagnosis.looked],
-        "only_on_one_side": [{"side": side, "collection": held.name} for side, held in diagnosis.alone],
+        **_answered_as_object(answered),
+        "looked": [_compared_as_object(each) for each in diagnosis.compared],
+        "only_on_one_side": [{"side": side, "collection": collection.name} for side, collection in diagnosis.unmatched],
         "environment": [asdict(each) for each in diagnosis.environment],
         "configurations": [
             {"path": each.path, "target": each.target, "golden": each.golden}
             for each in diagnosis.configurations.differences
         ],
         "checkpoints": [{"name": name, "is_clean": answer.is_clean} for name, answer in diagnosis.checkpoints],
-        "ruled_out": [_ruled_out_as_object(each) for each in diagnosis.ruled_out],
-        "not_recorded": [{"what": each.lack.value, "names": list(each.names)} for each in diagnosis.lacking],
-        "collect": dict(flow.collect) if flow is not None else {},
-        "next_collection": _next_as_object(diagnosis.next) if diagnosis.next is not None else None,
+        "ruled_out": [
+            {
+                "what": each.what.name.lower(),
+                "names": list(each.names),
+                "sureness": each.sureness.name.lower(),
+                "mode": each.mode,
+                "calls": each.calls,
+                **asdict(each.tally),
+            }
+            for each in diagnosis.ruled_out
+        ],
+        "not_recorded": [{"what": each.kind.value, "names": list(each.names)} for each in diagnosis.gaps],
+        "collect": dict(flow.first.collect) if flow is not None and flow.first is not None else {},
+        "next_collection": following
+        and {
+            "purpose": following.purpose.value,
+            "sides": list(following.sides),
+            "around": list(following.around),
+            "target": following.target,
+            "golden": following.golden,
+        },
     }
 
 
-def _looked_as_object(looked: Looked) -> dict[str, object]:
-    head = looked.meeting.target.head
+def _answered_as_object(answered: Answered | None) -> dict[str, object]:
+    if answered is None:
+        place = {"step": None, "rank": None, "is_unconfirmed": False, "stage": None, "collection": None}
+        return {"first_wrong": [], **place}
+    finding, step, rank = answered.finding, answered.step, answered.rank
     return {
-        "collection": looked.meeting.target.name,
+        "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
+        "step": step,
+        "rank": rank,
+        "is_unconfirmed": answered.is_unconfirmed,
+        "stage": answered.stage or None,
+        "collection": answered.compared.pair.target.name,
+    }
+
+
+def _compared_as_object(compared: ComparedPair) -> dict[str, object]:
+    head = compared.pair.target.head
+    return {
+        "collection": compared.pair.target.name,
         "task": head.task,
         "level": head.level,
-        "is_overruled": looked.is_overruled,
-        "skipped": looked.skipped.value if looked.skipped is not None else None,
-        "failed": looked.failed or None,
-        "is_clean": looked.result.is_clean if looked.result is not None else None,
+        "is_overruled": compared.is_overruled,
+        "skipped": compared.skipped.value if compared.skipped is not None else None,
+        "failed": compared.failed or None,
+        "is_clean": compared.result.is_clean if compared.result is not None else None,
         "jobs": [
             {
                 "step": outcome.step,
@@ -480,37 +412,6 @@ def _looked_as_object(looked: Looked) -> dict[str, object]:
                 "first_wrong": outcome.first.name if outcome.first is not None else None,
                 "failed": outcome.failed or None,
             }
-            for outcome in looked.outcomes
+            for outcome in compared.outcomes
         ],
     }
-
-
-def _ruled_out_as_object(each: RuledOut) -> dict[str, object]:
-    return {
-        "what": each.what.name.lower(),
-        "names": list(each.names),
-        "sureness": each.sureness.name.lower(),
-        "mode": each.mode,
-        "calls": each.calls,
-        **asdict(each.tally),
-    }
-
-
-def _next_as_object(found: NextCollection) -> dict[str, object]:
-    return {
-        "purpose": found.purpose.value,
-        "sides": list(found.sides),
-        "around": list(found.around),
-        "target": found.target,
-        "golden": found.golden,
-    }
-
-
-def _few(lines: Iterator[str] | Sequence[str], most: int, before: str = "") -> list[str]:
-    found = list(lines)
-    more = len(found) - most
-    return [*found[:most], f"{before}and {more} more, in the JSON"] if more > 1 else found
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

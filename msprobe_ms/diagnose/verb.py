@@ -63,8 +63,14 @@ def run(args: argparse.Namespace) -> int:
     if args.workers is not None and args.workers < 1:
         raise UsageError("--workers must be at least 1")
     config = Path(args.write_config) if args.write_config else None
-    if config is not None:
-        _check(config)
+    for path in (config, _golden(config)) if config is not None else ():
+        # Refused before anything is compared.
+        if path.suffix != ".json":
+            raise UsageError(
+                f"--write-config {path}: PrecisionDebugger reads files whose name ends in .json; rename it"
+            )
+        if os.path.lexists(path):
+            raise UsageError(f"--write-config {path}: is there already; give another file, or remove it")
     from .page import as_object, page  # here: the help of the command is there before numpy is
     from .walk import diagnose
 
@@ -92,15 +98,6 @@ def _request(args: argparse.Namespace, output: Path) -> Request:
         workers=args.workers,
         resume=bool(args.output_path),
     )
-
-
-def _check(config: Path) -> None:
-    """UsageError for a file that cannot become a configuration, before anything is compared."""
-    if config.suffix != ".json":
-        raise UsageError(f"--write-config {config}: PrecisionDebugger reads files whose name ends in .json; rename it")
-    for path in (config, _golden(config)):
-        if os.path.lexists(path):
-            raise UsageError(f"--write-config {path}: is there already; give another file, or remove it")
 
 
 def _golden(config: Path) -> Path:

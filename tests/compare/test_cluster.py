@@ -195,7 +195,7 @@ def test_an_address_that_is_none_is_said(address, monkeypatch):
 def test_a_cluster_without_workers_is_said(start, work, monkeypatch, capsys):
     monkeypatch.setattr(log, "_said", set())
     monkeypatch.setattr(cluster, "LOOK", 0.2)
-    monkeypatch.setattr(cluster, "ALONE", 0.5)
+    monkeypatch.setattr(cluster, "NO_WORKERS", 0.5)
     address, _ = start(0)
     with pytest.raises(UsageError, match=r"has had no worker for .*; start some"):
         list(run(work.square, [1], scheduler=address))
@@ -238,7 +238,7 @@ def test_a_cluster_that_stays_without_workers_is_given_up(start, work, modules, 
             assert next(results) == (0, 0)
         finally:
             process.kill()
-        monkeypatch.setattr(cluster, "ALONE", 0.5)
+        monkeypatch.setattr(cluster, "NO_WORKERS", 0.5)
         with pytest.raises(UsageError, match="has had no worker"):
             next(results)
     assert capsys.readouterr().err.count("has no worker at the moment") == 1

@@ -117,10 +117,10 @@ def test_a_stack_path_is_a_file_or_a_folder_with_one(written, tmp_path, capsys):
     for place in ("r/stack.json", "s/rank0/stack.json", "many/rank0/stack.json", "many/rank1/stack.json", "no/a.json"):
         (tmp_path / place).parent.mkdir(parents=True)
         (tmp_path / place).write_text("{}")
-    assert read_compare_json(written(stack_path=str(tmp_path / "r"))).stack == tmp_path / "r/stack.json"
-    assert read_compare_json(written(stack_path=str(tmp_path / "s"))).stack == tmp_path / "s/rank0/stack.json"
+    assert read_compare_json(written(stack_path=str(tmp_path / "r"))).stack_file == tmp_path / "r/stack.json"
+    assert read_compare_json(written(stack_path=str(tmp_path / "s"))).stack_file == tmp_path / "s/rank0/stack.json"
     assert capsys.readouterr().err == ""
-    assert read_compare_json(written(stack_path=str(tmp_path / "many"))).stack is None
+    assert read_compare_json(written(stack_path=str(tmp_path / "many"))).stack_file is None
     assert "holds 2 of them; each dump takes its own" in capsys.readouterr().err
     with pytest.raises(UsageError, match=r"stack_path: .*/no holds no stack\.json; give the file, or leave stack_path"):
         read_compare_json(written(stack_path=str(tmp_path / "no")))

@@ -24,8 +24,8 @@ from msprobe.compare.locate.finding import (
     RunInput,
     Unclear,
 )
-from msprobe.diagnose.collected import Collection, Meeting
-from msprobe.diagnose.diagnosis import Answered, Looked, Purpose
+from msprobe.diagnose.collected import Collection, CollectionPair
+from msprobe.diagnose.diagnosis import Answered, ComparedPair, Purpose
 from msprobe.diagnose.next_collection import after_answer
 from msprobe.store.reader import Head
 
@@ -87,7 +87,7 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
         Run(run.path / "b").step(level="mix", task="tensor", settings={"list": ["Cell.net.norm."]}, keep=inside)
 
     made = found(fill)
-    assert (made.answered.looked.meeting.target.name, made.answered.is_unconfirmed) == ("a", True)
+    assert (made.answered.compared.pair.target.name, made.answered.is_unconfirmed) == ("a", True)
     assert made.next.purpose is Purpose.WHOLE_STEP
 
 
@@ -100,7 +100,7 @@ def proposed(evidence, level="mix", task="tensor", patterns=(), name="Functional
     held = Collection(Path("x"), head=head)
     side = Side("x", task, level, "mindspore", name, ("Cell.net.norm.LayerNorm.forward.0",))
     survey = Survey(side, side, {}, {}, 1, 0, 0)
-    following = after_answer(Answered(Looked(Meeting(held, held)), found, 0, 0, survey))
+    following = after_answer(Answered(ComparedPair(CollectionPair(held, held)), found, 0, 0, survey))
     return following.purpose if following else None
 
 

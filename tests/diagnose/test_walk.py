@@ -24,9 +24,9 @@ from msprobe.compare.locate.finding import (
     RunInput,
     Unclear,
 )
-from msprobe.diagnose.collected import Collection, Meeting
-from msprobe.diagnose.diagnosis import About, Answered, Lack, Looked, Skipped, Sureness, Verdict
-from msprobe.diagnose.walk import inside, sureness
+from msprobe.diagnose.collected import Collection, CollectionPair
+from msprobe.diagnose.diagnosis import About, Answered, ComparedPair, GapKind, RuledOut, Skipped, Sureness, Verdict
+from msprobe.diagnose.walk import inside
 from msprobe.store.reader import Head
 
 CHECKPOINT = Path(__file__).parent.parent / "samples" / "checkpoint" / "net.ckpt"
@@ -37,7 +37,7 @@ def ruled_out(found, what):
 
 
 def lacks(found):
-    return {each.lack for each in found.lacking}
+    return {each.kind for each in found.gaps}
 
 
 def wrong_norm(run, is_target, **more):
@@ -107,7 +107,7 @@ def test_what_agrees_before_the_call_is_counted_by_subject(found):
     assert (seen.calls, seen.calls_before, seen.unmatched) == (4, 1, 0)
     assert ruled_out(made, Subject.RUN_INPUTS).tally == Tally(equal=2)
     assert ruled_out(made, About.CALLS_BEFORE).calls == 1
-    assert lacks(made) == {Lack.CALLS_IN_CELLS, Lack.BACKWARD}
+    assert lacks(made) == {GapKind.CALLS_IN_CELLS, GapKind.BACKWARD}
 
 
 TALLIES = [
@@ -125,7 +125,7 @@ TALLIES = [
 
 @pytest.mark.parametrize(("tally", "mode", "weakest"), TALLIES)
 def test_something_is_ruled_out_as_surely_as_the_weakest_of_what_supports_it(tally, mode, weakest):
-    assert sureness(tally, mode) is weakest
+    assert RuledOut(About.ALL_CALLS, tally, mode=mode).sureness is weakest
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_of_several_collections_the_coarse_one_says_where_and_the_fine_one_which
         several(run, "fine").step(1, level="mix", task="tensor", wrong=wrong if is_target else None)
 
     made = found(fill)
-    assert [(each.meeting.target.name, each.skipped) for each in made.looked] == [("coarse", None), ("fine", None)]
-    assert (made.answered.looked.meeting.target.name, made.answered.step) == ("fine", 1)
+    assert [(each.pair.target.name, each.skipped) for each in made.compared] == [("coarse", None), ("fine", None)]
+    assert (made.answered.compared.pair.target.name, made.answered.step) == ("fine", 1)
     assert made.answered.finding.name == "Functional.sub.0.forward"
     assert (made.next, made.verdict) == (None, Verdict.DIFFERS)
 
@@ -204,7 +204,7 @@ def test_what_cannot_add_to_the_answer_is_not_compared(found):
         several(run, "other").step(3 if is_target else 4, level="mix")
 
     made = found(fill)
-    assert {each.meeting.target.name: each.skipped for each in made.looked} == {
+    assert {each.pair.target.name: each.skipped for each in made.compared} == {
         "first": None,
         "later": Skipped.NOT_THIS_STEP,
         "other": Skipped.NO_COMMON_STEP,
@@ -217,7 +217,7 @@ def test_an_answer_that_says_all_ends_the_walk(found):
             several(run, name).step(given=2.0 if is_target else 1.0, level=level)
 
     made = found(fill)
-    assert [each.skipped for each in made.looked] == [None, Skipped.ANSWERED]
+    assert [each.skipped for each in made.compared] == [None, Skipped.ANSWERED]
 
 
 def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
@@ -226,7 +226,7 @@ def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
         several(run, "b").step(level="mix")
 
     made = found(fill)
-    assert made.answered.looked.meeting.target.name == "a"
+    assert made.answered.compared.pair.target.name == "a"
     agreeing = ruled_out(made, About.COLLECTION)
     assert (agreeing.names, agreeing.sureness) == (("b", "mix", "statistics"), Sureness.STATISTICS)
 
@@ -238,7 +238,7 @@ def test_tensors_of_whole_steps_that_agree_overrule_statistics(found):
 
     made = found(fill)
     assert (made.answered, made.verdict) == (None, Verdict.AGREES)
-    assert [(each.meeting.target.name, each.is_overruled) for each in made.looked] == [("a", True), ("b", False)]
+    assert [(each.pair.target.name, each.is_overruled) for each in made.compared] == [("a", True), ("b", False)]
     assert ruled_out(made, About.ALL_CALLS).sureness is Sureness.BITS
 
 
@@ -250,7 +250,7 @@ def test_tensors_of_another_step_overrule_nothing(found):
 
     made = found(fill)
     assert (made.answered.step, made.verdict) == (0, Verdict.DIFFERS)
-    assert not any(each.is_overruled for each in made.looked)
+    assert not any(each.is_overruled for each in made.compared)
 
 
 def finding(evidence, name="Functional.sub.0.forward"):
@@ -287,7 +287,7 @@ def answered(*findings, settings):
     head = Head("tensor", "mix", "mindspore", {}, {"tensor": settings})
     held = Collection(Path("x"), head=head)
     result = Answer((Outcome(findings=findings, step=0, rank=0),))
-    return Answered(Looked(Meeting(held, held), result), findings[0], 0, 0)
+    return Answered(ComparedPair(CollectionPair(held, held), result), findings[0], 0, 0)
 
 
 def test_a_collection_that_cannot_be_read_does_not_stop_the_others(found):
@@ -297,7 +297,7 @@ def test_a_collection_that_cannot_be_read_does_not_stop_the_others(found):
         (broken.path / "step0" / "rank" / "dump.json").write_text("{")
 
     made = found(fill)
-    assert [each.skipped for each in made.looked if each.meeting.target.name == "b"] == [Skipped.FAILED]
+    assert [each.skipped for each in made.compared if each.pair.target.name == "b"] == [Skipped.FAILED]
     assert not made.is_clean
 
 
@@ -309,9 +309,9 @@ def test_collections_of_other_names_are_paired_by_level_and_task(found):
             several(run, "more").step(level="mix", task="tensor")
 
     made = found(fill)
-    pairs = {(each.meeting.target.name, each.meeting.golden.name) for each in made.looked}
+    pairs = {(each.pair.target.name, each.pair.golden.name) for each in made.compared}
     assert pairs == {("mine", "trusted"), ("fine", "fine")}
-    assert [(side, held.name) for side, held in made.alone] == [("target", "more")]
+    assert [(side, held.name) for side, held in made.unmatched] == [("target", "more")]
 
 
 def test_of_several_that_agree_each_is_ruled_out_and_the_finest_in_its_parts(found):
@@ -346,7 +346,7 @@ def test_a_later_run_in_the_folder_of_the_first_is_a_collection_of_its_own(found
         several(run, "run2").step(level="mix", task="tensor", wrong=wrong)
 
     made = found(fill)
-    assert [each.meeting.target.name for each in made.looked] == ["", "run2"]
+    assert [each.pair.target.name for each in made.compared] == ["", "run2"]
     assert made.answered.finding.name == "Functional.sub.0.forward"
 
 
@@ -374,7 +374,7 @@ def test_versions_that_differ_are_told(found, tmp_path):
 def test_a_step_on_one_side_only_is_not_clean(found):
     made = found(lambda run, is_target: [run.step(step) for step in ((0, 1) if is_target else (0,))])
     assert made.verdict is Verdict.OPEN
-    assert Lack.ONE_SIDE in lacks(made)
+    assert GapKind.ONE_SIDE in lacks(made)
 
 
 def test_steps_that_do_not_overlap_are_a_mistake_that_says_what_both_hold(sides, capsys):

@@ -135,14 +135,14 @@ def test_a_link_laid_in_the_way_is_not_written_through(tmp_path, dump, same_seco
 RUN = """
 import os, resource, signal, sys
 from msprobe.cli import main
-from msprobe.compare.jobs import write_down
-made = write_down.rows
+from msprobe.compare.jobs import outcome
+made = outcome.rows
 def rows(*args):
     for number, row in enumerate(made(*args)):
         if number == 30:
             {happens}
         yield row
-write_down.rows = rows
+outcome.rows = rows
 sys.exit(main(sys.argv[1:]))
 """
 

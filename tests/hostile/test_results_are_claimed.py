@@ -16,15 +16,15 @@ from msprobe.cli import main
 KILLED = """
 import os, signal, sys
 from msprobe.cli import main
-from msprobe.compare.jobs import write_down
-made, times = write_down.rows, []
+from msprobe.compare.jobs import outcome
+made, times = outcome.rows, []
 def rows(*args):
     times.append(0)
     for number, row in enumerate(made(*args)):
         if len(times) == 2 and number == 5000:
             os.kill(os.getpid(), signal.SIGKILL)
         yield row
-write_down.rows = rows
+outcome.rows = rows
 sys.exit(main(sys.argv[1:]))
 """
 WAITS = """
