@@ -69,7 +69,7 @@ class Missing:
         raise self._error
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what looks at any object, such as pydoc, asks for these
+        if name.startswith("__"):  # inspection of any object, by pydoc for example, asks for these
             raise AttributeError(name)
         raise self._error
 

@@ -2,12 +2,6 @@
 comes. `docs/not-available.md` lists them all.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-from .checks import shown
-
 _PRECHECK = 'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
 _PAGE = "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and "
 _NOT_FINITE = (
@@ -37,15 +31,6 @@ COMMANDS = {
 """Commands of msprobe 8.1 and 26 by name, and what to do instead."""
 
 
-@dataclass(frozen=True)
-class NotBuilt:
-    """A setting by the field's name, when its owner is refused for it, and what can be had instead."""
-
-    setting: str
-    refused: Callable[[Any], bool]
-    instead: str
-
-
 _TASKS = 'the tasks "statistics", "tensor" and "structure"'
 
 TASKS = {
@@ -54,28 +39,6 @@ TASKS = {
     "overflow_check": f'level "L2" (MindSpore alone), or {_TASKS}, which count NaN and infinities',
 }
 """Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""
-
-NOT_BUILT = (
-    NotBuilt("task", lambda settings: settings.task == "free_benchmark", TASKS["free_benchmark"]),
-    NotBuilt("task", lambda settings: settings.task == "grad_probe", TASKS["grad_probe"]),
-    NotBuilt(
-        "task",
-        lambda settings: settings.task == "overflow_check" and settings.level != "L2",
-        TASKS["overflow_check"],
-    ),
-)
-
-
-def refused(owner: object) -> Iterator[tuple[str, str]]:
-    """The settings of this object that cannot be served yet: the field's name, and what to use instead."""
-    for row in NOT_BUILT:
-        if hasattr(owner, row.setting) and row.refused(owner):
-            value = shown(getattr(owner, row.setting))
-            yield (
-                row.setting,
-                f"{value} is known, but this version does not have it yet; use what it has: {row.instead}",
-            )
-
 
 _MSPROBE = "in msprobe its tool for PyTorch alone reads it"
 

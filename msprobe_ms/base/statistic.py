@@ -1,13 +1,10 @@
-"""The statistics of one tensor: extremes, mean, norm, non-finite elements, digest.
+"""The statistics of one tensor (extremes, mean, norm, non-finite elements) and the digest of its bytes.
 
-The statistics of one tensor: extremes, mean, norm, and what is not finite.
+Statistics take one fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both
+give the same extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
 
-One fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both give the same
-extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
-
-The digest of one tensor: what tells in eight digits whether two runs had the same bytes.
-
-CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD EPYC (Zen 4):
+The digest is CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD
+EPYC (Zen 4):
 
 | bytes | zlib | isal (`pip install "msprobe-ms[fast]"`) |
 |---|---|---|
@@ -74,8 +71,12 @@ def statistic(array: Array) -> Statistic:
         return Statistic(None, None, None, None)
     if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
         return Statistic(*found)
+    array = array.reshape(-1)
+    if array.dtype.kind == "b":
+        count = int(np.count_nonzero(array))
+        return Statistic(count > 0, count == array.size, None, None, true_count=count)
     with np.errstate(all="ignore"):
-        return _by_numpy(array.reshape(-1))
+        return _of_floats(array) if array.dtype.kind == "f" else _of_integers(array)
 
 
 def is_bfloat16(array: Array) -> bool:
@@ -109,15 +110,6 @@ def _plain(array: Array) -> Array:
             return array
         wanted = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
         return np.require(array, wanted, ["C_CONTIGUOUS", "ALIGNED"])
-
-
-def _by_numpy(array: Array) -> Statistic:
-    """The statistics of a plain, flat, non-empty array without the kernel."""
-    kind = array.dtype.kind
-    if kind == "b":
-        count = int(np.count_nonzero(array))
-        return Statistic(count > 0, count == array.size, None, None, true_count=count)
-    return _of_floats(array) if kind == "f" else _of_integers(array)
 
 
 def _of_integers(array: Array) -> Statistic:
@@ -233,14 +225,9 @@ def digest(array: Array) -> str:
         raise TypeError(f"an array of {array.dtype} has no bytes of its own to digest; pass numbers")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
-    if is_bfloat16(array):
-        return f"{_of_bfloat16(array.reshape(-1)):08x}"
-    return f"{crc32(array):08x}"
-
-
-def _of_bfloat16(flat: Array) -> int:
-    """The CRC-32 of the widened elements, without all of them widened at once."""
-    crc = 0
+    if not is_bfloat16(array):
+        return f"{crc32(array):08x}"
+    crc, flat = 0, array.reshape(-1)
     for start in range(0, flat.size, _DIGEST_BLOCK):
         crc = crc32(widen(flat[start : start + _DIGEST_BLOCK]), crc)
-    return crc
+    return f"{crc:08x}"

@@ -72,8 +72,8 @@ def _time(values: Sequence[Value]) -> int:
 def _runs(values: list[Value]) -> list[list[Value]]:
     """The values of one kernel, run by run.
 
-    Where every slot was written equally often, the k-th of each belongs to run k. Else the stamps tell: within a run
-    inputs come before outputs and slots rise, so a value that stands before its predecessor begins a new one.
+    Where every slot was written equally often, the k-th of each belongs to run k. Else by the stamps: within a run
+    inputs come before outputs and slots rise, so a value that does not come after its predecessor begins a new run.
     """
     by_slot: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
     for value in sorted(values, key=lambda value: value.stamp):
