@@ -2,25 +2,25 @@
 comes. `docs/not-available.md` lists them all.
 """
 
-_PRECHECK = 'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
-_PAGE = "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and "
+_PRECHECK = (
+    'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
+    "`msprobe compare` the dumps"
+)
+_PAGE = (
+    "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and its "
+    "table has every call"
+)
 _NOT_FINITE = (
     "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a run without "
     "them names the call where they begin"
 )
 
 COMMANDS = {
-    "graph": f"{_PAGE}its table has every call",
-    "graph_visualize": f"{_PAGE}its table has every call",
-    "run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
-    "acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
-    "multi_run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
-    "multi_acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
-    "api_precision_compare": f"{_PRECHECK}`msprobe compare` the dumps, also of an NPU and a GPU",
-    "run_overflow_check": f"{_PRECHECK}`msprobe compare` the dumps",
+    **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
+    **dict.fromkeys(("run_ut", "acc_check", "multi_run_ut", "multi_acc_check", "run_overflow_check"), _PRECHECK),
+    "api_precision_compare": f"{_PRECHECK}, also of an NPU and a GPU",
     "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
-    "nan_analyze": _NOT_FINITE,
-    "overflow_check": _NOT_FINITE,
+    **dict.fromkeys(("nan_analyze", "overflow_check"), _NOT_FINITE),
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
     "data2db": "no database is written; `msprobe compare --format csv` writes tables",
@@ -49,10 +49,7 @@ WITHOUT_EFFECT = {
     "custom_op_namespaces": f"functions of your own are collected by register_custom_api(); {_MSPROBE}",
     "backward_input": f"no backward is run again; {_MSPROBE}",
     "online_run_ut": f"no function is checked while the training runs; {_MSPROBE}",
-    "nfs_path": f"nothing is sent to another machine; {_MSPROBE}",
-    "host": f"nothing is sent to another machine; {_MSPROBE}",
-    "port": f"nothing is sent to another machine; {_MSPROBE}",
-    "bench_path": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
-    "diff_nums": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
+    **dict.fromkeys(("nfs_path", "host", "port"), f"nothing is sent to another machine; {_MSPROBE}"),
+    **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }
 """Settings that are accepted and do nothing with either framework, and why: what this version does instead."""

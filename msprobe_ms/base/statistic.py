@@ -140,7 +140,7 @@ def _of_floats(array: Array) -> Statistic:
     norm, total = math.sqrt(math.fsum(squares)), math.fsum(sums)
     # Pairwise summation is off by less than 32 roundings of the sum of magnitudes, which Cauchy and Schwarz bound.
     certain = 2.0**-48 * math.sqrt(array.size) * norm <= 5e-13 * abs(total)
-    return Statistic(top, bottom, total / array.size if certain else _careful_mean(array, peak), norm)
+    return Statistic(top, bottom, total / array.size if certain else _precise_mean(array, peak), norm)
 
 
 def _of_non_finite(array: Array, top: float, bottom: float) -> Statistic:
@@ -157,11 +157,11 @@ def _scaled_norm(array: Array, peak: float) -> float:
     return math.sqrt(math.fsum(np.square(block * scale).sum() for block in _blocks(array))) / scale
 
 
-def _careful_mean(array: Array, peak: float) -> float:
+def _precise_mean(array: Array, peak: float) -> float:
     """The mean of floats of magnitude at most `peak`, with about twice the digits of float64, or all if they matter."""
     sums = []
     for block in _blocks(array):
-        above = _above(block, peak)
+        above = _high_part(block, peak)
         sums += [float(above.sum()), float((block - above).sum())]
     total = math.fsum(sums)
     # What is below the cut is under peak * 2^-35, and pairwise summation off by less than 32 roundings of it.
@@ -171,25 +171,25 @@ def _careful_mean(array: Array, peak: float) -> float:
 
 def _exact_mean(array: Array) -> float:
     """The mean of finite floats, rounded once, however far their sum cancels."""
-    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _parts(block))
+    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _exact_parts(block))
     return float(sum(parts, Fraction()) / array.size)
 
 
-def _parts(block: Array) -> Iterator[Fraction]:
+def _exact_parts(block: Array) -> Iterator[Fraction]:
     """Numbers that add up to exactly the sum of a block: what is above a cut, of the rest what is above the next..."""
     last = math.inf
     while 0 < (peak := max(float(block.max(initial=0)), -float(block.min(initial=0)))) < last:
         if peak > 2.0**900:  # the anchor could overflow
             great = np.abs(block) > 2.0**900
-            yield from (part * 2**64 for part in _parts(block[great] * 2.0**-64))
+            yield from (part * 2**64 for part in _exact_parts(block[great] * 2.0**-64))
             block = block[~great]
             continue
-        above = _above(block, peak)
+        above = _high_part(block, peak)
         yield Fraction(float(above.sum()))
         block, last = block - above, peak
 
 
-def _above(block: Array, peak: float) -> Array:
+def _high_part(block: Array, peak: float) -> Array:
     """The elements, of magnitude at most `peak`, cut at one binary digit so high that their sum is exact in any order.
 
     To add and take away a large `anchor` rounds each element to the anchor's last digit, 2^-53 of it. Sums of such

@@ -76,7 +76,7 @@ def kind_of(path: str | Path) -> Kind:
         raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
     if not is_there:
         raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
-    _say_further_runs(root)
+    _log_further_runs(root)
     if not is_folder:
         return _of_file(root)
     top = look(root)
@@ -102,7 +102,7 @@ def is_checkpoint(path: Path) -> bool:
     return False
 
 
-def _say_further_runs(given: Path) -> None:
+def _log_further_runs(given: Path) -> None:
     """Log that there are later runs in folders of their own, one of which may be meant."""
     below = given.absolute()
     root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)

@@ -96,13 +96,13 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
                 journal.malformed += line[:1] not in _LETTERS  # no line of ours that was being written
                 break
             try:
-                _take(journal, line[:-1].decode("ascii").split("\t"), verify)
+                _add_line(journal, line[:-1].decode("ascii").split("\t"), verify)
             except (ValueError, RecursionError):  # what a line can be broken by: fields, numbers, texts, nesting
                 journal.malformed += 1
     return journal
 
 
-def _take(journal: Journal, fields: list[str], verify: bool) -> None:
+def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
     match fields:
         case ["C", quoted, quoted_parent, stack, entry]:
             name = _unquote(quoted)

@@ -109,7 +109,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
     is_new = not os.path.lexists(output)
     try:
         make_folder(output)
-        second, number = _left(output, digest) or _free(output, digest, named)
+        second, number = _abandoned_claim(output, digest) or _new_claim(output, digest, named)
         for folder in {output, *(path.parent for path in named(second))}:
             sweep(folder)
     except OSError as err:
@@ -153,7 +153,7 @@ def _claim_file(output: Path, second: str) -> Path:
     return output / f".msprobe-{second}.claim"
 
 
-def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
+def _abandoned_claim(output: Path, digest: bytes) -> tuple[str, int] | None:
     """The second of a process that died at the same task, and its claim, now ours."""
     for name in sorted(os.listdir(output)):
         if not (found := _CLAIM.fullmatch(name)):
@@ -170,7 +170,7 @@ def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
     return None
 
 
-def _free(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
+def _new_claim(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
     """The first free second, and its claim."""
     now = time.time()
     for ahead in count():

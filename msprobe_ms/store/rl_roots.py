@@ -23,6 +23,7 @@ from .saves.single_saves import single_dumps
 NAME = "configurations.json"
 
 _DEPTH = 50
+_SCALARS = (bool, int, float, str, type(None))
 
 
 def write_configurations(root: Path, data: object) -> None:
@@ -38,18 +39,15 @@ def write_configurations(root: Path, data: object) -> None:
 
 def plain(value: object, depth: int = 0) -> object:
     """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, _SCALARS):
         return value
     if depth < _DEPTH:
         if isinstance(value, Mapping):
-            return {_key(key): plain(inner, depth + 1) for key, inner in value.items()}
+            items = value.items()
+            return {key if isinstance(key, _SCALARS) else _text(key): plain(v, depth + 1) for key, v in items}
         if isinstance(value, list | tuple):
             return [plain(inner, depth + 1) for inner in value]
     return _text(value)
-
-
-def _key(key: object) -> str | int | float | None:
-    return key if key is None or isinstance(key, bool | int | float | str) else _text(key)
 
 
 def _text(value: object) -> str:

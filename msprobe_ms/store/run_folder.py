@@ -81,7 +81,7 @@ class _Entry:
     line: str
     seen: tuple[int, ...] = ()
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the line is still there: a user may remove a folder at any time, and another run may take it then."""
         file = self.own.folder / layout.RUN
         try:
@@ -112,8 +112,8 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
             _taken.clear()
         key = root, place, rank
         entry = _taken.get(key)
-        if entry is None or not entry.stands():
-            entry = _taken[key] = _find(root, _this(place, rank, entry.own.run if entry else ""), strict, entry)
+        if entry is None or not entry.is_current():
+            entry = _taken[key] = _find(root, _this_process(place, rank, entry.own.run if entry else ""), strict, entry)
         return entry.own
 
 
@@ -217,7 +217,7 @@ def _began_before(me: Process, other: Process) -> bool:
     return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
 
 
-def _this(place: str, rank: int | None, run: str) -> Process:
+def _this_process(place: str, rank: int | None, run: str) -> Process:
     named, ray = os.environ.get(NAMED, ""), os.environ.get(_RAY)
     launch = " ".join(
         f"{name}={os.environ[name]}" for name in (_LAUNCH if ray is None else [_RAY]) if name in os.environ

@@ -138,7 +138,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class _Odd:
+class _Nonstandard:
     """A file whose header is wrong: what the file really holds, and where."""
 
     dtype: str
@@ -159,31 +159,31 @@ def load(path: Path) -> Tensor:
     from msprobe.base.statistic import of_bfloat16_bits
     from msprobe.store.npy import load_npy
 
-    odd = _odd(path)
-    if odd is None:
+    found = _nonstandard(path)
+    if found is None:
         array = load_npy(path)
         return Tensor(array, spelled(array.dtype.name))
     try:
         with open_input(path) as file:
-            flat: Any = np.fromfile(file, odd.stored, math.prod(odd.shape), offset=odd.offset)
+            flat: Any = np.fromfile(file, found.stored, math.prod(found.shape), offset=found.offset)
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
-    wide = of_bfloat16_bits(flat) if odd.stored == "uint16" else flat
-    return Tensor(wide.reshape(odd.shape), odd.dtype, is_plain=False)
+    wide = of_bfloat16_bits(flat) if found.stored == "uint16" else flat
+    return Tensor(wide.reshape(found.shape), found.dtype, is_plain=False)
 
 
 def header_of(path: Path) -> tuple[str, tuple[int, ...]]:
     """Dtype, as the framework spells it, and shape of a file, of which only the header is read; DumpError as `load`."""
-    odd = _odd(path)
-    if odd is not None:
-        return odd.dtype, odd.shape
+    found = _nonstandard(path)
+    if found is not None:
+        return found.dtype, found.shape
     from msprobe.store.npy import examine  # here: what a path is, is found without numpy
 
     header = examine(path)
     return spelled(header.dtype.name), header.shape
 
 
-def _odd(path: Path) -> _Odd | None:
+def _nonstandard(path: Path) -> _Nonstandard | None:
     """What a file of the two kinds holds; None for every other file, which the strict reader judges."""
     try:
         with open_input(path) as file:
@@ -198,7 +198,7 @@ def _odd(path: Path) -> _Odd | None:
         if min(shape, default=0) < 0:
             return None
         if fields["descr"] == "<f2" and count and size - begin == 4 * count:
-            return _Odd("Float32", "float32", shape, begin)
+            return _Nonstandard("Float32", "float32", shape, begin)
         if fields["descr"] != _BFLOAT16:
             return None
     except (OSError, ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
@@ -207,7 +207,7 @@ def _odd(path: Path) -> _Odd | None:
         raise DumpError(
             f"{path}: holds {size - begin} bytes of bfloat16 where its header promises {2 * count}; run again"
         )
-    return _Odd("BFloat16", "uint16", shape, begin)
+    return _Nonstandard("BFloat16", "uint16", shape, begin)
 
 
 STATISTIC = "statistic.csv"

@@ -157,25 +157,25 @@ def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Sa
     files = [file for file in folder.files if file.endswith(".npy") and file not in indexed]
     counters: dict[str, _Counter] = {}
     for file in sorted(files, key=lambda file: (name_and_id(file)[1] < 0, name_and_id(file)[1], file)):
-        name, place = _taken_apart(name_and_id(file)[0], key)
+        name, place = _name_and_place(name_and_id(file)[0], key)
         found.append(saved_file(name, counters.setdefault(name, _Counter()).number(place), file, place))
     return found
 
 
-def _taken_apart(name: str, key: str) -> tuple[str, tuple[str, ...]]:
+def _name_and_place(name: str, key: str) -> tuple[str, tuple[str, ...]]:
     """The name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
 
     Where the key is not known, a dot in it cannot be told from one that says a position; pairs are the same either way.
     """
     whole = name.removesuffix(_GRAD)
-    if key and not _is_of(key, whole) and _is_of(key, name):
+    if key and not _belongs_to(key, whole) and _belongs_to(key, name):
         whole = name
-    first = key if key and _is_of(key, whole) else whole.partition(".")[0]
+    first = key if key and _belongs_to(key, whole) else whole.partition(".")[0]
     place = whole[len(first) :].split(".")[1:]
     return (first + name[len(whole) :], tuple(place)) if first and all(place) else (name, ())
 
 
-def _is_of(key: str, name: str) -> bool:
+def _belongs_to(key: str, name: str) -> bool:
     return f"{name}.".startswith(f"{key}.")
 
 
@@ -223,7 +223,7 @@ def _index(path: Path, key: str) -> list[Saved]:
     columns = builder.columns()
     found = []
     for at, node in enumerate(nodes):
-        name, place = _taken_apart(node["name"], key)
+        name, place = _name_and_place(node["name"], key)
         found.append(Saved(name, node["count"], replace(columns.record(at, at), path=place)))
     return found
 

@@ -48,13 +48,9 @@ class Place:
     rank: int
     micro_step: int | None = None
 
-    def of_rank(self, root: Path) -> Path:
-        """The folder of everything that was saved under this key, in this step, by this rank."""
-        return root / DATA / stem_of(self.key) / f"step{self.step}" / f"rank{self.rank}"
-
     def folder(self, root: Path) -> Path:
-        """The folder of this value alone."""
-        inner = self.of_rank(root)
+        """The folder of this value and no other."""
+        inner = root / DATA / stem_of(self.key) / f"step{self.step}" / f"rank{self.rank}"
         return inner if self.micro_step is None else inner / f"micro_step{self.micro_step}"
 
 
