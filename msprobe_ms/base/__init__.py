@@ -1,1 +1,1 @@
-"""Floor 0: what every room stands on; knows no framework."""
+"""The lowest layer, which every other package imports; it imports no framework."""

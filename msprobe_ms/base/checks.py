@@ -1,6 +1,6 @@
-"""What a setting may be: a check takes what the file says and gives what we keep, or says what is wrong with it.
+"""Checks of settings: a check takes the value in the file and returns the value that we keep, or raises SettingsError.
 
-A check knows no place; whoever asks adds where (`sections.checked`).
+Its message says what is wrong and what to do; `sections.checked` adds where.
 """
 
 import json
@@ -30,7 +30,7 @@ def shown(value: object) -> str:
 
 
 def _part(value: object) -> object:
-    """As much of a container as a message can show; it may be without end."""
+    """As much of a container as a message can show; it may be endless."""
     if not issubclass(type(value), (list, tuple, dict)):
         return value
     from .nested import tree_of_one  # here: it imports numpy
@@ -44,28 +44,27 @@ def listed(words: tuple[str, ...]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that was probably meant, empty where none is near; letter case, `-` and `_` do not count.
+    """The known word that was probably meant, empty where none is similar; letter case, `-` and `_` do not count.
 
-    A part that many names have brings none near: `overflow_check` is no misspelled `rollout_check`.
+    A part that many names share does not make them similar: `overflow_check` is no misspelled `rollout_check`.
     """
     spelled = {_plain(each): each for each in known}
     near = get_close_matches(_plain(word), list(spelled), 3)
-    return next((spelled[each] for each in near if _is_meant(_plain(word), each)), "")
+    for each in near:
+        own, other = (text.split("_") for text in (_plain(word), each))
+        shared = set(own) & set(other)
+        rest, other_rest = ("_".join(part for part in parts if part not in shared) for parts in (own, other))
+        if not rest or not other_rest or get_close_matches(rest, [other_rest], 1):
+            return spelled[each]
+    return ""
 
 
 def _plain(word: str) -> str:
     return word.lower().replace("-", "_")
 
 
-def _is_meant(word: str, near: str) -> bool:
-    """Whether two words are near also in what they do not share as a whole part."""
-    shared = set(word.split("_")) & set(near.split("_"))
-    own, other = ("_".join(part for part in each.split("_") if part not in shared) for each in (word, near))
-    return not own or not other or bool(get_close_matches(own, [other], 1))
-
-
 def unread(value: object) -> object:
-    """For settings that only other frameworks read: the value, or None for one that means nothing."""
+    """For settings that only other frameworks read: the value, or None for one without a meaning."""
     return None if value in (False, "", [], -1) else value
 
 
@@ -126,10 +125,10 @@ def ascending(value: object) -> tuple[int | float, ...]:
 
 
 def absolute(value: "str | PurePath") -> Path:
-    """A path against the working directory of now. SettingsError where a relative one has none."""
+    """An absolute path, by the present working directory. SettingsError for a relative one where that was deleted."""
     try:
         return user_path(value).absolute()
-    except OSError as err:  # it was deleted
+    except OSError as err:
         raise SettingsError(
             f"{shown(str(value))} is relative, and the working directory is gone; give an absolute path, or start in a "
             "folder that is there"
@@ -137,7 +136,7 @@ def absolute(value: "str | PurePath") -> Path:
 
 
 def folder(value: object) -> Path:
-    """Where to write, absolute against the working directory of now; it need not exist yet."""
+    """A folder to write to, as an absolute path; it need not exist yet."""
     if not isinstance(value, str | PurePath):
         raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
     if not str(value):
@@ -165,7 +164,7 @@ def size(value: object) -> int:
 
 
 def existing(value: object) -> str:
-    """A path that is there, absolute against the working directory of now; an empty text is none."""
+    """An existing path, absolute; an empty text is none."""
     if not isinstance(value, str | PurePath):
         raise SettingsError(f"{shown(value)} is not a path; write it between double quotes")
     if not str(value):

@@ -43,7 +43,7 @@ def reason(cause: BaseException) -> str:
         raise
     except BaseException:  # foreign code
         return f"{kind}"
-    said = [words for line in text.splitlines() if (words := line.strip(" -"))]
-    if said and said[0].endswith(":"):  # a heading
-        said[0] = " ".join(said[:2])
-    return f"{kind}: {said[0]}" if said else f"{kind}"
+    lines = [words for line in text.splitlines() if (words := line.strip(" -"))]
+    if lines and lines[0].endswith(":"):  # a heading
+        lines[0] = " ".join(lines[:2])
+    return f"{kind}: {lines[0]}" if lines else f"{kind}"

@@ -47,8 +47,7 @@ _KINDS = (
 
 
 def user_path(given: str | os.PathLike[str]) -> Path:
-    """The path that a user wrote, with `~` as a shell has it: no shell sees what stands in a file, behind `--option=`
-    or in a Python call."""
+    """The path that a user wrote, with `~` expanded: no shell does that in a file, behind `--option=` or in a call."""
     return Path(os.path.expanduser(os.fspath(given)))
 
 
@@ -56,7 +55,7 @@ def open_input(path: str | os.PathLike[str], limit: int | None = None) -> Binary
     """Open a file for reading that a user or a dump names.
 
     OSError, whose `strerror` says why, for anything that is no plain file (a pipe waits for ever, a device has no end)
-    and for a file of more than `limit` bytes. What was opened is looked at, so nothing can be put in its place between.
+    and for a file of more than `limit` bytes. The opened file is checked, so that it cannot be exchanged in between.
     """
     try:
         # Before opening as well: to open a device may already do something.
@@ -107,7 +106,7 @@ def _too_large(path: str | os.PathLike[str], limit: int) -> OSError:
 def make_folder(folder: Path) -> None:
     """Create a folder and its missing parents, each with mode 0750; what is there already stays as it is.
 
-    FileExistsError where a file stands in the place. Several processes may do this at once.
+    FileExistsError where there is a file of that name. Several processes may do this at once.
     """
     try:
         folder.mkdir(mode=FOLDER_MODE)
@@ -134,25 +133,25 @@ def make_root(root: Path, asked_by: str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that takes the place of `path` when the block ends well, and vanishes when it does not.
+    """A new file that replaces `path` when the block ends well, and is removed when it raises.
 
-    Until then its text is in a neighbour of a name that nobody else has: whoever reads `path` sees the old file or the
-    new one, and of several processes that write the same path at once the last one that ends stays.
+    Until then it is a file beside `path` with a unique name: readers of `path` see the old file or the new one, and of
+    several processes that write the same path at once the last one wins.
     """
     with part_of(path) as part:
         with open(part.number, "wb", closefd=False) as file:
             yield file
         try:
             os.replace(part.path, path)
-        except OSError as err:  # in words that are the same each time, for they are said once
+        except OSError as err:  # without the temporary name, for messages are logged once
             raise OSError(err.errno, err.strerror, os.fspath(path)) from err
 
 
 @contextmanager
 def creating(path: Path) -> Iterator[BinaryIO]:
-    """The same, for a `path` that nobody else may have: FileExistsError where there is anything, also since just now.
+    """The same, for a `path` that must not exist yet: FileExistsError where it does, also if it was made meanwhile.
 
-    What processes that died left of files in this folder is removed.
+    Temporary files that dead processes left in this folder are removed.
     """
     sweep(path.parent)
     with part_of(path) as part:
@@ -178,20 +177,10 @@ class Part:
 
 @contextmanager
 def part_of(path: Path) -> Iterator[Part]:
-    """A temporary file beside `path`, which is gone behind the block unless it was renamed.
+    """A temporary file beside `path`, which is removed after the block unless it was renamed.
 
-    Its name is no other process's, and as long as the block runs it is locked: so `sweep` knows those that were left.
+    Its name is unique, and it is locked while the block runs: so `sweep` recognises those that were left.
     """
-    part = _new_part(path)
-    try:
-        yield part
-    finally:
-        with suppress(OSError):
-            os.unlink(part.path)
-        os.close(part.number)
-
-
-def _new_part(path: Path) -> Part:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | NO_LINK
     while True:
         end = f".{_host()}-{os.urandom(4).hex()}.part"
@@ -201,8 +190,14 @@ def _new_part(path: Path) -> Part:
         with suppress(OSError):  # no locks on this file system: then nothing is swept there either
             fcntl.flock(number, fcntl.LOCK_EX)
         if os.fstat(number).st_nlink:
-            return Part(made, number)
-        os.close(number)  # swept between our making and our locking
+            break
+        os.close(number)  # swept between its creation and our locking
+    try:
+        yield Part(made, number)
+    finally:
+        with suppress(OSError):
+            os.unlink(made)
+        os.close(number)
 
 
 def sweep(folder: Path) -> None:
@@ -215,7 +210,7 @@ def sweep(folder: Path) -> None:
         if not _PART.search(name) or f".{_host()}-" not in name:
             continue
         path = folder / name
-        with suppress(OSError):  # it just went; or another process holds it, or nobody can
+        with suppress(OSError):  # it was just removed; or another process holds the lock, or there are no locks
             number = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,15 +221,15 @@ def sweep(folder: Path) -> None:
 
 @lru_cache(1)
 def _host() -> str:
-    """Says whose a temporary file is: locks of other machines are not seen on every file system."""
+    """Marks the temporary files of this machine: locks of other machines are not seen on every file system."""
     return blake2b(platform.node().encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def safe_name(name: str) -> str:
     """`name` as one component of a path: without `/`, NUL and text that UTF-8 cannot hold, of at most 255 bytes.
 
-    A name that had to be changed ends in a digest of the whole (before its suffix), so that two names never meet in one
-    file and the same name gives the same file in every run.
+    A name that had to be changed ends in a digest of the whole (before its suffix), so that two names never share one
+    file and the same name has the same file in every run.
     """
     if len(name) <= NAME_LIMIT and name.isascii() and "/" not in name and "\0" not in name:
         return name

@@ -1,6 +1,4 @@
-"""Frameworks and models as seen from code that imports no framework.
-
-The frameworks as seen from code that imports none of them.
+"""Frameworks, tensors and models as seen from code that imports no framework.
 
 Whoever made a tensor has imported its framework, so `sys.modules` has it; a framework that is not there made nothing.
 """
@@ -38,7 +36,7 @@ def maker(value: object) -> Framework | None:
 
 
 class _Capsule:
-    """A capsule that says, in the words of the protocol, where it is from; numpy asks for that."""
+    """A capsule with the methods of the protocol that numpy needs."""
 
     __slots__ = ("_capsule",)
 
@@ -58,11 +56,11 @@ def elements_of(capsule: Any) -> Array:
 
 
 def array_of(tensor: Any) -> Array:
-    """The elements of a framework's tensor, in memory that may be its own: to be read at once, and not changed.
+    """The elements of a framework's tensor, perhaps in the tensor's own memory: read them at once, and change nothing.
 
-    Its own dtype where numpy has it. bfloat16 of MindSpore comes as the framework registers it with numpy
-    (`statistic.widen` reads it), and what else numpy lacks, of PyTorch, as float32. Raises UsageError for a tensor that
-    has no data yet, since to read it would draw its numbers, and else whatever the framework raises.
+    The dtype is the tensor's where numpy has it. bfloat16 of MindSpore has the dtype that the framework registers with
+    numpy (`statistic.widen` reads it); other dtypes of PyTorch that numpy lacks become float32. Raises UsageError for a
+    tensor that has no data yet, since reading it would draw its numbers, and otherwise whatever the framework raises.
     """
     if maker(tensor) == "pytorch":
         torch = sys.modules["torch"]
@@ -83,16 +81,16 @@ def array_of(tensor: Any) -> Array:
 
 
 def settle(tensors: list[Any]) -> None:
-    """Wait until MindSpore has computed what it was asked for, and let the errors of the training out.
+    """Wait until MindSpore has computed the tensors, and let errors of the training pass.
 
-    It queues operations, and raises what went wrong in one at the first look at any result. Where that look is ours the
-    error must still reach the training: call this outside of whatever keeps our own errors from it.
+    It queues operations, and raises the error of one when any result is first read. Where we read it the error must
+    still reach the training: call this outside of whatever keeps our own errors from the training.
     """
     computed = [tensor for tensor in tensors if maker(tensor) == "mindspore"]
     if not computed:
         return
     mindspore = sys.modules["mindspore"]
-    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 a look at any tensor waits for all that is queued
+    if hasattr(mindspore.Tensor, "_grad_node"):  # since 2.7.1 reading any tensor waits for all that is queued
         mindspore.Tensor(0.0).data_ptr()
     else:
         for tensor in computed:
@@ -104,43 +102,30 @@ def rank(first: Framework) -> int | None:
 
     The framework `first` is asked first, then the other one.
     """
-    for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
-        found = _rank_by_mindspore() if framework == "mindspore" else _rank_by_torch()
-        if found is not None:
-            return found
-    return None
-
-
-def _rank_by_mindspore() -> int | None:
-    communication = sys.modules.get("mindspore.communication")
-    if communication is None or not communication.GlobalComm.INITED:
-        return None
-    return int(communication.get_rank())
-
-
-def _rank_by_torch() -> int | None:
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return int(distributed.get_rank())
+    return _ask(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
 
 
 def size(first: Framework) -> int:
     """How many processes this run has, as its framework or its launcher says; 1 where neither does."""
+    found = _ask(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
+    if found is not None:
+        return found
+    variables = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
+    return max((int(number) for number in variables if number.isdecimal()), default=1)
+
+
+def _ask(first: Framework, functions: dict[Framework, str]) -> int | None:
+    """What the communication of a framework answers, if one is initialised; `first` is asked first."""
     for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
-        found = _size_by_mindspore() if framework == "mindspore" else _size_by_torch()
-        if found is not None:
-            return found
-    told = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
-    return max((int(number) for number in told if number.isdecimal()), default=1)
-
-
-def _size_by_mindspore() -> int | None:
-    return None if _rank_by_mindspore() is None else int(sys.modules["mindspore.communication"].get_group_size())
-
-
-def _size_by_torch() -> int | None:
-    return None if _rank_by_torch() is None else int(sys.modules["torch.distributed"].get_world_size())
+        if framework == "mindspore":
+            library = sys.modules.get("mindspore.communication")
+            is_ready = library is not None and library.GlobalComm.INITED
+        else:
+            library = sys.modules.get("torch.distributed")
+            is_ready = library is not None and library.is_available() and library.is_initialized()
+        if is_ready:
+            return int(getattr(library, functions[framework])())
+    return None
 
 
 @dataclass(frozen=True)

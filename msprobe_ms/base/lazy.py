@@ -9,12 +9,11 @@ from typing import Any, NoReturn
 
 
 def later(face: str, homes: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
-    """The `__getattr__` of the module `face`: `homes` says for each of its names the module that holds it.
+    """The `__getattr__` of the module `face`: `homes` has for each of its names the module that defines it.
 
     A name is kept in the face after its first use. AttributeError for any other name. `needs` is the package that
-    homes may need, and our extra that brings it: where it is not installed, a ModuleNotFoundError says so, for names
-    that `from face import *` takes not before they are used. Anything else that importing a home raises comes through
-    as it is.
+    homes may need, and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from face
+    import *` it is raised when a name is used. Other exceptions of importing a home pass unchanged.
     """
 
     def load(name: str) -> object:
@@ -37,7 +36,7 @@ def later(face: str, homes: Mapping[str, str], *, needs: str = "") -> Callable[[
 
 
 def needed(package: str, what: str) -> ModuleType:
-    """A package without which `what` cannot be done. ModuleNotFoundError with what to install."""
+    """Import a package that `what` needs. ModuleNotFoundError with what to install."""
     try:
         return import_module(package)
     except ModuleNotFoundError as err:
@@ -55,7 +54,7 @@ def _not_installed(what: str, package: str) -> ModuleNotFoundError:
 
 
 class Missing:
-    """Stands where `from face import *` found a name whose package is not installed: any use raises what says so."""
+    """The value of a name after `from face import *` if its package is not installed: any use raises the error."""
 
     __slots__ = ("_error",)
 
@@ -69,7 +68,7 @@ class Missing:
         raise self._error
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what looks at any object, such as pydoc, asks for these
+        if name.startswith("__"):  # inspection of any object, by pydoc for example, asks for these
             raise AttributeError(name)
         raise self._error
 

@@ -1,7 +1,5 @@
 """Messages: one logger on standard error, and text from a dump made safe for a terminal.
 
-The talk of the tool: one logger, on standard error, loud as `MSPROBE_LOG_LEVEL` says.
-
 `MSPROBE_LOG_LEVEL`: 0 debug, 1 information (default), 2 warning, 3 error, 4 nothing.
 """
 
@@ -15,7 +13,7 @@ _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _HARMLESS |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 LONGEST_WORD = 512
-"""Characters of a name, a shape, a path that are shown; all of it stands in the tables."""
+"""Characters of a name, a shape, a path that are shown; the tables have all of it."""
 
 LONGEST_LINE = 4096
 
@@ -79,7 +77,7 @@ logger = _make()
 
 
 def once(cause: str, message: str, level: int = logging.WARNING) -> bool:
-    """Say a thing once per cause and process; tells whether it was said now."""
+    """Log a message once per cause and process; returns whether it was logged now."""
     if cause in _said:
         return False
     _said.add(cause)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """No garbage collection for a while: everything made here lives on, and walking it again takes half the time."""
+    """Pause the garbage collector: everything made in the block lives on, and walking it again takes half the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -21,32 +21,29 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-# Where nobody tells, less than every machine that trains has.
 _UNKNOWN = 1 << 30
+"""Where the available memory is unknown: less than every machine that trains has."""
 
 _MEMINFO = Path("/proc/meminfo")
 _CONTROL = Path("/sys/fs/cgroup")
 
 
 def available() -> int:
-    """Bytes that can be had without swapping: the machine's, or what a container has left of its share."""
-    found = [size for size in (_of_machine(), _of_container()) if size is not None]
+    """Bytes that can be allocated without swapping: of the machine, or what a container has left of its share."""
+    kilobytes = _number(_MEMINFO, r"^MemAvailable:\s*(\d+)")
+    machine = None if kilobytes is None else kilobytes * 1024
+    found = [size for size in (machine, _of_container()) if size is not None]
     return max(min(found, default=_UNKNOWN), 0)
 
 
 def must_fit(file: BinaryIO, path: object) -> None:
-    """MemoryError for an open file that is larger than what can be had, before any of it is read.
+    """MemoryError for an open file that is larger than the available memory, before any of it is read.
 
     A file with holes may claim any size, and would be read piece by piece until the machine has no more.
     """
     size, room = os.fstat(file.fileno()).st_size, available()
     if size > room:
         raise MemoryError(f"{path}: {size} bytes are more than this machine's memory has room for ({room} bytes)")
-
-
-def _of_machine() -> int | None:
-    kilobytes = _number(_MEMINFO, r"^MemAvailable:\s*(\d+)")
-    return None if kilobytes is None else kilobytes * 1024
 
 
 def _of_container() -> int | None:

@@ -1,6 +1,4 @@
-"""The grammar of names: `Cell.a.fc.Dense.forward.0`, and the kernel names of level L2.
-
-The grammar of names: what `Cell.a.fc.Dense.forward.0` says, read and made in one place.
+"""The grammar of names: those of calls, such as `Cell.a.fc.Dense.forward.0`, and the kernel names of level L2.
 
 ```
 api         Prefix "." name "." N "." direction            Functional.relu.0.forward
@@ -13,7 +11,7 @@ debug       name "." N ".debug"
 
 For a cell the direction comes before the number, for everything else after it.
 
-How kernels are named in `list` at level L2: the grammar of the framework's own dump settings.
+Kernels in `list` at level L2, by the grammar of the framework's own dump settings:
 
 | written | means |
 |---|---|
@@ -37,7 +35,6 @@ from .checks import shown
 Direction = Literal["forward", "backward", ""]
 Kind = Literal["cell", "api", "parameters_grad", "debug", "other"]
 
-CELL_PREFIXES = ("Cell", "Module")
 API_PREFIXES = (
     *("Tensor", "Functional", "Mint", "MintFunctional", "MintDistributed", "Distributed", "Primitive", "Jit"),
     *("Dispatch", "Torch", "NPU", "Aten", "VF"),
@@ -103,11 +100,8 @@ def cell_call(stem: str, number: int, direction: str) -> str:
 def counterpart(text: str, direction: Literal["forward", "backward"]) -> str:
     """The name of the same call in the other direction; the text itself where it has none."""
     name = parse(text)
-    if name.kind == "cell":
-        return cell_call(name.stem, name.number, direction)
-    if name.kind == "api":
-        return api_call(name.stem, name.number, direction)
-    return text
+    made = {"cell": cell_call, "api": api_call}.get(name.kind)
+    return made(name.stem, name.number, direction) if made else text
 
 
 _REGEX = re.compile(r"name-regex\((.*)\)", re.DOTALL)
@@ -168,15 +162,13 @@ def of_any_number(kernel: str) -> str:
 
 def unmatched(names: Iterable[str], kernels: Iterable[str]) -> dict[str, str]:
     """The names that mean none of the kernels, each with the nearest name that would have; empty where none is near."""
-    there = tuple(dict.fromkeys(kernels))
-    types = tuple(dict.fromkeys(map(type_of, there)))
-    return {name: _nearest(name, there, types) for name in names if not any(matches(name, each) for each in there)}
-
-
-def _nearest(name: str, kernels: tuple[str, ...], types: tuple[str, ...]) -> str:
-    known = kernels if "/" in name else types
-    if expression(name) is not None:
-        return ""
-    spelled = {each.lower(): each for each in known}
-    near = get_close_matches(name.lower(), list(spelled), 1)
-    return spelled[near[0]] if near else ""
+    known = tuple(dict.fromkeys(kernels))
+    by_type = {kind.lower(): kind for kind in map(type_of, known)}
+    by_name = {each.lower(): each for each in known}
+    found = {}
+    for name in names:
+        if not any(matches(name, each) for each in known):
+            spelled = by_name if "/" in name else by_type
+            near = [] if expression(name) is not None else get_close_matches(name.lower(), list(spelled), 1)
+            found[name] = spelled[near[0]] if near else ""
+    return found

@@ -1,13 +1,13 @@
-"""Values that a training passes around, nested in containers: read once, into a tree that can be walked without care.
+"""Values that a training passes around, nested in containers: read once, into a tree that can be walked safely.
 
-Such a value may be anything: a list that holds itself, a mapping without end, a class whose methods raise. Everything
-that asks foreign objects something stands in this file. The members of lists, tuples and dicts are read from where
-Python stores them, past what a subclass makes of reading; a mapping of another kind is asked for its `items`, a
-dataclass for its fields, and what they raise leaves out what was asked for. KeyboardInterrupt and SystemExit pass,
-for a signal may raise them at any time; every other exception that comes out of foreign code is kept from the training.
+Such a value may be anything: a list that holds itself, a mapping without end, a class whose methods raise. All code
+that calls methods of foreign objects is in this file. The members of lists, tuples and dicts are read from where Python
+stores them, whatever methods a subclass overrides; of other mappings `items` is called, of dataclasses the fields are
+read, and what raises is left out. KeyboardInterrupt and SystemExit pass, for a signal may raise them at any time; every
+other exception of foreign code is kept from the training.
 
 The walk is a loop, not a recursion, and bounded: `DEPTH` containers inside each other, `MEMBERS` members of one value,
-containers in containers counted together. A container that is inside itself ends there; one that stands at several
+containers in containers counted together. A container that is inside itself is not read again there; one at several
 places is read at each of them.
 """
 
@@ -22,16 +22,16 @@ from .errors import reason
 from .framework import maker
 
 DEPTH = 50
-"""So many containers inside each other are read, the list of a call's arguments included."""
+"""Containers inside each other that are read, the list of a call's arguments included."""
 
 MEMBERS = 10_000
-"""So many members of one value are read."""
+"""Members of one value that are read."""
 
 KEY = 200
 """Characters of a key; a longer one is cut and ends in `#` and its CRC-32."""
 
 PASSED = (KeyboardInterrupt, SystemExit)
-"""What foreign code may raise and is not kept from the training."""
+"""Exceptions of foreign code that are not kept from the training."""
 
 PLAIN = (bool, int, float, str)
 
@@ -40,7 +40,7 @@ Leaf: TypeAlias = tuple[str, Any]
 
 
 class Lost(NamedTuple):
-    """A part of a value that was left out: where it stands, and why. `kind` is the cause without numbers and names."""
+    """A part of a value that was left out: its place, and why. `kind` is the cause without numbers and names."""
 
     place: str
     cause: str
@@ -91,8 +91,8 @@ def _kind_of(value: Any) -> int:
 
 
 def _look(value: Any, kind: type) -> int:
-    """What values of a type are, looked at once: `isinstance` is slow where the answer is no, for the frameworks'
-    classes have a say in it.
+    """The kind of values of a type, found once per type: `isinstance` is slow where the answer is no, because the
+    frameworks' classes override it.
     """
     if issubclass(kind, PLAIN):
         return _OTHER
@@ -257,7 +257,7 @@ class _Walk:
             self._over += count
 
     def _asked(self, value: Any, place: str) -> list[tuple[Any, Any]]:
-        """The items of a mapping that is no dict, as far as they can be had; how many more there are is not asked."""
+        """The items of a mapping that is no dict, as far as they can be read; how many more there are is not asked."""
         pairs: list[tuple[Any, Any]] = []
         try:
             for pair in value.items():
@@ -303,7 +303,7 @@ class _Walk:
 
 
 def _stored(value: Any, kind: int) -> tuple[int, Iterable[Any]]:
-    """How many members a list, tuple or dict stores, and these; of a dict or named tuple with their keys."""
+    """The number of members of a list, tuple or dict, and the members; of a dict or named tuple with their keys."""
     if kind == _LIST:
         return list.__len__(value), list.__iter__(value)
     if kind == _TUPLE:

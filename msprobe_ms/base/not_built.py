@@ -2,31 +2,25 @@
 comes. `docs/not-available.md` lists them all.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
-
-from .checks import shown
-
-_PRECHECK = 'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
-_PAGE = "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and "
+_PRECHECK = (
+    'single functions are not run against a reference; collect them in two runs (task "tensor", "list"), and '
+    "`msprobe compare` the dumps"
+)
+_PAGE = (
+    "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and its "
+    "table has every call"
+)
 _NOT_FINITE = (
     "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a run without "
     "them names the call where they begin"
 )
 
 COMMANDS = {
-    "graph": f"{_PAGE}its table has every call",
-    "graph_visualize": f"{_PAGE}its table has every call",
-    "run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
-    "acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
-    "multi_run_ut": f"{_PRECHECK}`msprobe compare` the dumps",
-    "multi_acc_check": f"{_PRECHECK}`msprobe compare` the dumps",
-    "api_precision_compare": f"{_PRECHECK}`msprobe compare` the dumps, also of an NPU and a GPU",
-    "run_overflow_check": f"{_PRECHECK}`msprobe compare` the dumps",
+    **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
+    **dict.fromkeys(("run_ut", "acc_check", "multi_run_ut", "multi_acc_check", "run_overflow_check"), _PRECHECK),
+    "api_precision_compare": f"{_PRECHECK}, also of an NPU and a GPU",
     "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
-    "nan_analyze": _NOT_FINITE,
-    "overflow_check": _NOT_FINITE,
+    **dict.fromkeys(("nan_analyze", "overflow_check"), _NOT_FINITE),
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
     "data2db": "no database is written; `msprobe compare --format csv` writes tables",
@@ -35,15 +29,6 @@ COMMANDS = {
     "install_deps": "pip installs what is needed: pip install 'msprobe-ms[mindspore]' or 'msprobe-ms[torch]'",
 }
 """Commands of msprobe 8.1 and 26 by name, and what to do instead."""
-
-
-@dataclass(frozen=True)
-class NotBuilt:
-    """A setting by the field's name, when its owner is refused for it, and what can be had instead."""
-
-    setting: str
-    refused: Callable[[Any], bool]
-    instead: str
 
 
 _TASKS = 'the tasks "statistics", "tensor" and "structure"'
@@ -55,28 +40,6 @@ TASKS = {
 }
 """Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""
 
-NOT_BUILT = (
-    NotBuilt("task", lambda settings: settings.task == "free_benchmark", TASKS["free_benchmark"]),
-    NotBuilt("task", lambda settings: settings.task == "grad_probe", TASKS["grad_probe"]),
-    NotBuilt(
-        "task",
-        lambda settings: settings.task == "overflow_check" and settings.level != "L2",
-        TASKS["overflow_check"],
-    ),
-)
-
-
-def refused(owner: object) -> Iterator[tuple[str, str]]:
-    """The settings of this object that cannot be served yet: the field's name, and what to use instead."""
-    for row in NOT_BUILT:
-        if hasattr(owner, row.setting) and row.refused(owner):
-            value = shown(getattr(owner, row.setting))
-            yield (
-                row.setting,
-                f"{value} is known, but this version does not have it yet; use what it has: {row.instead}",
-            )
-
-
 _MSPROBE = "in msprobe its tool for PyTorch alone reads it"
 
 WITHOUT_EFFECT = {
@@ -86,10 +49,7 @@ WITHOUT_EFFECT = {
     "custom_op_namespaces": f"functions of your own are collected by register_custom_api(); {_MSPROBE}",
     "backward_input": f"no backward is run again; {_MSPROBE}",
     "online_run_ut": f"no function is checked while the training runs; {_MSPROBE}",
-    "nfs_path": f"nothing is sent to another machine; {_MSPROBE}",
-    "host": f"nothing is sent to another machine; {_MSPROBE}",
-    "port": f"nothing is sent to another machine; {_MSPROBE}",
-    "bench_path": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
-    "diff_nums": f"dumps are compared by `msprobe compare`; {_MSPROBE}",
+    **dict.fromkeys(("nfs_path", "host", "port"), f"nothing is sent to another machine; {_MSPROBE}"),
+    **dict.fromkeys(("bench_path", "diff_nums"), f"dumps are compared by `msprobe compare`; {_MSPROBE}"),
 }
 """Settings that are accepted and do nothing with either framework, and why: what this version does instead."""

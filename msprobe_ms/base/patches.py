@@ -1,7 +1,7 @@
 """Framework attributes replaced for a while, and the originals put back.
 
 While a collection is closed nothing of ours is left in the framework: `remove` puts the very objects back that
-`install` found, and deletes what a class had only inherited. What others put in place between two collections is
+`install` found, and deletes what a class had only inherited. What others replace between two collections is
 found anew each time.
 """
 
@@ -18,13 +18,10 @@ _INHERITED = object()
 
 
 class Replaced(Protocol):
-    """Something that takes a place and gives it back; both may be repeated safely."""
+    """Something that is put in place and taken out again; both may be repeated safely."""
 
-    def install(self) -> None:
-        """Take the place."""
-
-    def remove(self) -> None:
-        """Give it back."""
+    def install(self) -> None: ...
+    def remove(self) -> None: ...
 
 
 class Patches:
@@ -42,23 +39,21 @@ class Patches:
         return patch
 
     def join(self, other: Replaced) -> None:
-        """Have something else come after every attribute was replaced, and go before."""
+        """Have something else installed after every attribute was replaced, and removed before."""
         self._joined.append(other)
 
     def discard(self, patch: "Patch") -> None:
-        """Forget a plan."""
+        """Restore the original of a patch, and forget the patch."""
         patch.remove()
         self._planned[id(patch.owner)].discard(patch)
 
     def install(self) -> None:
-        """Put every replacement in place."""
         if not self.installed:
             self.installed = True
             for each in (*self._planned.values(), *self._joined):
                 each.install()
 
     def remove(self) -> None:
-        """Put every original back."""
         if self.installed:
             self.installed = False
             for each in reversed((*self._planned.values(), *self._joined)):
@@ -68,29 +63,20 @@ class Patches:
         return (patch for together in self._planned.values() for patch in together)
 
 
-class Place(Protocol):
-    """A variable by name, with what stands there outside and inside of a collection."""
+class Place(Replaced, Protocol):
+    """A variable by name, with its values outside (`original`) and inside (`replacement`) of a collection."""
 
     name: str
 
     @property
-    def original(self) -> Any:
-        """What stands there otherwise."""
-
+    def original(self) -> Any: ...
     @property
-    def replacement(self) -> Any:
-        """What stands there meanwhile."""
-
-    def install(self) -> None:
-        """Put the replacement in place."""
-
-    def remove(self) -> None:
-        """Put the original back."""
+    def replacement(self) -> Any: ...
 
 
 class Together:
-    """Places of one owner. A module's are replaced in one stroke, where it is as the last time left it: collecting
-    every step of a training would else cost a millisecond for the replacing alone.
+    """Places of one owner. Those of a module are replaced in one update of its namespace if it is as the last time left
+    it: replaced one by one at every step of a training, they would cost a millisecond.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -100,17 +86,14 @@ class Together:
         self._inside: dict[str, Any] = {}
 
     def add(self, place: Place) -> None:
-        """One more place."""
         self._places.append(place)
         self._inside = {}
 
     def discard(self, place: Place) -> None:
-        """One place less."""
         self._places.remove(place)
         self._inside = {}
 
     def install(self) -> None:
-        """Put every replacement in place."""
         if self._swap(self._outside, self._inside):
             return
         for place in self._places:
@@ -122,7 +105,6 @@ class Together:
                 self._inside = {}
 
     def remove(self) -> None:
-        """Put every original back."""
         if not self._swap(self._inside, self._outside):
             for place in reversed(self._places):
                 place.remove()
@@ -162,9 +144,10 @@ class Patch:
         setattr(self.owner, self.name, self.replacement)
 
     def remove(self) -> None:
-        """Put the original back."""
+        """Put the original back, unless somebody else replaced ours meanwhile, perhaps by a wrapper around it: ours
+        passes through while nothing is collected."""
         if self.replacement is None or vars(self.owner).get(self.name) is not self.replacement:
-            return  # somebody else stands here by now, perhaps around ours, which passes through while nothing is open
+            return
         if self.original is _INHERITED:
             delattr(self.owner, self.name)
         else:

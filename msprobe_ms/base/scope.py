@@ -1,10 +1,9 @@
 """What is collected: steps and ranks, forward or backward, and calls by window (`scope`) and pattern (`list`).
 
-Lists of ranks and steps: `[0, "3-5", 4]` means 0, 3, 4 and 5.
+Lists of ranks and steps: `[0, "3-5", 4]` means 0, 3, 4 and 5. An element is a whole number from 0 to 1,000,000, a text
+`"a-b"` (both ends included), or a text holding one number.
 
-An element is a whole number from 0 to 1,000,000, a text `"a-b"` (both ends included), or a text holding one number.
-
-Which calls of a step are kept: a window in the order of execution (`scope`) and patterns in names (`list`).
+Which calls of a step are collected:
 
 | level | window | patterns |
 |---|---|---|
@@ -12,7 +11,7 @@ Which calls of a step are kept: a window in the order of execution (`scope`) and
 | L0 | from the begin of cell call `scope[0]` to the end of cell call `scope[1]` | a name that contains one |
 | mix | as L0 where a bound names a cell, as L1 where it names an API | as L1, and everything inside such a cell |
 
-Where both are given, a call must pass both. Forward and backward are one sequence. A call is inside the window where it
+With both, a call must pass both. Forward and backward are one sequence. A call is inside the window where it
 begins there.
 """
 
@@ -101,32 +100,16 @@ MOST_WORDS = 4
 
 @dataclass(frozen=True)
 class DataMode:
-    """Two sides times two parts; a part is kept where both its words are in force."""
+    """Two directions times two parts; a part is collected where both its direction and its word are set.
+
+    `input` of a forward call are its arguments, of a backward call the gradients with respect to the forward outputs;
+    `output` of a backward call are the gradients with respect to the forward inputs.
+    """
 
     forward: bool = True
     backward: bool = True
     input: bool = True
     output: bool = True
-
-    @property
-    def forward_input(self) -> bool:
-        """`input_args` and `input_kwargs` of forward calls."""
-        return self.forward and self.input
-
-    @property
-    def forward_output(self) -> bool:
-        """`output` of forward calls."""
-        return self.forward and self.output
-
-    @property
-    def backward_input(self) -> bool:
-        """`input` of backward calls: gradients with respect to the forward outputs."""
-        return self.backward and self.input
-
-    @property
-    def backward_output(self) -> bool:
-        """`output` of backward calls: gradients with respect to the forward inputs."""
-        return self.backward and self.output
 
     @property
     def parameters_grad(self) -> bool:
@@ -163,10 +146,10 @@ def parts(value: object) -> DataMode:
 
 
 class Scope:
-    """Answers for each call of a step whether its records are kept; told of every call, in the order of execution.
+    """Decides for each call of a step whether its records are collected; sees every call, in the order of execution.
 
-    Cell calls begin and end, other calls are asked for once. `bounds` are the two names of `scope`, or none.
-    A forward cell that an exception left tells no end: it counts as ended when the cell around it ends, or at `reset`.
+    Cell calls are entered and left, other calls are asked for once. `bounds` are the two names of `scope`, or none.
+    A forward cell that raised is not left: it counts as ended when the cell around it ends, or at `reset`.
     Backward cells may end in any order.
     """
 
@@ -179,7 +162,7 @@ class Scope:
 
     @property
     def trivial(self) -> bool:
-        """Nothing is filtered: every answer is yes, and nothing needs to be told."""
+        """Nothing is filtered: every call is collected."""
         return not self._first and not self._patterns
 
     def reset(self) -> None:
@@ -204,16 +187,16 @@ class Scope:
         return kept
 
     def leave(self, name: str) -> None:
-        """The same call ends, and with it every forward cell that began inside it and never told its end."""
+        """The same call ends, and with it every forward cell that began inside it and was not left."""
         running = self._running.get(get_ident(), [])
         ended = [name]
         if name in running:
             begun = running.index(name)
             ended = running[begun:]
             del running[begun:]
-        for each in ended:
-            self._matching.discard(each)
-            self._end(each)
+        self._matching.difference_update(ended)
+        if self._last in ended:
+            self._open = False
 
     def wants(self, name: str) -> bool:
         """Whether the records of an API, primitive or jit call, or of a cell's parameter gradients, are kept.
@@ -222,8 +205,12 @@ class Scope:
         """
         self._begin(name)
         kept = self._open and (self._matches(name) or bool(self._matching))
-        self._end(name)
-        return kept or self._follows_backward(name)
+        if name == self._last:
+            self._open = False
+        if kept or not self._kept_backward:
+            return kept
+        call = parse(name)
+        return call.kind == "parameters_grad" and call.stem in self._kept_backward
 
     def unmatched_patterns(self) -> tuple[str, ...]:
         """Patterns that no call has matched since this scope was made, then bounds that no call has met."""
@@ -241,20 +228,10 @@ class Scope:
         if name in self._unmet:
             self._unmet = tuple(bound for bound in self._unmet if bound != name)
 
-    def _end(self, name: str) -> None:
-        if name == self._last:
-            self._open = False
-
     def _matches(self, name: str) -> bool:
         if self._unmatched:
             self._unmatched = tuple(pattern for pattern in self._unmatched if pattern not in name)
         return not self._patterns or any(pattern in name for pattern in self._patterns)
-
-    def _follows_backward(self, name: str) -> bool:
-        if not self._kept_backward:
-            return False
-        call = parse(name)
-        return call.kind == "parameters_grad" and call.stem in self._kept_backward
 
 
 _CELL_EXAMPLE, _API_EXAMPLE = shown("Cell.fc.Dense.forward.0"), shown("Functional.relu.0.forward")
@@ -268,7 +245,10 @@ def wrong_bounds(level: str, bounds: tuple[str, ...]) -> str:
 
 
 def _wrong_bound(level: str, bound: str) -> str:
-    is_cell, is_api = _is_cell(bound), _is_api(bound)
+    call = parse(bound)
+    prefix, _, rest = call.stem.partition(".")
+    is_cell = call.kind == "cell"
+    is_api = call.kind == "api" and prefix in API_PREFIXES and bool(rest)
     if level == "L0" and not is_cell:
         hint = "; APIs are collected at level L1 or mix" if is_api else ""
         return f"{shown(bound)} is not a cell's call; write one such as {_CELL_EXAMPLE}{hint}"
@@ -278,13 +258,3 @@ def _wrong_bound(level: str, bound: str) -> str:
     if level == "mix" and not (is_cell or is_api):
         return f"{shown(bound)} is no call of a cell or API; write one such as {_CELL_EXAMPLE} or {_API_EXAMPLE}"
     return ""
-
-
-def _is_cell(bound: str) -> bool:
-    return parse(bound).kind == "cell"
-
-
-def _is_api(bound: str) -> bool:
-    call = parse(bound)
-    prefix, _, rest = call.stem.partition(".")
-    return call.kind == "api" and prefix in API_PREFIXES and bool(rest)

@@ -1,13 +1,7 @@
-"""The sections of the configuration file: frozen dataclasses and their fields.
+"""The sections of the configuration file, one frozen dataclass per task, and how a field becomes a setting of the file.
 
-How a field of a frozen dataclass becomes a setting of the configuration file.
-
-A field carries what the file calls it, the check that its value must pass, and, where this collector has no use for it,
-the reason.
-
-The settings of each task, one frozen dataclass per section of the configuration file.
-
-Defaults stand here and nowhere else.
+A field carries its key in the file, the check that its value must pass, and, where the collector does not use it, the
+reason. Defaults stand here and nowhere else.
 """
 
 import re
@@ -35,29 +29,24 @@ def setting(
 ) -> Any:
     """A dataclass field that the file can set.
 
-    `key` is the file's word where it is not the field's name. `inert` is the reason why the setting has no effect here:
-    never, or only for those values of which `when` says so. At the levels of `read_at` it has its effect.
+    `key` is the key in the file where it is not the field's name. `inert` is the reason why the setting has no effect:
+    for all values, or only for those for which `when` is true. At the levels of `read_at` it has its effect.
     """
     metadata = {"check": check, "key": key, "inert": inert, "when": when, "read_at": read_at}
     return field(default=default, metadata=metadata)
 
 
-def key_of(each: "Field[Any]") -> str:
-    """What the file calls a field."""
-    return str(each.metadata["key"] or each.name)
-
-
 def settings_of(cls: type) -> "dict[str, Field[Any]]":
-    """The fields that the file can set, by the file's words."""
-    return {key_of(each): each for each in fields(cls) if "check" in each.metadata}
+    """The fields that the file can set, by their keys in the file."""
+    return {each.metadata["key"] or each.name: each for each in fields(cls) if "check" in each.metadata}
 
 
 def checked(
     cls: type, given: Mapping[str, object], where: Where, homes: Mapping[str, str], beside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The values for the fields of `cls`, checked; a key that is neither one of them nor of those `beside` is refused.
+    """The checked values for the fields of `cls`; a key that is neither one of them nor in `beside` is refused.
 
-    null means *not given*. `homes` tells of keys that are known elsewhere where that is.
+    null means that the key is absent. `homes` has the right place of keys that are known elsewhere.
     """
     known = settings_of(cls)
     for key in given:
@@ -90,7 +79,7 @@ def is_inert(each: "Field[Any]", level: str) -> bool:
 
 
 def inert(owner: object, level: str) -> Iterator[tuple[str, str]]:
-    """The settings of `owner` that are not at their default and have no effect: the file's word, and why."""
+    """The settings of `owner` that are not at their default and have no effect: the key in the file, and why."""
     for key, each in settings_of(type(owner)).items():
         value, when = getattr(owner, each.name), each.metadata["when"]
         if is_inert(each, level) and (when(value) if when else value != each.default):
@@ -109,16 +98,16 @@ _STATISTICS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """What every section can be asked."""
+    """The settings of one task."""
 
     def contradictions(self, level: str, async_dump: bool) -> Iterator[tuple[str, str]]:
-        """What does not go together: the file's word, and what is wrong with it."""
+        """Settings that contradict each other: the key in the file, and what is wrong with it."""
         yield from ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectSettings(Section):
-    """What the tasks `statistics` and `tensor` share. `patterns` is what the file calls `list`.
+    """The settings that the tasks `statistics` and `tensor` share. `patterns` is `list` in the file.
 
     `tensor_list` has the patterns of calls whose tensors are saved too; only task `statistics` can set it.
     """
@@ -209,7 +198,7 @@ class OverflowCheckSettings(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class FreeBenchmarkSettings(Section):
-    """Task `free_benchmark`: disturb an input a little, and watch the output. `apis` is what the file calls `list`."""
+    """Task `free_benchmark`: perturb an input a little, and watch the output. `apis` is `list` in the file."""
 
     apis: tuple[str, ...] = setting(texts, (), key="list")
     scope: tuple[str, ...] = setting(texts, (), inert=_NEVER_USED)

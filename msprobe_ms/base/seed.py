@@ -1,21 +1,20 @@
 """Make a training with MindSpore repeatable: seeds, deterministic operators, and no dropout.
 
-MindSpore is imported when `seed_all` is called, by its name: this room must also run without it.
+MindSpore is imported when `seed_all` is called, by its name: this package must also run without it.
 """
 
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 from .errors import SettingsError
 from .lazy import needed
+from .patches import Patches
 
 LARGEST_SEED = 2**32 - 1
-
-_originals: dict[tuple[str, str], Any] = {}
-"""What stood at (module, attribute) before a dropout that does nothing took its place."""
 
 
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
@@ -39,7 +38,7 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
         mindspore.set_context(deterministic="ON" if mode else "OFF")
         os.environ["HCCL_DETERMINISTIC"] = str(mode)
     if rm_dropout:
-        remove_dropout()
+        _dropout().install()
 
 
 def check(seed: int, mode: bool | None, rm_dropout: bool) -> None:
@@ -52,21 +51,27 @@ def check(seed: int, mode: bool | None, rm_dropout: bool) -> None:
         raise SettingsError(f"seed_all: rm_dropout is {rm_dropout!r}; choose True or False")
 
 
-def remove_dropout() -> None:
-    """Put versions that drop nothing in the place of MindSpore's dropout; once, however often it is called."""
-    for module_name, attribute, replace in _REPLACED:
-        module = import_module(module_name)
-        if (module_name, attribute) not in _originals and hasattr(module, attribute):
-            original = getattr(module, attribute)
-            _originals[module_name, attribute] = original
-            setattr(module, attribute, replace(original))
+def planned(rows: "Sequence[tuple[str, str, Callable[[Any], Any]]]") -> Patches:
+    """Attributes to replace: the owner (a module, or `module:class`), the attribute, and what makes the replacement of
+    the original. Those that this version of the framework lacks are left out.
+    """
+    patches = Patches()
+    for name, attribute, replace in rows:
+        module, _, inner = name.partition(":")
+        owner = getattr(import_module(module), inner) if inner else import_module(module)
+        if hasattr(owner, attribute):
+            patches.add(owner, attribute, replace)
+    return patches
 
 
 def restore_dropout() -> None:
     """Put MindSpore's own dropout back; what was created in between keeps dropping nothing."""
-    for (module_name, attribute), original in _originals.items():
-        setattr(import_module(module_name), attribute, original)
-    _originals.clear()
+    _dropout().remove()
+
+
+@lru_cache(1)
+def _dropout() -> Patches:
+    return planned(_REPLACED)
 
 
 def _keeping_all(original: Any) -> Any:

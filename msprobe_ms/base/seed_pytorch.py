@@ -1,22 +1,19 @@
 """Make a training with PyTorch repeatable: seeds, deterministic operators, and no dropout.
 
-PyTorch is imported when `seed_all` is called, by its name: this room must also run without it.
+PyTorch is imported when `seed_all` is called, by its name: this package must also run without it.
 """
 
 import os
 import random
 from collections.abc import Callable
-from functools import wraps
-from importlib import import_module
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
 
 from .lazy import needed
-from .seed import check
-
-_originals: dict[tuple[str, str], Any] = {}
-"""What stood at (owner, attribute) before a dropout that does nothing took its place."""
+from .patches import Patches
+from .seed import check, planned
 
 
 def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = True) -> None:
@@ -36,41 +33,25 @@ def seed_all(seed: int = 1234, mode: bool | None = False, rm_dropout: bool = Tru
     np.random.seed(seed)  # the generator that trainings use
     torch.manual_seed(seed)  # of every device
     if mode is not None:
-        _determine(torch, mode)
+        if mode:  # read when the first matrix product of a GPU is prepared
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            # Benchmarking chooses the fastest operator, which may be another one each time.
+            torch.backends.cudnn.benchmark = False
+        os.environ["HCCL_DETERMINISTIC"] = str(mode)  # collectives between NPUs
+        torch.backends.cudnn.deterministic = mode
+        torch.use_deterministic_algorithms(mode)
     if rm_dropout:
-        remove_dropout()
-
-
-def _determine(torch: Any, mode: bool) -> None:
-    if mode:  # read when the first matrix product of a GPU is prepared
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.backends.cudnn.benchmark = False  # it chooses the fastest operator, which may be another one each time
-    os.environ["HCCL_DETERMINISTIC"] = str(mode)  # collectives between NPUs
-    torch.backends.cudnn.deterministic = mode
-    torch.use_deterministic_algorithms(mode)
-
-
-def remove_dropout() -> None:
-    """Put versions that drop nothing in the place of PyTorch's dropout; once, however often it is called."""
-    for owner_name, attribute, replace in _REPLACED:
-        owner = _owner(owner_name)
-        if (owner_name, attribute) not in _originals and hasattr(owner, attribute):
-            original = getattr(owner, attribute)
-            _originals[owner_name, attribute] = original
-            setattr(owner, attribute, replace(original))
+        _dropout().install()
 
 
 def restore_dropout() -> None:
     """Put PyTorch's own dropout back; recurrent layers that were created in between keep dropping nothing."""
-    for (owner_name, attribute), original in _originals.items():
-        setattr(_owner(owner_name), attribute, original)
-    _originals.clear()
+    _dropout().remove()
 
 
-def _owner(name: str) -> Any:
-    module, _, inner = name.partition(":")
-    owner = import_module(module)
-    return getattr(owner, inner) if inner else owner
+@lru_cache(1)
+def _dropout() -> Patches:
+    return planned(_REPLACED)
 
 
 def _not_training(original: Any) -> Any:
@@ -114,5 +95,4 @@ _REPLACED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     (_FUNCTIONAL, "scaled_dot_product_attention", _attending_to_all),
     ("torch.nn:RNNBase", "__init__", _created_without),
 )
-"""Where what stands (a module, or `module:class`), under which name, and what takes its place. A layer asks the module
-of functions at every call, so that those that exist drop nothing either."""
+"""A layer asks the module of functions at every call, so that layers that exist drop nothing either."""

@@ -1,35 +1,25 @@
 """The settings of a collection: the configuration file and the debugger's arguments, read once at its start.
 
-Reads a JSON configuration file into a dictionary, and says what is wrong with one that cannot be read.
-
-Every path that the operating system opens is good: spaces, any script, symbolic links.
-
-The settings of a collection: the configuration file and the arguments of the debugger, read once, at the door.
-
-Users' words (`task`, `level`, `list`, `summary_mode`) stop here.
-
-The settings of a stage of a training: those of its debugger, and what a file and arguments put in their place.
-
-And where a debugger writes beside others of its process.
+The words of the file (`task`, `level`, `list`, `summary_mode`) are not used behind this module. A stage of a training
+has the settings of its debugger, with what a file and arguments of its own put in their place.
 """
 
 import errno
 import json
 import os
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import not_built
 from .checks import absolute, existing, flag, folder, listed, one_of, shown, size, texts
 from .errors import SettingsError, UsageError
 from .files import CONFIGURATION, NAME_LIMIT, read_input, safe_name
 from .log import once
-from .not_built import WITHOUT_EFFECT
+from .not_built import TASKS, WITHOUT_EFFECT
 from .scope import DataMode, Scope, compact, holds, numbers
 from .sections import (
     PRECHECK,
@@ -111,18 +101,10 @@ def _top(text: str, where: object) -> dict[str, object]:
     return top
 
 
-def other_file(keys: Container[str]) -> str:
-    """What a file with such keys looks like, and who takes it; empty where no other tool is known for them."""
-    for marks, what, taker in OTHER_FILES:
-        if found := [key for key in marks if key in keys]:
-            return f"this looks like {what} (it has {listed(tuple(found))}); give it to {taker}"
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """`values`: records are made at all (not for task structure). `saves`: each tensor goes to a file. `saved`: so do
-    the tensors of calls whose name contains one of these. `digests`: records have a digest.
+    """What is recorded of a call. `values`: records are made at all (not for task structure). `saves`: each tensor goes
+    to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: records have a digest.
     """
 
     data_mode: DataMode
@@ -142,14 +124,14 @@ class Wishes:
 
 
 def scope_of(settings: "Settings") -> Scope:
-    """Which calls `scope` and `list` keep."""
+    """The calls that `scope` and `list` select."""
     section = settings.section
     bounds, patterns = (section.scope, section.patterns) if isinstance(section, CollectSettings) else ((), ())
     return Scope(settings.level, bounds, patterns)
 
 
 def wishes_of(settings: "Settings") -> Wishes:
-    """What a task and its section ask for."""
+    """What a task and its section record."""
     section = settings.section
     if not isinstance(section, CollectSettings):
         if isinstance(section, StructureSettings) or settings.level == "L2":  # kernels are collected by the framework
@@ -161,10 +143,6 @@ def wishes_of(settings: "Settings") -> Wishes:
         saved=section.tensor_list,
         digests=section.summary_mode == "md5",
     )
-
-
-WITHOUT_FILE: dict[str, object] = {"dump_path": "./dump_path"}
-"""What stands in the configuration when no file is named; everything else has its default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,29 +197,28 @@ def load(
     level: str | None = None,
     step: list[int | str] | None = None,
 ) -> Settings:
-    """The settings that a file and arguments mean; an argument that is not None stands in place of the file's.
+    """The settings of a file and arguments; an argument that is not None replaces the setting of the file.
 
     Without a file every setting has its default, and the dump goes to `./dump_path`. Raises `SettingsError` where
-    something cannot be read, cannot be meant, or cannot be served by this version. A setting that has no effect
-    here is noted once.
+    something cannot be read, is invalid, or is not supported by this version. A setting that has no effect is logged
+    once.
     """
     arguments = {"task": task, "dump_path": dump_path, "level": level, "step": step}
     arguments = {key: value for key, value in arguments.items() if value is not None}
-    written = WITHOUT_FILE if config_path is None else read(config_path)
+    written = {"dump_path": "./dump_path"} if config_path is None else read(config_path)
     origin = Origin("the default settings" if config_path is None else fspath(config_path), frozenset(arguments))
-    return admitted(meant({**written, **arguments}, origin), origin)
+    return supported(parse_settings({**written, **arguments}, origin), origin)
 
 
-def admitted(settings: Settings, origin: "Origin") -> Settings:
-    """The same settings, if this version serves them; says once what of them has no effect here. SettingsError else."""
-    owners = ((settings, origin.common), (settings.section, origin.inside(settings.task)))
-    for owner, where in owners:
-        for key, message in not_built.refused(owner):
-            raise SettingsError(f"{where(key)}: {message}")
+def supported(settings: Settings, origin: "Origin") -> Settings:
+    """The same settings; SettingsError where this version does not have the task. What has no effect is logged once."""
+    if settings.task in TASKS and not (settings.task == "overflow_check" and settings.level == "L2"):
+        what = f"{shown(settings.task)} is known, but this version does not have it yet"
+        raise SettingsError(f"{origin.common('task')}: {what}; use what it has: {TASKS[settings.task]}")
     if settings.async_dump and settings.level != "L2":
         waits = "tensors wait in memory, up to half of what is free at start; collect few at a time"
         once("async_dump", f"{origin.common('async_dump')}: {waits}")
-    for owner, where in owners:
+    for owner, where in ((settings, origin.common), (settings.section, origin.inside(settings.task))):
         for key, reason in inert(owner, settings.level):
             once(f"inert setting {where(key)}", f"{where(key)}: the setting has no effect here, {reason}")
     return settings
@@ -249,7 +226,7 @@ def admitted(settings: Settings, origin: "Origin") -> Settings:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where settings come from, for messages: a file, and the arguments, of what, that stand in place of its own."""
+    """Where settings come from, for messages: a file, and the arguments (of which function) that replace its own."""
 
     file: str
     arguments: frozenset[str] = frozenset()
@@ -265,47 +242,40 @@ class Origin:
         return lambda key: f"{place}, {section}.{key}"
 
 
-def meant(given: Mapping[str, object], origin: Origin) -> Settings:
-    """The settings that a configuration means, also those that this version cannot serve (`not_built`).
-
-    Sections of other tasks are not looked at.
-    """
+def parse_settings(given: Mapping[str, object], origin: Origin) -> Settings:
+    """The settings of a configuration, also those that `supported` refuses; other tasks' sections are not read."""
     sections = (*SECTIONS, *PRECHECK)
-    if looks := other_file([key for key in given if key not in (*settings_of(Settings), *sections)]):
-        raise SettingsError(f"{origin.file}: {looks}, and a collection's configuration to PrecisionDebugger")
-    values = checked(Settings, given, origin.common, _homes(), beside=sections)
+    unknown = [key for key in given if key not in (*settings_of(Settings), *sections)]
+    for marks, what, taker in OTHER_FILES:
+        if found := tuple(key for key in marks if key in unknown):
+            raise SettingsError(
+                f"{origin.file}: this looks like {what} (it has {listed(found)}); give it to {taker}, and a "
+                "collection's configuration to PrecisionDebugger"
+            )
+    # For a misplaced key: the first section that knows it.
+    homes = {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
+    values = checked(Settings, given, origin.common, homes, beside=sections)
     if "dump_path" not in values:
         what = "the setting is missing; name the folder to write to there, or pass dump_path to PrecisionDebugger"
         raise SettingsError(f"{origin.common('dump_path')}: {what}")
-    section = _section(values.get("task", Settings.task), given, origin)
-    settings = Settings(**values, section=section)
-    if settings.task == "structure" and settings.level not in ("L0", "mix"):
-        once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
-        settings = replace(settings, level="mix")
-    if settings.task == "exception_dump" and settings.level != "L2":
-        what = (
-            f'task "exception_dump" is of kernels, with MindSpore alone; write "L2" instead of {shown(settings.level)}'
-        )
-        raise SettingsError(f"{origin.common('level')}: {what}")
-    for key, wrong in section.contradictions(settings.level, settings.async_dump):
-        raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
-    return settings
-
-
-def _section(task: str, given: Mapping[str, object], origin: Origin) -> Section:
+    task = values.get("task", Settings.task)
     written = given.get(task)
     if written is None:
         written = {}
     if not isinstance(written, dict):
         raise SettingsError(f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or fill it")
-    homes = {**_homes(), **dict.fromkeys(settings_of(Settings), "the top level of the file")}
-    values = checked(SECTIONS[task], written, origin.inside(task), homes)
-    return SECTIONS[task](**values)
-
-
-def _homes() -> dict[str, str]:
-    """For a key that stands in the wrong place: the first section that knows it."""
-    return {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
+    homes |= dict.fromkeys(settings_of(Settings), "the top level of the file")
+    section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), homes))
+    settings = Settings(**values, section=section)
+    if settings.task == "structure" and settings.level not in ("L0", "mix"):
+        once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
+        settings = replace(settings, level="mix")
+    if settings.task == "exception_dump" and settings.level != "L2":
+        what = 'task "exception_dump" is of kernels, with MindSpore alone; write "L2"'
+        raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")
+    for key, wrong in section.contradictions(settings.level, settings.async_dump):
+        raise SettingsError(f"{origin.inside(settings.task)(key)}: {wrong}")
+    return settings
 
 
 def _in_force(owner: object, level: str) -> dict[str, object]:
@@ -346,9 +316,9 @@ def stage_settings(
 ) -> Settings:
     """The settings of the stage `name` of a debugger with the settings `above`.
 
-    A field of `given` stands in place of the file's, and that in place of the debugger's; the section of a task counts
-    as one field. Where the stage writes is not to be chosen: a file's `dump_path` is passed over. Raises SettingsError
-    as `load` does, and for a `dump_path` in `given`.
+    A field of `given` replaces the file's, and that the debugger's; the section of a task counts as one field. Where
+    the stage writes cannot be chosen: a file's `dump_path` is ignored. Raises SettingsError as `load` does, and for a
+    `dump_path` in `given`.
     """
     arguments = {key: value for key, value in given.items() if value is not None}
     origin = Origin(
@@ -360,20 +330,20 @@ def stage_settings(
     if "dump_path" in arguments:
         raise SettingsError(f"{origin.common('dump_path')}: a stage writes to {root}; leave it out")
     written = {} if config_path is None else read(config_path)
-    settings = meant({**above.described(), **written, **arguments, "dump_path": root}, origin)
+    settings = parse_settings({**above.described(), **written, **arguments, "dump_path": root}, origin)
     if settings.level == "L2":
         raise SettingsError(
             f"{origin.common('level')}: kernels are dumped by the framework, of the process as a whole; "
             'choose "L0", "L1", "mix" or "debug" for a stage'
         )
-    return admitted(settings, origin)
+    return supported(settings, origin)
 
 
 def apart(settings: Settings, taken: Mapping[Path, str]) -> Settings:
-    """The same settings, with a dump_path that nobody writes to; said where that is another one than was asked for.
+    """The same settings with a free dump_path; logged where that is not the one that was asked for.
 
-    `taken` are the folders that debuggers of this process write to, and who does. In every rank of a run the second
-    debugger is parted from the first alike.
+    `taken` has the folders that debuggers of this process write to, and which debugger. In every rank of a run the
+    second debugger gets the same other folder.
     """
     root = settings.dump_path
     if root not in taken:

@@ -1,13 +1,10 @@
-"""The statistics of one tensor: extremes, mean, norm, non-finite elements, digest.
+"""The statistics of one tensor (extremes, mean, norm, non-finite elements) and the digest of its bytes.
 
-The statistics of one tensor: extremes, mean, norm, and what is not finite.
+Statistics take one fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both
+give the same extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
 
-One fused pass in C (`_statistic.c`) where the extension was built, blocked numpy passes elsewhere. Both give the same
-extremes to the bit, and a mean and a norm within a relative 1e-12 of the exact value.
-
-The digest of one tensor: what tells in eight digits whether two runs had the same bytes.
-
-CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD EPYC (Zen 4):
+The digest is CRC-32, because dumps are compared across versions and with other tools, which use it. One core of an AMD
+EPYC (Zen 4):
 
 | bytes | zlib | isal (`pip install "msprobe-ms[fast]"`) |
 |---|---|---|
@@ -74,8 +71,12 @@ def statistic(array: Array) -> Statistic:
         return Statistic(None, None, None, None)
     if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
         return Statistic(*found)
+    array = array.reshape(-1)
+    if array.dtype.kind == "b":
+        count = int(np.count_nonzero(array))
+        return Statistic(count > 0, count == array.size, None, None, true_count=count)
     with np.errstate(all="ignore"):
-        return _by_numpy(array.reshape(-1))
+        return _of_floats(array) if array.dtype.kind == "f" else _of_integers(array)
 
 
 def is_bfloat16(array: Array) -> bool:
@@ -111,15 +112,6 @@ def _plain(array: Array) -> Array:
         return np.require(array, wanted, ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _by_numpy(array: Array) -> Statistic:
-    """The statistics of a plain, flat, non-empty array without the kernel."""
-    kind = array.dtype.kind
-    if kind == "b":
-        count = int(np.count_nonzero(array))
-        return Statistic(count > 0, count == array.size, None, None, true_count=count)
-    return _of_floats(array) if kind == "f" else _of_integers(array)
-
-
 def _of_integers(array: Array) -> Statistic:
     if array.dtype.itemsize < 8:
         total = int(array.sum(dtype=np.int64))
@@ -148,7 +140,7 @@ def _of_floats(array: Array) -> Statistic:
     norm, total = math.sqrt(math.fsum(squares)), math.fsum(sums)
     # Pairwise summation is off by less than 32 roundings of the sum of magnitudes, which Cauchy and Schwarz bound.
     certain = 2.0**-48 * math.sqrt(array.size) * norm <= 5e-13 * abs(total)
-    return Statistic(top, bottom, total / array.size if certain else _careful_mean(array, peak), norm)
+    return Statistic(top, bottom, total / array.size if certain else _precise_mean(array, peak), norm)
 
 
 def _of_non_finite(array: Array, top: float, bottom: float) -> Statistic:
@@ -165,11 +157,11 @@ def _scaled_norm(array: Array, peak: float) -> float:
     return math.sqrt(math.fsum(np.square(block * scale).sum() for block in _blocks(array))) / scale
 
 
-def _careful_mean(array: Array, peak: float) -> float:
+def _precise_mean(array: Array, peak: float) -> float:
     """The mean of floats of magnitude at most `peak`, with about twice the digits of float64, or all if they matter."""
     sums = []
     for block in _blocks(array):
-        above = _above(block, peak)
+        above = _high_part(block, peak)
         sums += [float(above.sum()), float((block - above).sum())]
     total = math.fsum(sums)
     # What is below the cut is under peak * 2^-35, and pairwise summation off by less than 32 roundings of it.
@@ -179,25 +171,25 @@ def _careful_mean(array: Array, peak: float) -> float:
 
 def _exact_mean(array: Array) -> float:
     """The mean of finite floats, rounded once, however far their sum cancels."""
-    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _parts(block))
+    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _exact_parts(block))
     return float(sum(parts, Fraction()) / array.size)
 
 
-def _parts(block: Array) -> Iterator[Fraction]:
+def _exact_parts(block: Array) -> Iterator[Fraction]:
     """Numbers that add up to exactly the sum of a block: what is above a cut, of the rest what is above the next..."""
     last = math.inf
     while 0 < (peak := max(float(block.max(initial=0)), -float(block.min(initial=0)))) < last:
         if peak > 2.0**900:  # the anchor could overflow
             great = np.abs(block) > 2.0**900
-            yield from (part * 2**64 for part in _parts(block[great] * 2.0**-64))
+            yield from (part * 2**64 for part in _exact_parts(block[great] * 2.0**-64))
             block = block[~great]
             continue
-        above = _above(block, peak)
+        above = _high_part(block, peak)
         yield Fraction(float(above.sum()))
         block, last = block - above, peak
 
 
-def _above(block: Array, peak: float) -> Array:
+def _high_part(block: Array, peak: float) -> Array:
     """The elements, of magnitude at most `peak`, cut at one binary digit so high that their sum is exact in any order.
 
     To add and take away a large `anchor` rounds each element to the anchor's last digit, 2^-53 of it. Sums of such
@@ -233,14 +225,9 @@ def digest(array: Array) -> str:
         raise TypeError(f"an array of {array.dtype} has no bytes of its own to digest; pass numbers")
     if not array.flags.c_contiguous:
         array = array.copy(order="C")
-    if is_bfloat16(array):
-        return f"{_of_bfloat16(array.reshape(-1)):08x}"
-    return f"{crc32(array):08x}"
-
-
-def _of_bfloat16(flat: Array) -> int:
-    """The CRC-32 of the widened elements, without all of them widened at once."""
-    crc = 0
+    if not is_bfloat16(array):
+        return f"{crc32(array):08x}"
+    crc, flat = 0, array.reshape(-1)
     for start in range(0, flat.size, _DIGEST_BLOCK):
         crc = crc32(widen(flat[start : start + _DIGEST_BLOCK]), crc)
-    return crc
+    return f"{crc:08x}"

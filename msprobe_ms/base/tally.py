@@ -1,6 +1,6 @@
-"""What came of a debugger's collecting, and at the end of a run that collected nothing a word why.
+"""What a debugger has collected, and a message at the end of a run that collected nothing.
 
-A run that was not collected looks like any other until somebody opens its dump_path, and then it has to be run again.
+Such a run looks like any other until somebody opens its dump_path, and then it has to be run again.
 """
 
 import os
@@ -15,11 +15,11 @@ from .settings import Settings, scope_of
 
 @dataclass
 class Tally:
-    """What a debugger was asked for so far, and what of it stands on the disk.
+    """What a debugger was asked to collect so far, and what of it is on the disk.
 
     `starts` are the first and the last step in which `start`, or `save` at level debug, was called. `fits_step`: one of
-    them is a step to collect. `fits_rank`: the process is one, or others are. `opened`: a dump was begun; `any`:
-    something stands in one. Forked children have none of their own.
+    them is a step to collect. `fits_rank`: this rank, or that of another process, is collected. `opened`: a dump was
+    begun; `any`: something is in one. Forked children have none of their own.
     """
 
     starts: tuple[int, int] | None = None
@@ -30,31 +30,31 @@ class Tally:
     pid: int = field(default_factory=os.getpid)
 
     def start(self, settings: Settings, step: int, processes: int) -> None:
-        """`start` or `save` is called in a step, in one of so many processes; 0 where that does not matter."""
+        """Record that `start` or `save` is called in a step; `processes` is their number, 0 where it is not needed."""
         self.starts = (self.starts[0] if self.starts else step, step)
         self.fits_step |= settings.takes_step(step)
         if processes and settings.rank:
             self.fits_rank = settings.rank[0] < processes
 
     def is_empty(self, level: str) -> bool:
-        """Whether nothing came of it. Kernels are written by the framework: a dump that was begun counts."""
+        """Whether nothing was collected. Kernels are written by the framework: a dump that was begun counts."""
         return not (self.opened if level == "L2" else self.any)
 
 
 def say_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) -> bool:
-    """Say once why nothing was collected in a run that ended so many steps; whether there was something to say.
+    """Log once why nothing was collected in a run of so many steps; returns whether something was logged.
 
-    `family` are a debugger, which is the first, and its stages: of those that were started each is asked, of none
-    the debugger. Nothing is said of a process that neither started nor ended a step, as of one that only imports the
-    training, nor of one whose rank is not asked for where others' are.
+    `family` are a debugger, which is the first, and its stages: those that were started are checked, or the debugger if
+    none was. Nothing is logged for a process that neither started nor ended a step, such as one that only imports the
+    training, nor for one whose rank is not to be collected.
     """
-    said = False
+    is_logged = False
     for settings, tally in [each for each in family if each[1].starts] or family[:1]:
         is_here = os.getpid() == tally.pid and bool(tally.starts or steps)
         if is_here and tally.is_empty(settings.level) and (why := _why(settings, tally, steps)):
             once(f"nothing in {settings.dump_path}", f"nothing was collected in {settings.dump_path}: {why}")
-            said = True
-    return said
+            is_logged = True
+    return is_logged
 
 
 def _why(settings: Settings, tally: Tally, steps: int) -> str:
@@ -70,10 +70,8 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
         return f'"step" is {wanted}, and {call} was called in {seen} only{beside}; name one of these'
     if not tally.fits_rank:
         return f'"rank" is {shown(compact(settings.rank))}, and no process of this run has such a rank; name one, or []'
-    if not tally.opened:
-        return ""  # the rank is another one's, or the disk refused, which was said
-    if settings.level == "L2":
-        return ""
+    if not tally.opened or settings.level == "L2":
+        return ""  # the rank is not to be collected, or the disk refused, which was logged
     if not scope_of(settings).trivial:
         section = settings.section
         chosen = {"list": getattr(section, "patterns", ()), "scope": getattr(section, "scope", ())}

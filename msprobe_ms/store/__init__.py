@@ -1,1 +1,1 @@
-"""Floor 1: the dump on disk; both sides meet here and nowhere else."""
+"""Dumps on disk: collectors write them, comparisons read them, and the two share nothing else."""

@@ -1,9 +1,7 @@
-"""Write tensors in a thread of their own, through a ring buffer of bounded size.
+"""Tensors are written by a thread, while the training goes on; those that wait are in a ring buffer of bounded size.
 
-Tensors are written by a thread, while the training goes on: a ring of memory holds what waits, and bounds it.
-
-Every size goes this way, because to make a file costs the training more than to copy what goes into it. Processor time
-of the calling thread in microseconds per tensor, two cores of an AMD EPYC, the best of five rounds
+Tensors of every size go this way, because creating a file costs the training more than copying the tensor. Processor
+time of the calling thread in microseconds per tensor, two cores of an AMD EPYC, the best of five rounds
 (`benchmarks/tensor_task.py` has the wall times too):
 
 | tensor | tmpfs: `numpy.save` | written at once | by thread | ext4: `numpy.save` | written at once | by thread |
@@ -45,7 +43,7 @@ _FILE = re.compile(r'"data_name"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 def leave_out(journal: Journal, why: Callable[[str], str]) -> None:
-    """Take every file of which `why` gives a cause out of the entries, and note it under `missing`.
+    """Remove every file for which `why` returns a cause from the entries, and note it under `missing`.
 
     Entries without such a file stay as text, unparsed.
     """
@@ -59,7 +57,10 @@ def leave_out(journal: Journal, why: Callable[[str], str]) -> None:
                 texts[place] = _without(text, gone)
                 lost.update(dict.fromkeys(gone))
         for file in lost:
-            journal.missing.append(encode({"name": call, "part": _part(file, call), "cause": causes[file]}))
+            # `output.0` of `{call}.output.0.npy`; the whole name where it was cut to fit.
+            name = file.removesuffix(".npy")
+            part = "" if name == call else name.removeprefix(f"{call}.")
+            journal.missing.append(encode({"name": call, "part": part, "cause": causes[file]}))
 
 
 def _without(text: str, files: list[str]) -> str:
@@ -77,39 +78,33 @@ def _without(text: str, files: list[str]) -> str:
     return encode(entry)
 
 
-def _part(file: str, call: str) -> str:
-    """`output.0` of `{call}.output.0.npy`; the whole name where it was cut to fit."""
-    name = file.removesuffix(".npy")
-    return name[len(call) + 1 :] if name.startswith(f"{call}.") else "" if name == call else name
-
-
 Array = np.ndarray[Any, Any]
 
 LIMIT = 128 << 20
-"""So many bytes of tensors may wait to be written, if nothing else was said."""
+"""Bytes of tensors that may wait to be written, by default."""
 
 _ALIGNED = 64  # bytes: where a copy begins in the ring
 _OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
 
 
 class Behind:
-    """Writes npy files in the order in which they are given. `limit` is in bytes; None: half of the free memory.
+    """Writes npy files by a thread, in order. `limit` is in bytes; None: half of the free memory.
 
-    `failed` says of each file that could not be written why; a later success under the same path takes it out again.
-    Any thread may give tensors, also a signal handler that comes in between. A forked child must not.
+    `failed` has for each file that could not be written the reason; a later success under the same path removes it.
+    Any thread may call `write`, also a signal handler that interrupts another call. A forked child must not.
     """
 
     def __init__(self, limit: int | None = LIMIT) -> None:
         self.failed: dict[str, str] = {}
         self._limit = available() // 2 if limit is None else limit
         self._pid = os.getpid()
-        # For those who give only. The thread takes no lock: it could wait for one that a signal handler interrupted.
+        # For `write` only. The thread takes no lock: it could wait for one that a signal handler interrupted.
         self._lock = threading.RLock()
         self._tasks: SimpleQueue[tuple[str, Array, int] | LockType | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._has_ended = False
         self._ring: Array | None = None
-        # Positions in an endless sequence of rings: up to where it was given (by the others) and done (by the thread).
+        # Positions in an endless sequence of rings: up to where it was filled (by `write`) and written (by the thread).
         self._given = self._done = 0
 
     def write(self, path: str, array: Array) -> None:
@@ -131,11 +126,11 @@ class Behind:
             self._tasks.put((path, copy, self._given))
 
     def drain(self) -> None:
-        """Wait until everything that was given is written or failed."""
+        """Wait until every tensor is written or failed."""
         if self._thread is None or os.getpid() != self._pid or sys.is_finalizing():
             return
-        # A bare lock, which the thread opens without waiting. To set an event takes the event's own lock, which whoever
-        # waits for it may hold: interrupted there by a signal handler that drains too, both would wait for ever.
+        # A bare lock, which the thread releases without waiting. Setting an event takes the event's own lock, which a
+        # waiting thread may hold: interrupted there by a signal handler that drains too, both would wait for ever.
         written = threading.Lock()
         written.acquire()
         self._tasks.put(written)
@@ -143,7 +138,7 @@ class Behind:
             pass
 
     def end(self) -> None:
-        """Let the thread go when it has written what was given."""
+        """Let the thread end when it has written what waits."""
         self._tasks.put(None)
         self._has_ended = True
         if all(behind._has_ended for behind in list(_all)):
@@ -176,7 +171,7 @@ class Behind:
         if start % whole + size > whole:  # no tensor is cut in two
             start += whole - start % whole
         if start + size - self._done > whole:
-            # To wait for all costs no more than to wait for some: the thread is what everything waits for.
+            # Waiting for all tensors costs no more than for some: the thread is the bottleneck.
             self.drain()
             self._done = start = 0
         self._given = start + size
@@ -193,17 +188,12 @@ class Behind:
                 if self.failed:
                     self.failed.pop(path, None)
             except Exception as cause:  # a debugger never stops the training because of itself
-                self._fail(path, cause)
+                why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+                self.failed[path] = why
+                message = f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing"
+                once(f"tensor: {why}", message)
             self._done = end
         self._ring = None
-
-    def _fail(self, path: str, cause: Exception) -> None:
-        why = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
-        self.failed[path] = why
-        once(
-            f"tensor: {why}",
-            f"{path}: cannot be written ({why}); the training goes on, the dump will say what is missing",
-        )
 
 
 _all: "weakref.WeakSet[Behind]" = weakref.WeakSet()
@@ -215,11 +205,11 @@ def _drain_all() -> None:
 
 
 class _Termination:
-    """SIGTERM where nobody else heeds it: what waits is written, and then the process dies of the signal as it would.
+    """Handles SIGTERM if nobody else does: the tensors that wait are written, and then the process dies of the signal.
 
-    A handler of Python runs when the main thread comes back to Python, and a rank that waits for others in a collective
-    never does; so a thread of ours is woken too, by the interpreter's own handler. Whoever sets a handler of his own,
-    before or after, has it alone.
+    A handler of Python runs when the main thread returns to Python, and a rank that waits for others in a collective
+    never does; so a thread of ours is woken too, by the interpreter's own handler. A handler that somebody else sets,
+    before or after, is left alone and is the only one.
     """
 
     def __init__(self) -> None:
@@ -227,7 +217,7 @@ class _Termination:
         self._is_set = self._wakes = False
 
     def heed(self) -> None:
-        """From here on; only where the default action would be taken, and from the main thread."""
+        """Install the handler, if the default action would be taken, and only in the main thread."""
         if self._is_set or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -244,7 +234,7 @@ class _Termination:
             signal.set_wakeup_fd(before)
 
     def forget(self) -> None:
-        """Nothing waits any more: the signal is as it was."""
+        """Restore the default action: nothing waits any more."""
         if not self._is_set or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) == self._come:
@@ -262,7 +252,7 @@ class _Termination:
 
     def _wait(self, end: int) -> None:
         while signals := os.read(end, 64):
-            # to ask for the handler is allowed in any thread, to set it is not, so the C library is asked
+            # Any thread may look up the handler, but only the main one may set it; so the C library sets it.
             if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._come:
                 _drain_all()
                 ctypes.CDLL(None).signal(int(signal.SIGTERM), None)

@@ -56,17 +56,17 @@ class ArrayDescriber:
             if len(text) > LONGEST:
                 self.lost(call, part, f"a text of more than {LONGEST} characters; the rest is left out")
                 text = text[:LONGEST]
-            said = quote(text)
+            stored = quote(text)
         elif issubclass(kind, float):
-            said = number(float.__pos__(value))
+            stored = number(float.__pos__(value))
         elif kind is bool:
-            said = "true" if value else "false"
+            stored = "true" if value else "false"
         elif int.bit_length(value) > WIDEST:
             self.lost(call, part, f"a whole number of more than {WIDEST} bits")
             return "null"
         else:
-            said = int.__repr__(value)
-        return f'{{"type":{quote(type_name(value))},"value":{said}}}'
+            stored = int.__repr__(value)
+        return f'{{"type":{quote(type_name(value))},"value":{stored}}}'
 
     def lost(self, call: str, part: str, cause: str, kind: str = "") -> None:
         """Note once in the log, and each time in the dump, that a value could not be collected.
@@ -82,9 +82,9 @@ class ArrayDescriber:
 
 
 def place_of_run(run: int, model: int) -> str:
-    """Members of an entry that say in which run of which model the call was made; empty in the first of the first."""
-    said = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
-    return f',"at":{{{",".join(said)}}}' if said else ""
+    """The member of an entry with the run and the model of the call; empty in the first run of the first model."""
+    members = [f'"{word}":{number}' for word, number in (("micro_step", run), ("model", model)) if number]
+    return f',"at":{{{",".join(members)}}}' if members else ""
 
 
 def beginning(kind: str, dtype: str, shape: tuple[int, ...]) -> str:

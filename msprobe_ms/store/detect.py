@@ -1,4 +1,4 @@
-"""What a path holds: a dump, a run of many, or files that something else left; found by looking at names alone."""
+"""What a path holds: a dump, a run of many, or files that something else wrote. Only names are looked at."""
 
 import logging
 from contextlib import suppress
@@ -12,7 +12,9 @@ from msprobe.base.log import once
 from . import layout
 from .folders import (
     DUMP_FILES,
+    NAMED,
     Folder,
+    few,
     further_runs,
     is_file,
     look,
@@ -36,13 +38,12 @@ _GIVE = (
     "give a dump.json, the folder of a rank, a step or a run, a kernel dump, the folder of single or graph saves, the "
     "root of an RL flow, or a folder of npy files"
 )
-_NAMED = 8  # so many names stand in a message
 _RUN_ABOVE = 5  # folders: {stage}/graph/step0/rank/dump.json in that of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a path is, and what to hand to its reader: `path`. `says` is a phrase for the log.
+    """What a path is, and what its reader takes: `path`. `says` is a phrase for the log.
 
     | word | `path` | reader |
     |---|---|---|
@@ -65,8 +66,8 @@ class Kind:
 def kind_of(path: str | Path) -> Kind:
     """What `path` holds; DumpError, with what is there and what to give instead, where it is nothing that is read.
 
-    Links to folders below `path` are not followed, which is said. No file of it is opened; where it is of a run that
-    others followed in the same folder, that is said.
+    Links to folders below `path` are not followed, which is logged. No file is opened. It is logged if other runs
+    followed this one in the same folder.
     """
     root = Path(path)
     try:
@@ -75,13 +76,13 @@ def kind_of(path: str | Path) -> Kind:
         raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
     if not is_there:
         raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
-    _say_further_runs(root)
+    _log_further_runs(root)
     if not is_folder:
         return _of_file(root)
     top = look(root)
     if not DUMP_FILES.isdisjoint(top.files):
         return Kind("dump", root, "a dump of one step and rank")
-    return _in_layout(top) or _flow(top) or _single_saves(top) or _somewhere_below(top)
+    return _in_layout(top) or _flow_or_single_saves(top) or _somewhere_below(top)
 
 
 _CHECKPOINTS = (".ckpt", ".safetensors", ".pt", ".pth", ".bin", ".safetensors.index.json", ".bin.index.json")
@@ -101,8 +102,8 @@ def is_checkpoint(path: Path) -> bool:
     return False
 
 
-def _say_further_runs(given: Path) -> None:
-    """A later run, which was sent into a folder of its own, may be the one that is meant."""
+def _log_further_runs(given: Path) -> None:
+    """Log that there are later runs in folders of their own, one of which may be meant."""
     below = given.absolute()
     root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
     if root is None:
@@ -113,10 +114,10 @@ def _say_further_runs(given: Path) -> None:
         if not later:
             return
         same = last / below.relative_to(root)
-        runs = ", ".join(later) if len(later) <= _NAMED else f"{later[0]} to {later[-1]}"
+        runs = ", ".join(later) if len(later) <= NAMED else f"{later[0]} to {later[-1]}"
         there = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
-        told = f"{given}: is of an earlier run; later ones are in {runs} inside {root}; {there}"
-        once(f"runs in {root}", told, logging.WARNING)
+        message = f"{given}: is of an earlier run; later ones are in {runs} inside {root}; {there}"
+        once(f"runs in {root}", message, logging.WARNING)
 
 
 def _of_file(file: Path) -> Kind:
@@ -135,8 +136,8 @@ def _in_layout(top: Folder) -> Kind | None:
     ranks = ranks_in(top)
     if ranks and (found := of_step(top)):
         if found == "saves":
-            return Kind("saves", top.path, f"graph saves of 1 step, {_count(len(ranks), 'rank')}")
-        return Kind("step", top.path, f"a step with {_count(len(ranks), 'rank')}")
+            return Kind("saves", top.path, f"graph saves of {_count(step=1, rank=len(ranks))}")
+        return Kind("step", top.path, f"a step with {_count(rank=len(ranks))}")
     steps = steps_in(top)
     if steps and (found := of_run(top)):
         word: Word = "saves" if found == "saves" else "run"
@@ -152,26 +153,19 @@ def _in_layout(top: Folder) -> Kind | None:
     return None
 
 
-def _flow(top: Folder) -> Kind | None:
-    """A root with more than single saves in it; who gives the folder `data` means these alone."""
-    found = None if top.path.absolute().name == layout.DATA else flow_in(top)
-    return Kind("flow", top.path, found.says) if found else None
-
-
-def _single_saves(top: Folder) -> Kind | None:
-    if top.path.absolute().name == layout.DATA:
-        root = top.path.absolute().parent
-    elif layout.DATA in top.folders:
-        root = top.path
-    else:
+def _flow_or_single_saves(top: Folder) -> Kind | None:
+    """The root of an RL flow, or single saves; the folder `data` itself means its single saves alone."""
+    is_data = top.path.absolute().name == layout.DATA
+    if not is_data and (flow := flow_in(top)):
+        return Kind("flow", top.path, flow.says)
+    if not is_data and layout.DATA not in top.folders:
         return None
-    found = single_dumps(root)
-    if not found:
+    root = top.path.absolute().parent if is_data else top.path
+    if not (found := single_dumps(root)):
         return None
     steps, ranks = {step for step, _ in found}, {rank for _, rank in found}
     keys = {folder.parents[1] for folders in found.values() for folder in folders}
-    size = f"{_count(len(keys), 'key')}, {_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
-    return Kind("single saves", root, f"single saves of {size}")
+    return Kind("single saves", root, f"single saves of {_count(key=len(keys), step=len(steps), rank=len(ranks))}")
 
 
 def _somewhere_below(top: Folder) -> Kind:
@@ -183,9 +177,13 @@ def _somewhere_below(top: Folder) -> Kind:
                 f"{top.path}: its dumps lie deeper than those of a run (step0/rank0), the first in {folder.path}; give "
                 "the folder of a rank, of a step, or that of the steps"
             )
-        if _holds_kernels(folder.files):
+        is_table = STATISTIC in folder.files or MAPPING in folder.files
+        if is_table or any(is_kernel_file(name) and from_file(Path(name), name, 0) for name in folder.files):
             if place_of(folder.path.absolute()) is not None:
-                return _kernels(top.path)
+                found = kernel_dumps(top.path)
+                ranks, iterations = {rank for rank, _ in found}, {iteration for _, iteration in found}
+                size = _count(rank=len(ranks), iteration=len(iterations))
+                return Kind("kernels", top.path, f"a kernel dump as the framework wrote it, of {size}")
             stray = stray or folder.path
         elif any(name.endswith(".npy") for name in folder.files):
             where = "" if folder.path == top.path else f", the first in {folder.path.relative_to(top.path)}"
@@ -198,31 +196,17 @@ def _somewhere_below(top: Folder) -> Kind:
     raise DumpError(f"{top.path}: holds nothing that can be compared{_beside(top)}; {_GIVE}")
 
 
-def _kernels(root: Path) -> Kind:
-    found = kernel_dumps(root)
-    ranks, iterations = {rank for rank, _ in found}, {iteration for _, iteration in found}
-    size = f"{_count(len(ranks), 'rank')}, {_count(len(iterations), 'iteration')}"
-    return Kind("kernels", root, f"a kernel dump as the framework wrote it, of {size}")
-
-
-def _holds_kernels(files: tuple[str, ...]) -> bool:
-    if STATISTIC in files or MAPPING in files:
-        return True
-    return any(is_kernel_file(name) and from_file(Path(name), name, 0) is not None for name in files)
-
-
 def _size(run: Folder, steps: list[str]) -> str:
     ranks = {layout.rank_number(rank) for step in steps for rank in ranks_in(look(run.path / step))}
-    return f"{_count(len(steps), 'step')}, {_count(len(ranks), 'rank')}"
+    return _count(step=len(steps), rank=len(ranks))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _count(**numbers: int) -> str:
+    """`2 steps, 1 rank`."""
+    return ", ".join(f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items())
 
 
 def _beside(top: Folder) -> str:
     if not top.folders and not top.files:
         return "; it is empty"
-    names = [*(f"{name}/" for name in top.folders), *top.files]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"; there are {', '.join(names[:_NAMED])}{more}"
+    return f"; there are {few([*(f'{name}/' for name in top.folders), *top.files])}"

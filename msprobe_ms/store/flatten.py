@@ -1,9 +1,9 @@
-"""From the entry of one call to its rows: the nested lists and objects of a dump become columns.
+"""The entries of a dump.json, nested lists and objects, become the rows of columns.
 
-What has a wrong type inside a record counts as absent; it is a foreign file, and one bad number must not cost the
+A value of a wrong type inside a record counts as absent: it is a foreign file, and one bad number must not cost the
 other ten thousand records. Not so where absence would let a record pass: statistics of which one is no number are
-marked, and whatever stands for the name of a file names one that cannot be opened. No `Record` is made on the way: a
-row costs little more than a microsecond.
+marked as damaged, and a file name of a wrong type becomes a name that cannot be opened. No `Record` is made on the way:
+a row costs little more than a microsecond.
 """
 
 import math
@@ -15,7 +15,7 @@ from msprobe.base.names import parse
 
 from .record import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, NonFinite, Number, Rows, Statistics, row_name
 
-# Collectors cut at 50. Whatever nests much deeper is no dump, and would exhaust the stack of whoever walks it.
+# Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of whoever walks it.
 _DEEPEST = 100
 
 # No array has more; a product of lengths that are made up could not even become a float.
@@ -32,17 +32,15 @@ _TREES = (
     ("output", _OUTPUT),
 )
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
-_NO_COUNTS = (0, 0, 0)
 # A tensor that has these and no key more says nothing else.
 _PLAIN = len(("type", "dtype", "shape", *_STATISTICS))
-# Of what stands where the name of a file should, this much is shown.
-_LONGEST_NAME = 60
+_LONGEST_NAME = 60  # characters of a value that is no file name and is shown as one
 # Placeholders of the other tool, left over where it died before it resolved them.
 _UNRESOLVED = "tensor_stat_index"
 
 
-class Leaves:
-    """Takes entry after entry of a dump, and gives the columns of them all.
+class ColumnsBuilder:
+    """Makes the columns of a dump of its entries, which are added one after the other.
 
     `missing` has the parts that an entry says could not be collected, and `recomputed` the second runs of recomputed
     cells, both by the place of the call.
@@ -62,8 +60,8 @@ class Leaves:
         elif type(entry) is not dict:
             raise DumpError(f"{call}: its entry is no object; the file is damaged or no dump")
         elif ".parameters_grad" in call:
-            for name, leaves in _gradients(entry):
-                self._tree(leaves, _PARAMETERS_GRAD, (name,))
+            for name, tree in _gradients(entry):
+                self._tree(tree, _PARAMETERS_GRAD, (name,))
         else:
             for key, part in _TREES:
                 if key in entry and (tree := entry[key]) is not None:
@@ -76,7 +74,6 @@ class Leaves:
 
     @property
     def names(self) -> list[str]:
-        """The names of the calls so far."""
         return self._rows.names
 
     def columns(self) -> Columns:
@@ -114,10 +111,10 @@ def _gradients(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
-    """What adds a tree to the rows, given the tree, the number of its path, and how deep it stands.
+    """The function that adds a tree to the rows, given the tree, the number of its path, and its depth.
 
-    A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors like most are
-    added here; for all others there is `_Rare`.
+    A closure, because what it uses in every row is then a variable, and no chain of attributes. Tensors with the usual
+    members are added here, all other rows by `_Rare`.
     """
     rare, looks, row_paths, isfinite = _Rare(rows), rows.looks, rows.path, math.isfinite
     add_kind, add_path, add_look = rows.kind.append, rows.path.append, rows.look.append
@@ -125,7 +122,7 @@ def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
     children: dict[int, dict[Any, int]] = {}  # path -> key -> path
 
     def is_tensor_like_most(node: dict[str, Any], path: int) -> bool:
-        """Whether a leaf was added; False for one that is not like most."""
+        """Whether a leaf was added; False for one that has other members."""
         try:
             kind, dtype, shape = node["type"], node["dtype"], node["shape"]
             top, bottom, mean, norm = node["Max"], node["Min"], node["Mean"], node["Norm"]
@@ -185,15 +182,15 @@ def _walker(rows: Rows) -> Callable[[Any, int, int], None]:
 
 
 class _Rare:
-    """Adds the rows that are not like most: whatever is no tensor, and tensors with odd statistics or shape."""
+    """Adds the rare rows: whatever is no tensor, and tensors with odd statistics or shape."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._sources: dict[str, str] = {}  # each text once, however many rows have it
-        self._counts: dict[tuple[int, ...], NonFinite] = {}  # each once too: where training blew up, every row has them
+        self._counts: dict[NonFinite, NonFinite] = {}  # each once too: where training blew up, every row has them
 
     def scalar(self, value: Any, path: int) -> None:
-        """None, or a value that stands there without its type."""
+        """Add None, or a value without its type."""
         if value is None:
             self._rows.row(NULL, path, ("", "", None), None)
         else:
@@ -201,7 +198,7 @@ class _Rare:
             self._rows.row(VALUE, path, (type(value).__name__, "", None), None)
 
     def leaf(self, node: dict[str, Any], path: int) -> None:
-        """An object that says its type."""
+        """Add an object that has a type."""
         row = len(self._rows.path)
         if "value" in node or not ("shape" in node or "dtype" in node):
             self._rows.values[row] = _value(node)
@@ -224,18 +221,15 @@ class _Rare:
 
     def counts(self, node: dict[str, Any], row: int) -> None:
         """How many elements are not finite, for the row that is added next."""
-        if (told := _counts(node)) is not None:
-            found = self._counts.get(told)
-            if found is None:
-                found = self._counts[told] = NonFinite(*told)
-            self._rows.non_finite[row] = found
+        if (counts := _counts(node)) is not None:
+            self._rows.non_finite[row] = self._counts.setdefault(counts, counts)
 
     def _files(self, node: dict[str, Any], row: int) -> None:
         digest, file = node.get("md5"), node.get("data_name")
         if digest and type(digest) is str:
             self._rows.digest[row] = digest
         if file is not None:
-            # Whatever stands there: only a record without a name says that its tensor was not saved.
+            # Of any type: only a record without this member says that its tensor was not saved.
             self._rows.file[row] = file if file and type(file) is str else repr(file)[:_LONGEST_NAME]
 
 
@@ -244,18 +238,12 @@ def _value(node: dict[str, Any]) -> Any:
     if "value" in node:
         return node["value"]
     rest = {key: value for key, value in node.items() if key != "type"}
-    for key in ("group_ranks", "format"):
-        if key in rest:
-            return rest[key]
-    return rest or None
+    return next((rest[key] for key in ("group_ranks", "format") if key in rest), rest or None)
 
 
 def _shape(shape: Any) -> tuple[int, ...] | None:
-    if type(shape) is not list:
+    if type(shape) is not list or any(type(n) is not int or n < 0 for n in shape):
         return None
-    for n in shape:
-        if type(n) is not int or n < 0:
-            return None
     return tuple(shape) if math.prod(shape) <= _MOST_ELEMENTS else None
 
 
@@ -263,29 +251,26 @@ def _statistics(node: dict[str, Any]) -> Statistics | None:
     if _UNRESOLVED in node:
         return None
     top, bottom, mean, norm = node.get("Max"), node.get("Min"), node.get("Mean"), node.get("Norm")
-    told = None if type(norm) is not float or math.isfinite(norm) else _counts(node)
-    counts = None if told is None else NonFinite(*told)
+    counts = None if type(norm) is not float or math.isfinite(norm) else _counts(node)
     if type(top) is type(bottom) is type(mean) is type(norm) is float:
         return Statistics(top, bottom, mean, norm, None, counts)
     if not any(key in node for key in _STATISTICS):
         return None
-    told_as = top, bottom, mean, norm, node.get("true_count")
-    numbers = [_number(value) for value in told_as]
-    is_damaged = any(number is None and value is not None for number, value in zip(numbers, told_as, strict=True))
+    stored = top, bottom, mean, norm, node.get("true_count")
+    numbers = [_number(value) for value in stored]
+    is_damaged = any(number is None and value is not None for number, value in zip(numbers, stored, strict=True))
     top, bottom, mean, norm, true_count = numbers
     return Statistics(top, bottom, mean, norm, true_count, counts, is_damaged)
 
 
-def _counts(node: dict[str, Any]) -> tuple[int, int, int] | None:
-    """How many elements are NaN, inf and -inf, of which a tensor leaves out what is 0; None where all are."""
-    nan, up, down = counts = (
-        node.get("nan_count", 0),
-        node.get("positive_inf_count", 0),
-        node.get("negative_inf_count", 0),
+def _counts(node: dict[str, Any]) -> NonFinite | None:
+    """How many elements are NaN, inf and -inf, of which a record leaves out what is 0; None where all are."""
+    nan, up, down = counts = NonFinite(
+        node.get("nan_count", 0), node.get("positive_inf_count", 0), node.get("negative_inf_count", 0)
     )
     if not type(nan) is type(up) is type(down) is int:
         return None
-    return counts if counts != _NO_COUNTS and min(counts) >= 0 and max(counts) <= _MOST_ELEMENTS else None
+    return counts if any(counts) and min(counts) >= 0 and max(counts) <= _MOST_ELEMENTS else None
 
 
 def _number(value: Any) -> Number:

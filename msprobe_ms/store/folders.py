@@ -1,10 +1,10 @@
-"""Folders of ranks, steps and runs, told by names; no file is opened."""
+"""Folders of ranks, steps and runs, known by their names; no file is opened."""
 
 import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -16,12 +16,15 @@ from . import layout
 from .layout import TENSORS
 
 DEEPEST = 10
-"""Folders below the one that was given."""
+"""Folders inside each other that are walked."""
+
+NAMED = 8
+"""Names that are listed in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """One folder: the names of its folders, and of everything else in it, sorted."""
+    """One folder: the names of its folders, and of everything else in it (`files`), sorted."""
 
     path: Path
     folders: tuple[str, ...]
@@ -29,10 +32,10 @@ class Folder:
 
 
 def look(path: Path, *, follow: bool = False) -> Folder:
-    """What lies in a folder; DumpError where it cannot be read.
+    """List a folder; DumpError where it cannot be read.
 
-    A link to a folder is none, which is said, but for that to the tensors beside a dump.json, which are opened by name.
-    With `follow` it is one, unless it leads to a folder that holds it.
+    A link to a folder is left out, which is logged (not for the tensors beside a dump.json, which are opened by name).
+    With `follow` it counts as a folder, unless it leads to a folder that holds it.
     """
     folders: list[str] = []
     files: list[str] = []
@@ -52,13 +55,13 @@ def look(path: Path, *, follow: bool = False) -> Folder:
     if links:
         beside = f", and so are {len(links) - 1} more beside it" if len(links) > 1 else ""
         what = "a folder that holds it" if follow else "a folder"
-        told = f"{path / min(links)}: is a link to {what} and not followed{beside}; give the folder itself"
-        once(f"link in {path}", told, logging.WARNING)
+        message = f"{path / min(links)}: is a link to {what} and not followed{beside}; give the folder itself"
+        once(f"link in {path}", message, logging.WARNING)
     return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
 
 
 def _leads_back(link: Path) -> bool:
-    """Whether a link leads to a folder that holds it, if by way of other links: following it would never end."""
+    """Whether a link leads, perhaps through other links, to a folder that holds it: following it would never end."""
     target = os.path.realpath(link)
     return any(os.path.commonpath((target, os.path.realpath(above))) == target for above in link.absolute().parents)
 
@@ -71,11 +74,10 @@ def walk(
     follow: bool = False,
     strict: bool = False,
 ) -> Iterator[Folder]:
-    """`root` and the folders below it, each before its own, by name; those called like one of `skip` are left out.
+    """`root` and the folders below it, parents first, by name; those with a name in `skip` are left out.
 
-    A folder for which `until` is true is given as if it were empty, without a look into it. DumpError where `root`
-    cannot be read; what cannot be read below it is said and left out, or, if `strict`, a DumpError too. `follow` as in
-    `look`.
+    A folder for which `until` is true is not listed, and yielded as if it were empty. DumpError where `root` cannot be
+    read; what cannot be read below it is logged and left out, or, if `strict`, a DumpError too. `follow` as in `look`.
     """
     waiting = [(root, 0)]
     while waiting:
@@ -110,16 +112,21 @@ def by_number(name: str) -> list[tuple[int, str]]:
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
+def few(names: Sequence[str]) -> str:
+    """The first names for a message, and how many more there are."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
 def printable(name: str) -> str:
     """A file's name as a text that can be written anywhere: bytes that are no UTF-8 become question marks."""
     return name.encode("utf-8", "replace").decode()
 
 
 Held: TypeAlias = Literal["dump", "saves", ""]
-"""A dump, graph saves, or nothing that is known."""
+"""What a folder holds: a dump, graph saves, or nothing that is known."""
 
 TREES = ("graph", "pynative")
-"""The two runs that a program with compiled parts leaves side by side."""
+"""The two runs that a program with compiled parts writes side by side."""
 
 DUMP_FILES = frozenset((layout.DUMP, layout.DEBUG, layout.JOURNAL))
 
@@ -157,14 +164,19 @@ def trees_in(folder: Folder) -> list[str]:
 
 def ranks_in(folder: Folder) -> list[str]:
     """The folders called like ranks, by number."""
-    return sorted((name for name in folder.folders if layout.rank_number(name) is not None), key=by_number)
+    return numbered(folder.folders, layout.rank_number)
 
 
 def steps_in(folder: Folder) -> list[str]:
     """The folders called like steps, by number."""
-    return sorted((name for name in folder.folders if layout.step_number(name) is not None), key=by_number)
+    return numbered(folder.folders, layout.step_number)
 
 
 def further_runs(names: tuple[str, ...]) -> list[str]:
     """Those of the folders in a folder that are called like further runs, by number."""
-    return sorted((name for name in names if layout.run_number(name) is not None), key=by_number)
+    return numbered(names, layout.run_number)
+
+
+def numbered(names: Iterable[str], number: Callable[[str], int | None]) -> list[str]:
+    """Those of the names for which `number` returns a number, in the order of their numbers."""
+    return sorted((name for name in names if number(name) is not None), key=by_number)

@@ -22,11 +22,13 @@ _LETTERS = (b"H", b"C", b"S", b"M", b"O")
 
 
 def _plain(value: object) -> object:
-    """A number of numpy's as one of Python's; the encoder asks for what it does not know."""
+    """A number of numpy as one of Python, for the encoder."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot stand in a journal")
 
+
+T = TypeVar("T")
 
 # One encoder for all lines; entries are trees made by the collector, so looking for circles would be wasted time.
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_plain).encode
@@ -63,9 +65,9 @@ class Journal:
     """A journal, read. Texts that go into the dump as they are stay encoded.
 
     `parents` holds every executed call in order of its first line; `entries` the entry texts of the collected ones,
-    several where a call came in parts; `orders` lists of calls that stand in the order of the list. `malformed` counts
-    lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because the process died
-    while it wrote it.
+    several where a call came in parts; `orders` has lists of calls, which are put into the order of the list.
+    `malformed` counts lines that say nothing (a full disk tore them); `cut` says that the last line has no end, because
+    the process died while it wrote it.
     """
 
     header: dict[str, Any] = field(default_factory=dict)
@@ -94,13 +96,13 @@ def read_journal(path: Path, verify: bool = False) -> Journal:
                 journal.malformed += line[:1] not in _LETTERS  # no line of ours that was being written
                 break
             try:
-                _take(journal, line[:-1].decode("ascii").split("\t"), verify)
+                _add_line(journal, line[:-1].decode("ascii").split("\t"), verify)
             except (ValueError, RecursionError):  # what a line can be broken by: fields, numbers, texts, nesting
                 journal.malformed += 1
     return journal
 
 
-def _take(journal: Journal, fields: list[str], verify: bool) -> None:
+def _add_line(journal: Journal, fields: list[str], verify: bool) -> None:
     match fields:
         case ["C", quoted, quoted_parent, stack, entry]:
             name = _unquote(quoted)
@@ -115,17 +117,19 @@ def _take(journal: Journal, fields: list[str], verify: bool) -> None:
             if journal.parents.get(name) is None:
                 journal.parents[name] = parent
         case ["S", number, frames]:
-            if not isinstance(json.loads(frames), list):
-                raise ValueError("a stack is a list")
+            _loaded(frames, list)
             journal.stacks[int(number)] = frames
         case ["M", item]:
-            _object(item)
+            _loaded(item, dict)
             journal.missing.append(item)
         case ["O", names]:
-            journal.orders.append(_names(names))
+            order = _loaded(names, list)
+            if not all(isinstance(name, str) for name in order):
+                raise ValueError("an order is a list of names")
+            journal.orders.append(order)
         case ["H", header, switches] if not journal.header:
-            journal.header = _object(header)
-            journal.extra_info = _object(switches).get("extra_info") is not False
+            journal.header = _loaded(header, dict)
+            journal.extra_info = _loaded(switches, dict).get("extra_info") is not False
         case _:
             raise ValueError("no line of a journal")
 
@@ -133,7 +137,7 @@ def _take(journal: Journal, fields: list[str], verify: bool) -> None:
 def _check_entry(entry: str, verify: bool, any_value: bool) -> None:
     """ValueError unless an entry is a whole object, or with `any_value` a whole JSON value."""
     if verify:
-        json.loads(entry) if any_value else _object(entry)
+        _loaded(entry, object if any_value else dict)
     elif entry[-1] == "!" if any_value else (entry[0], entry[-1]) != ("{", "}"):
         raise ValueError("an entry is an object, and never torn")
 
@@ -142,27 +146,15 @@ def _unquote(text: str) -> str:
     # Most names have nothing to unescape, and the parser costs ten times as much.
     if len(text) > 1 and text[0] == text[-1] == '"' and "\\" not in text and text.count('"') == 2:
         return text[1:-1]
-    name = json.loads(text)
-    if not isinstance(name, str):
-        raise ValueError("a name is a JSON text")
-    return name
+    return _loaded(text, str)
 
 
-def _names(text: str) -> list[str]:
+def _loaded(text: str, kind: type[T]) -> T:
+    """The JSON value of a text; ValueError where it is of another kind."""
     made = json.loads(text)
-    if not isinstance(made, list) or not all(isinstance(name, str) for name in made):
-        raise ValueError("an order is a list of names")
+    if not isinstance(made, kind):
+        raise ValueError(f"this is no {kind.__name__}")
     return made
-
-
-def _object(text: str) -> dict[str, Any]:
-    made = json.loads(text)
-    if not isinstance(made, dict):
-        raise ValueError("a JSON object was expected")
-    return made
-
-
-T = TypeVar("T")
 
 
 def assemble(folder: Path, journal: Journal, rebuilt: bool = False) -> None:
@@ -227,7 +219,7 @@ def _merged(texts: list[str]) -> str:
     """One entry from its parts, key by key, a later value for the same key in place of the earlier one.
 
     Only the lists of missing parts are joined: each part knows of its own. What a user saved (level debug) may be a
-    record or a list, which has no parts: the later one stands in place of the earlier one.
+    record or a list, which has no parts: the later one replaces the earlier one.
     """
     if len(texts) == 1:
         return texts[0]

@@ -18,9 +18,8 @@ FORMAT_VERSION = 1
 # Levels whose calls have no enclosing cell in construct.json.
 FLAT_LEVELS = ("L1", "L2")
 
-_STEP = re.compile(r"^step(\d+)$")
-_RANK = re.compile(r"^(?:rank(\d*)|proc(\d+))$")
-_RUN = re.compile(r"^run(\d+)$")
+_NUMBERED = re.compile(r"^(step|rank|run)(\d+)$")
+_SINGLE = re.compile(r"^(?:rank|proc\d+)$")
 
 
 def step_folder(root: Path, step: int) -> Path:
@@ -33,18 +32,19 @@ def rank_folder(root: Path, step: int, rank: int | None) -> Path:
     return step_folder(root, step) / ("rank" if rank is None else f"rank{rank}")
 
 
+def _number(name: str, word: str) -> int | None:
+    found = _NUMBERED.match(name)
+    return int(found[2]) if found and found[1] == word else None
+
+
 def step_number(name: str) -> int | None:
-    """The step that a folder's name says; None for any other name."""
-    m = _STEP.match(name)
-    return int(m[1]) if m else None
+    """The step in a folder's name; None for any other name."""
+    return _number(name, "step")
 
 
 def rank_number(name: str) -> int | None:
-    """The rank that a folder's name says, 0 for a single process (`rank`, `proc123`); None for any other name."""
-    m = _RANK.match(name)
-    if m is None:
-        return None
-    return int(m[1]) if m[1] else 0
+    """The rank in a folder's name, 0 for a single process (`rank`, `proc123`); None for any other name."""
+    return 0 if _SINGLE.match(name) else _number(name, "rank")
 
 
 def run_folder(number: int) -> str:
@@ -53,9 +53,8 @@ def run_folder(number: int) -> str:
 
 
 def run_number(name: str) -> int | None:
-    """The number of a further run that a folder's name says; None for any other name."""
-    m = _RUN.match(name)
-    return int(m[1]) if m else None
+    """The number of a further run in a folder's name; None for any other name."""
+    return _number(name, "run")
 
 
 def data_file(level: str) -> str:

@@ -1,6 +1,6 @@
-"""One process at a time writes a dump, or under one name: who holds the lock of a file there is at work on it.
+"""File locks: one process at a time writes a dump, or the files of one command.
 
-The lock goes with the process, however it ends, so a journal, or a claim, that nobody holds was left behind.
+A lock ends with its process, however that ends, so a journal, or a claim, that nobody holds was left behind.
 """
 
 import errno
@@ -19,8 +19,8 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import FILE_MODE, NO_LINK, make_folder, sweep
 
-# Where our descriptors stand, if so many may be open: code that closes all descriptors and opens files of its own is
-# given the lowest numbers that are free, and would else find its file written to, and closed, under a number of ours.
+# The number of our descriptors, if so many may be open: code that closes all descriptors and then opens files gets the
+# lowest numbers that are free; with a low number of ours we would write to its file, and close it.
 _HIGH = 4000
 
 # File systems without locks (some mounts of Lustre, NFS without its lock service): we work unguarded there.
@@ -28,9 +28,9 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def claim(journal: Path, create: bool) -> int | None:
-    """Open a journal for reading and appending and hold it; None where another process holds it.
+    """Open a journal for reading and appending and lock it; None where another process holds the lock.
 
-    FileNotFoundError without `create`. Closing the descriptor lets go.
+    FileNotFoundError without `create`. Closing the descriptor releases the lock.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | NO_LINK | (os.O_CREAT if create else 0)
     while True:
@@ -48,19 +48,19 @@ def claim(journal: Path, create: bool) -> int | None:
                 os.close(number)
                 raise
         if os.fstat(number).st_nlink:
-            return _aside(number)
+            return _with_high_number(number)
         # Its last holder finished and removed it between our opening and our locking.
         os.close(number)
 
 
 def identity(number: int) -> tuple[int, int]:
-    """Which file a descriptor stands for; OSError where it is closed."""
+    """Device and inode of an open file; OSError where the descriptor is closed."""
     found = os.fstat(number)
     return found.st_dev, found.st_ino
 
 
 def let_go(number: int, known: tuple[int, int]) -> None:
-    """Close a descriptor, unless it was closed by somebody else and may be theirs by now."""
+    """Close a descriptor, unless somebody else closed it and it may be theirs by now."""
     with suppress(OSError):
         if identity(number) == known:
             os.close(number)
@@ -82,8 +82,8 @@ def held_again(number: int, known: tuple[int, int], opening: Callable[[], int | 
     return found
 
 
-def _aside(number: int) -> int:
-    """The same open file under a high number; where there is none, the number stays."""
+def _with_high_number(number: int) -> int:
+    """The same open file under a high descriptor; where there is none, the descriptor itself."""
     try:
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         high = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _HIGH if most > 2 * _HIGH or most < 0 else most // 2)
@@ -99,17 +99,17 @@ _REMEDY = "give another folder with -o"
 
 @contextmanager
 def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> Iterator[str]:
-    """The second (`20260131235959`) that stands in the names of a command's files below `output`; nobody else gets it.
+    """The second (`20260131235959`) for the names of a command's files below `output`; no other process gets it.
 
-    `task` is a text that says all that these files are about, `named` gives the paths of a second. It is the first one
-    from now that is free; but where a process died at the same task, it is its second: its set of files is completed.
+    `task` is a text that identifies what these files are about, `named` returns the paths of a second. It is the first
+    free second from now on; but where a process died at the same task, it is its second: its set of files is completed.
     Temporary files that dead processes left are removed. UsageError where `output` cannot be written.
     """
     digest = blake2b(task.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest().encode()
     is_new = not os.path.lexists(output)
     try:
         make_folder(output)
-        second, number = _left(output, digest) or _free(output, digest, named)
+        second, number = _abandoned_claim(output, digest) or _new_claim(output, digest, named)
         for folder in {output, *(path.parent for path in named(second))}:
             sweep(folder)
     except OSError as err:
@@ -119,7 +119,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
         yield second
         is_done = True
     finally:
-        # What was interrupted, or failed, may be given again: it goes on with the set that it began.
+        # A command that was interrupted, or failed, may be repeated: it continues the set of files that it began.
         if is_done or not any(map(os.path.lexists, named(second))):
             with suppress(OSError):
                 os.unlink(_claim_file(output, second))
@@ -131,7 +131,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
 
 @contextmanager
 def alone(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
-    """Hold a folder whose files have names that do not change; UsageError where another process does, or may not."""
+    """Lock a folder whose files have fixed names; UsageError where another process holds it or it cannot be written."""
     path = output / ".msprobe.claim"
     try:
         make_folder(output)
@@ -153,7 +153,7 @@ def _claim_file(output: Path, second: str) -> Path:
     return output / f".msprobe-{second}.claim"
 
 
-def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
+def _abandoned_claim(output: Path, digest: bytes) -> tuple[str, int] | None:
     """The second of a process that died at the same task, and its claim, now ours."""
     for name in sorted(os.listdir(output)):
         if not (found := _CLAIM.fullmatch(name)):
@@ -162,7 +162,7 @@ def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
             number = os.open(output / name, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | NO_LINK)
         except OSError:  # it has just ended, or is no file of ours
             continue
-        with suppress(OSError):  # somebody is at work on it; or this file system has no locks, and nobody can tell
+        with suppress(OSError):  # somebody holds the lock; or this file system has no locks
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.fstat(number).st_nlink and os.pread(number, len(digest) + 1, 0) == digest:
                 return found[1], number
@@ -170,7 +170,7 @@ def _left(output: Path, digest: bytes) -> tuple[str, int] | None:
     return None
 
 
-def _free(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
+def _new_claim(output: Path, digest: bytes, named: Callable[[str], Iterable[Path]]) -> tuple[str, int]:
     """The first free second, and its claim."""
     now = time.time()
     for ahead in count():

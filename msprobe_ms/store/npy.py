@@ -28,7 +28,7 @@ _MISSING = f"the tensor is missing; copy {TENSORS} beside its dump.json"
 def open_tensor(path: Path, *, missing: str = _MISSING, again: str = AGAIN) -> BinaryIO:
     """The open file; DumpError where it is missing, no plain file, or may not be read.
 
-    `missing` and `again`: what to say of a file that is not there, or no file, where it is not a dump's.
+    `missing` and `again`: the advice for a file that is missing, or is no plain file.
     """
     try:
         return open_input(path)
@@ -47,13 +47,9 @@ _format: Any = np.lib.format  # numpy 1 gives this module no types
 # Bool, integers, floats and complex numbers. Objects would need pickle, which runs what a file says.
 _KINDS = "?buifc"
 
-_HEADER_SIZE = 128
 _BLOCK = 1 << 17  # elements of bfloat16 that are widened at once
-
 _SMALL = 1 << 16  # bytes: up to that a file is read whole
-
-# Longer headers are no header of a plain array; numpy draws the same line since 1.24.
-_HEADER_LIMIT = 10_000
+_HEADER_LIMIT = 10_000  # bytes: numpy refuses longer headers too since 1.24
 
 
 def is_storable(array: Array) -> bool:
@@ -62,8 +58,8 @@ def is_storable(array: Array) -> bool:
 
 
 def stored_size(array: Array) -> int:
-    """So many bytes an array takes on the disk; a header of more than 32 dimensions may take more."""
-    return _HEADER_SIZE + array.nbytes * (2 if is_bfloat16(array) else 1)
+    """Bytes of an array's file, whose header has 128; of more than 32 dimensions it may have more."""
+    return 128 + array.nbytes * (2 if is_bfloat16(array) else 1)
 
 
 def write_npy(path: str, array: Array) -> None:
@@ -90,9 +86,8 @@ def write_npy(path: str, array: Array) -> None:
 @lru_cache(maxsize=4096)
 def _header(dtype: Dtype, shape: tuple[int, ...]) -> bytes:
     made = io.BytesIO()
-    _format.write_array_header_1_0(
-        made, {"descr": _format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    )
+    fields = {"descr": _format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    _format.write_array_header_1_0(made, fields)
     return made.getvalue()
 
 

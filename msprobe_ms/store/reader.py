@@ -1,22 +1,20 @@
-"""The reader: a dump on disk, ours or the reference tool's, as values.
-
-The entries of a dump.json one after the other, so that the parsed whole never stands in memory.
-
-Only a plain file is read this way. Of anything else, a mistake above all, `document.py` reads the whole and says what
-it is; so there is one place that judges files.
-
-The reader: a dump on disk, ours or the other tool's, becomes values.
+"""The reader: a dump on disk, ours or the other tool's, becomes values.
 
 Formats 0 (no `format_version`) and 1 differ in what MAY be present, so one reader serves both. The statistics are
 read without touching a tensor, and one tensor without the others.
+
+The entries of a dump.json are parsed one after the other (`stream`), so that the parsed whole never is in memory. Only
+a plain file is read this way: any other, a broken one above all, is parsed as a whole (`json_object`), which says what
+is wrong with it.
 """
 
 import codecs
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,16 +24,13 @@ from msprobe.base.log import logger
 from msprobe.base.memory import must_fit, without_collector
 
 from . import layout
-from .flatten import Leaves
-from .folders import is_file
+from .flatten import ColumnsBuilder
+from .folders import few, is_file, numbered
 from .record import Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
 if TYPE_CHECKING:
     import numpy as np
-
-# So many names stand in a message; the folder holds the others.
-_NAMED = 8
 
 
 def find(path: Path) -> Path:
@@ -61,29 +56,19 @@ def _in_folder(folder: Path) -> Path:
     if (folder / layout.JOURNAL).is_file():
         raise DumpError(_unfinished(folder))
     inner = [entry.name for entry in folder.iterdir() if entry.is_dir()]
-    ranks = sorted((name for name in inner if layout.rank_number(name) is not None), key=_by_number)
+    ranks = numbered(inner, layout.rank_number)
     if len(ranks) == 1:
         return _in_folder(folder / ranks[0])
     if ranks:
-        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {_few(ranks)}")
-    steps = sorted((name for name in inner if layout.step_number(name) is not None), key=_by_number)
-    if steps:
-        raise DumpError(f"{folder}: holds steps; give one of {_few(steps)}")
-    beside = f"; there are the folders {_few(sorted(inner))}" if inner else ""
+        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {few(ranks)}")
+    if steps := numbered(inner, layout.step_number):
+        raise DumpError(f"{folder}: holds steps; give one of {few(steps)}")
+    beside = f"; there are the folders {few(sorted(inner))}" if inner else ""
     raise DumpError(f"{folder}: holds no {layout.DUMP}{beside}; give the folder of a step or of a rank")
 
 
 def _unfinished(folder: Path) -> str:
     return f"{folder}: holds only the journal of an unfinished dump; run `msprobe doctor {folder}` to make it readable"
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    return (layout.rank_number(name) or layout.step_number(name) or 0, name)
-
-
-def _few(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def may_have_halves(text: str, start: int = 0, end: int | None = None) -> bool:
@@ -99,7 +84,9 @@ def with_whole_characters(made: Any) -> Any:
 def json_object(file: Path) -> dict[str, Any]:
     """The JSON object in a file; DumpError with the place where it is broken."""
     try:
-        text = _bytes(file).decode("utf-8-sig")
+        with open_input(file) as opened:
+            must_fit(opened, file)
+            text = opened.read().decode("utf-8-sig")
         made = json.loads(text)
         if may_have_halves(text):
             made = with_whole_characters(made)
@@ -122,14 +109,8 @@ def json_object(file: Path) -> dict[str, Any]:
     return made
 
 
-def _bytes(file: Path) -> bytes:
-    with open_input(file) as opened:
-        must_fit(opened, file)
-        return opened.read()
-
-
 def json_object_or_empty(file: Path) -> dict[str, Any]:
-    """The object in a file that helps and may be absent; a broken one is said and left out."""
+    """The object in an optional file; a broken one is logged and left out."""
     if not file.exists():
         return {}
     try:
@@ -142,7 +123,7 @@ def json_object_or_empty(file: Path) -> dict[str, Any]:
 _PIECE = 1 << 20  # bytes
 _LONGEST = 1 << 30  # characters of one entry; whatever has a longer one is no dump
 _SPACE = re.compile(r"[ \t\n\r]*")
-# What may stand behind a value or a key. Anything else means that the value goes on, in text that was not read yet.
+# What may follow a value or a key. Anything else means that the value goes on, in text that was not read yet.
 _ENDS = frozenset(",:}")
 
 
@@ -151,62 +132,56 @@ class NotPlainError(Exception):
 
 
 def stream(file: Path, take: Callable[[str, Any], None]) -> dict[str, Any]:
-    """Hand each member of the file's `data` to `take` in turn, and give the file's other members.
+    """Call `take` with name and value of each member of the file's `data`, and return the file's other members.
 
-    NotPlainError where anything is odd, whatever was taken until then; a name may be handed over twice.
+    NotPlainError where anything is odd, whatever was taken until then; a name may be taken twice.
     """
+    others: dict[str, Any] = {}
+    has_data = False
     try:
         with open_input(file) as opened:
-            return _stream_members(_Text(opened), take)
+            text = _Text(opened)
+            for key in text.each_key():
+                if key != "data":
+                    others[key] = text.value()
+                    continue
+                if has_data:
+                    raise NotPlainError
+                has_data = True
+                for name in text.each_key():
+                    take(name, text.value())
+            if not has_data or not text.is_at_end():
+                raise NotPlainError
     # RecursionError: nested without end. MemoryError: one entry is too large. ValueError: no UTF-8.
     except (OSError, ValueError, RecursionError, MemoryError) as err:
         raise NotPlainError from err
-
-
-def _stream_members(text: "_Text", take: Callable[[str, Any], None]) -> dict[str, Any]:
-    others: dict[str, Any] = {}
-    has_data = False
-    text.pass_sign("{")
-    for key in text.each_key():
-        if key != "data":
-            others[key] = text.value()
-            continue
-        if has_data:
-            raise NotPlainError
-        has_data = True
-        text.pass_sign("{")
-        for name in text.each_key():
-            take(name, text.value())
-    if not has_data or not text.is_at_end():
-        raise NotPlainError
     return others
 
 
 class _Text:
-    """A JSON text of which only a window is in memory."""
+    """A JSON text of which only a window is in memory; `errors` as of `bytes.decode`."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, errors: str = "strict") -> None:
         self._file = file
-        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")(errors).decode
         self._scan = json.JSONDecoder().raw_decode
         self._window, self._at = "", 0
         self._has_ended = self._has_halves = False
 
     def each_key(self) -> Iterator[str]:
-        """The keys of an object whose bracket was passed; the value is to be read before the next key."""
-        if self._sign() == "}":
-            self._at += 1
-            return
-        while True:
+        """The keys of the object that follows; each value must be read before the next key."""
+        self._pass_sign("{")
+        is_first = True
+        while self._sign() != "}":
+            if not is_first:
+                self._pass_sign(",")
+            is_first = False
             if self._sign() != '"':
                 raise NotPlainError
             key = self.value()
-            self.pass_sign(":")
+            self._pass_sign(":")
             yield key
-            if self._sign() == "}":
-                self._at += 1
-                return
-            self.pass_sign(",")
+        self._at += 1
 
     def value(self) -> Any:
         """The value that follows, whole."""
@@ -226,8 +201,7 @@ class _Text:
         self._at = behind
         return made
 
-    def pass_sign(self, sign: str) -> None:
-        """Go behind a sign that must come now."""
+    def _pass_sign(self, sign: str) -> None:
         if self._sign() != sign:
             raise NotPlainError
         self._at += 1
@@ -249,10 +223,8 @@ class _Text:
         return self._window[self._at]
 
     def _read_on(self) -> None:
-        """Leave out of the window what was passed, and put the next piece of the file in.
-
-        As much again as is waiting there, at least: so an entry of any size is looked at a few times only.
-        """
+        """Drop what was passed from the window, and append the next piece of the file: at least as much as is left in
+        the window, so that an entry of any size is scanned a few times only."""
         if self._has_ended or len(self._window) > _LONGEST:
             raise NotPlainError
         piece = self._file.read(max(_PIECE, len(self._window) - self._at))
@@ -268,10 +240,8 @@ def _behind_space(text: str, at: int) -> int:
     return found.end()
 
 
-_MOST = 1 << 18
-"""Bytes that are read; what stands above the data is small."""
-
-_WORDS = ("task", "level", "framework")
+_HEAD = 1 << 18
+"""Bytes that are read of a dump.json for its header; what is above the data is small."""
 
 
 @dataclass(frozen=True)
@@ -288,42 +258,25 @@ class Head:
 
 def read_head(file: Path) -> Head:
     """The header of a dump.json; an empty one of a file that cannot be read, which its reader will say."""
+    members: dict[str, Any] = {}
     try:
         with open_input(file) as opened:
-            members = _members(opened.read(_MOST).decode("utf-8-sig", "replace"))
-    except (OSError, ValueError, RecursionError):
+            text = _Text(BytesIO(opened.read(_HEAD)), "replace")
+        for key in text.each_key():
+            if key == "data":
+                break
+            members[key] = text.value()
+    except (OSError, ValueError, RecursionError, NotPlainError):
         return Head()
+    return _head(members)
+
+
+def _head(members: dict[str, Any]) -> Head:
     run = members.get("run")
     run = run if isinstance(run, dict) else {}
     settings = run.get("settings")
-    task, level, framework = (text if isinstance(text := members.get(key), str) else "" for key in _WORDS)
+    task, level, framework = (_text(members, key) for key in ("task", "level", "framework"))
     return Head(task, level, framework, run, settings if isinstance(settings, dict) else {})
-
-
-def _members(text: str) -> dict[str, Any]:
-    """The members of an object before its `data`."""
-    found: dict[str, Any] = {}
-    decoder, at = json.JSONDecoder(), _behind(text, 0, "{")
-    while at < len(text) and text[at] == '"':
-        key, at = decoder.raw_decode(text, at)
-        at = _behind(text, at, ":")
-        if key == "data":
-            break
-        found[key], at = decoder.raw_decode(text, at)
-        at = _behind(text, at, ",")
-    return found
-
-
-def _behind(text: str, at: int, sign: str) -> int:
-    """The place behind a sign and the space around it; behind the space alone where the sign is not there."""
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    if text[at : at + 1] != sign:
-        return at
-    at += 1
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 _MADE_WITH = ("tool", "framework", "device", "python", "numpy")
@@ -346,67 +299,64 @@ def read(path: str | Path, *, structure: bool = False, stack: str | Path | None 
     return dump
 
 
+@without_collector()
 def read_file(file: Path, *, structure: bool = False, stack: str | Path | None = None) -> Dump:
-    """Read a dump.json (or debug.json) and what lies beside it, without a word about its journal."""
-    with without_collector():
-        return _read_file(file, structure, stack)
-
-
-def _read_file(file: Path, structure: bool, stack: str | Path | None) -> Dump:
-    text, leaves = _contents(file, structure)
+    """Read a dump.json (or debug.json) and what lies beside it; its journal is not looked for."""
+    text, builder = _contents(file, structure)
     folder = file.parent
     construct = enclosing(json_object_or_empty(folder / layout.CONSTRUCT))
     frames = stacks(json_object(Path(stack)) if stack else json_object_or_empty(folder / layout.STACK))
-    construct, frames = _with_texts_of(leaves.names, construct, frames)
+    # Each name once in memory: names are a quarter of a dump.
+    once: dict[str | None, str] = {name: name for name in (*construct, *builder.names)}
+    construct = {once[name]: once.get(parent, parent) for name, parent in construct.items()}
+    frames = {once.get(name, name): stack for name, stack in frames.items()}
     missing, gaps = _missing(text)
-    calls = _calls(leaves, construct, frames, gaps)
-    run = text.get("run")
-    run = run if isinstance(run, dict) else {}
-    settings = run.get("settings")
+    calls = _calls(builder, construct, frames, gaps)
+    head = _head(text)
     return Dump(
         where=str(file),
         folder=str(folder),
-        task=_text(text, "task"),
-        level=_text(text, "level"),
-        framework=_text(text, "framework") or _framework(calls),
+        task=head.task,
+        level=head.level,
+        framework=head.framework or _framework(calls),
         calls=calls,
         construct=construct,
-        step=_index(run.get("step"), layout.step_number(folder.absolute().parent.name)),
-        rank=_index(run.get("rank"), layout.rank_number(folder.absolute().name)),
+        step=_index(head.run.get("step"), layout.step_number(folder.absolute().parent.name)),
+        rank=_index(head.run.get("rank"), layout.rank_number(folder.absolute().name)),
         format_version=_version(text, file),
         missing=missing,
-        run=_text(run, "id"),
+        run=_text(head.run, "id"),
         unfinished="its process died; it was rebuilt from the journal" if "rebuilt" in text else "",
-        made_with={key: said for key in _MADE_WITH if (said := _text(run, key))},
-        extra_info=not (isinstance(settings, dict) and settings.get("extra_info") is False),
+        made_with={key: version for key in _MADE_WITH if (version := _text(head.run, key))},
+        extra_info=head.settings.get("extra_info") is not False,
     )
 
 
-def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
-    """What stands beside `data`, and the rows of `data`; entry by entry where that is possible."""
-    leaves = Leaves()
+def _contents(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
+    """The members beside `data`, and the rows of `data`; entry by entry where that is possible."""
+    builder = ColumnsBuilder()
     try:
-        text = stream(file, leaves.add)
+        text = stream(file, builder.add)
     except (NotPlainError, DumpError):
         return _whole(file, structure)
-    if len(set(leaves.names)) < len(leaves.names):  # of two with one name only the last counts
+    if len(set(builder.names)) < len(builder.names):  # of two entries with one name only the last counts
         return _whole(file, structure)
     _check(file, text, structure)
-    return text, leaves
+    return text, builder
 
 
-def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], Leaves]:
-    """The same from the parsed whole: DumpError with what is wrong with it."""
+def _whole(file: Path, structure: bool) -> tuple[dict[str, Any], ColumnsBuilder]:
+    """The same from the file parsed as a whole; DumpError with what is wrong with it."""
     text = json_object(file)
     data = text.pop("data", None)
     _check(file, text, structure, has_data=type(data) is dict)
-    leaves = Leaves()
+    builder = ColumnsBuilder()
     try:
         for name, entry in data.items():
-            leaves.add(name, entry)
+            builder.add(name, entry)
     except DumpError as err:
         raise DumpError(f"{file}: {err}") from None
-    return text, leaves
+    return text, builder
 
 
 def _check(file: Path, text: dict[str, Any], structure: bool, has_data: bool = True) -> None:
@@ -465,14 +415,12 @@ def tensor_file(dump: str | Path, name: str, tensors: str = layout.TENSORS) -> P
     if not tensors:
         if not _lies_below(folder, name):
             raise DumpError(f"its file {name!r} is outside {folder}, or no plain file there; not opened")
-    elif name in (".", "..") or os.path.basename(name) != name or "\0" in name or not _stays_in(path, folder):
+        return Path(path)
+    is_bare = name not in (".", "..") and os.path.basename(name) == name and "\0" not in name
+    # The folder itself may be a link to a larger disk; a file may be a link to another one in the folder.
+    if not is_bare or (os.path.islink(path) and os.path.dirname(os.path.realpath(path)) != os.path.realpath(folder)):
         raise DumpError(f"its file {name!r} is outside {layout.TENSORS}; not opened")
     return Path(path)
-
-
-def _stays_in(path: str, folder: str) -> bool:
-    """Whether what `path` is, or links to, lies in `folder`; the folder itself may be a link to a larger disk."""
-    return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == os.path.realpath(folder)
 
 
 def _lies_below(folder: str, name: str) -> bool:
@@ -500,38 +448,25 @@ def _version(text: dict[str, Any], file: Path) -> int:
 
 
 def _calls(
-    leaves: Leaves,
+    builder: ColumnsBuilder,
     construct: dict[str, str | None],
     frames: dict[str, tuple[str, ...]],
     gaps: dict[str, list[str]],
 ) -> Calls:
-    columns, missing = leaves.columns(), leaves.missing
+    columns, missing = builder.columns(), builder.missing
     lost: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(columns.names) if gaps else ():
         if name in gaps:
             own = missing.get(place, [])
             missing[place] = own + [part for part in gaps[name] if part not in own]
             lost[place] = tuple(gaps[name])
-    told = {place: tuple(parts) for place, parts in missing.items() if parts}
-    return Calls(columns, construct, frames, told, frozenset(leaves.recomputed), lost)
-
-
-def _with_texts_of(
-    names: list[str], construct: dict[str, str | None], frames: dict[str, tuple[str, ...]]
-) -> tuple[dict[str, str | None], dict[str, tuple[str, ...]]]:
-    """The same maps with each name kept once in memory: names are a quarter of a dump."""
-    once: dict[str | None, str] = {name: name for name in names}
-    for name in construct:
-        once.setdefault(name, name)
-    return (
-        {once[name]: once.get(parent, parent) for name, parent in construct.items()},
-        {once.get(name, name): stack for name, stack in frames.items()},
-    )
+    all_missing = {place: tuple(parts) for place, parts in missing.items() if parts}
+    return Calls(columns, construct, frames, all_missing, frozenset(builder.recomputed), lost)
 
 
 def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]]]:
     """What could not be collected, as sentences and as call -> parts."""
-    said: list[str] = []
+    sentences: list[str] = []
     gaps: dict[str, list[str]] = {}
     items = text.get("missing")
     for item in items if type(items) is list else []:
@@ -539,23 +474,20 @@ def _missing(text: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, list[str]
             continue
         name, part, cause = (_text(item, key) for key in ("name", "part", "cause"))
         gaps.setdefault(name, []).append(part)
-        said.append(f"{name} {part}: {cause}" if part else f"{name}: {cause}")
+        sentences.append(f"{name} {part}: {cause}" if part else f"{name}: {cause}")
     rebuilt = text.get("rebuilt")
     if type(rebuilt) is dict:
         lost = rebuilt.get("lost_lines")
         if type(lost) is int and lost > 0:
-            said.append(f"{lost} lines of its journal could not be read")
-    return tuple(said), gaps
+            sentences.append(f"{lost} lines of its journal could not be read")
+    return tuple(sentences), gaps
 
 
 def _framework(calls: Calls) -> str:
     """The framework that the first tensor names, for dumps that do not say theirs."""
     columns = calls.columns
-    known = {}
-    for number, (kind, _, _) in enumerate(columns.looks):
-        for word, framework in (("mindspore", "mindspore"), ("torch", "pytorch")):
-            if kind.startswith(word):
-                known[number] = framework
+    words = {"mindspore": "mindspore", "torch": "pytorch"}
+    known = {n: words[word] for n, (kind, _, _) in enumerate(columns.looks) for word in words if kind.startswith(word)}
     return next((known[look] for look in columns.look if look in known), "")
 
 
@@ -564,5 +496,5 @@ def _text(text: dict[str, Any], key: str) -> str:
     return value if type(value) is str else ""
 
 
-def _index(told: Any, named: int | None) -> int | None:
-    return told if type(told) is int and told >= 0 else named
+def _index(stored: Any, named: int | None) -> int | None:
+    return stored if type(stored) is int and stored >= 0 else named

@@ -1,19 +1,14 @@
-"""What a dump holds: calls and records as values, and all records of a dump as columns.
+"""What a dump holds: a dump has calls, a call has records; all records of a dump are also columns.
 
-What a dump holds, as values: a dump has calls, a call has records.
-
-These are what the reader gives and the comparison takes; no dictionary with magic keys goes past the reader.
-
-All records of one dump as columns, and the calls that are made from them when somebody asks.
-
-A dump of millions of records is compared column by column; a `Record` is made for the few that somebody looks at.
+The reader makes these and the comparison takes them; no dictionary with magic keys goes past the reader. A dump of
+millions of records is compared column by column: a `Call` or `Record` is made of the columns when it is asked for.
 """
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args, overload
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 from .layout import TENSORS
 
@@ -36,8 +31,8 @@ class Statistics:
     """The statistics of one tensor as the dump holds them; None where a dtype or an empty tensor has none.
 
     `true_count` says how many elements of a bool tensor are true, `non_finite` how many are not finite; None where the
-    dump does not say, and `non_finite` also where all are finite. `is_damaged`: some are None because what stands there
-    is no number.
+    dump does not say, and `non_finite` also where all are finite. `is_damaged`: some are None because the dump has
+    no number there.
     """
 
     max: Number
@@ -129,8 +124,6 @@ class Dump:
     @cached_property
     def columns(self) -> "Columns":
         """All records as columns: those behind `calls`, or made of them where they are plain ones."""
-        pass  # FOLD  # here: columns are made of what this file describes
-
         return self.calls.columns if isinstance(self.calls, Calls) else columns_of(self.calls)
 
 
@@ -184,7 +177,6 @@ class Columns:
     non_finite: dict[int, NonFinite] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self.path)
 
     def row_name(self, row: int, call: int) -> str:
@@ -205,7 +197,6 @@ class Columns:
         return Statistics(self.max[row], self.min[row], self.mean[row], self.norm[row], None, counts)
 
     def record(self, row: int, call: int) -> Record:
-        """A row of a call as a record."""
         kind, dtype, shape = self.looks[self.look[row]]
         return Record(
             self.row_name(row, call),
@@ -241,7 +232,8 @@ def file_stem(file: str) -> str:
 class Calls(Sequence[Call]):
     """The calls of a dump, made from its columns at the moment of asking, and not kept.
 
-    `parents` and `stacks` are by name, `missing`, `lost` and `recomputed` by place.
+    `parents` and `stacks` are by name, `missing`, `lost` and `recomputed` by place. The methods that are called like a
+    field of `Call` return that field without making the records of the call.
     """
 
     __slots__ = ("_missing", "_parents", "_recomputed", "_stacks", "columns", "lost")
@@ -259,7 +251,6 @@ class Calls(Sequence[Call]):
         self._parents, self._stacks, self._missing, self._recomputed = parents, stacks, missing, recomputed
 
     def __len__(self) -> int:
-        """How many calls there are."""
         return len(self.columns.names)
 
     @overload
@@ -267,12 +258,10 @@ class Calls(Sequence[Call]):
     @overload
     def __getitem__(self, at: slice) -> tuple[Call, ...]: ...
     def __getitem__(self, at: int | slice) -> Call | tuple[Call, ...]:
-        """The call at a place, or a tuple of those in a slice."""
         places = range(len(self))[at]
         return self._call(places) if isinstance(places, int) else tuple(map(self._call, places))
 
     def __iter__(self) -> Iterator[Call]:
-        """Every call in turn."""
         return map(self._call, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
@@ -284,23 +273,18 @@ class Calls(Sequence[Call]):
     __hash__ = None  # type: ignore[assignment]  # its calls may hold lists
 
     def __repr__(self) -> str:
-        """How many calls and records; the whole would fill books."""
         return f"<{len(self)} calls, {len(self.columns)} records>"
 
     def parent(self, at: int) -> str | None:
-        """What `self[at].parent` is, without its records."""
         return self._parents.get(self.columns.names[at])
 
     def stack(self, at: int) -> tuple[str, ...]:
-        """What `self[at].stack` is, without its records."""
         return self._stacks.get(self.columns.names[at], ())
 
     def missing(self, at: int) -> tuple[str, ...]:
-        """What `self[at].missing` is, without its records."""
         return self._missing.get(at, ())
 
     def is_recompute(self, at: int) -> bool:
-        """What `self[at].is_recompute` is, without its records."""
         return at in self._recomputed
 
     def _call(self, at: int) -> Call:
@@ -316,7 +300,7 @@ class Calls(Sequence[Call]):
 
 
 def columns_of(calls: Iterable[Call]) -> Columns:
-    """The columns of calls that a reader made by hand."""
+    """The columns of calls that were not made of columns."""
     rows = Rows()
     for call in calls:
         rows.call(call.name)
@@ -394,45 +378,22 @@ class Rows:
     def columns(self) -> Columns:
         """What was gathered; nothing is added afterwards."""
         count = len(self.path)
-        gradient = bytearray(count)
-        for row, place in self.gradient.items():
-            gradient[row] = place
         self.starts.append(count)
-        return Columns(
-            names=self.names,
-            starts=self.starts,
-            part=self.part,
-            kind=self.kind,
-            gradient=gradient,
-            path=self.path,
-            paths=self.paths,
-            look=self.look,
-            looks=list(self.looks),
-            max=self.max,
-            min=self.min,
-            mean=self.mean,
-            norm=self.norm,
-            odd=self.odd,
-            values=self.values,
-            digest=_column(self.digest, count),
-            file=_column(self.file, count),
-            source=_column(self.source, count),
-            named=self.named,
-            non_finite=self.non_finite,
-        )
+        dense: dict[str, Any] = {
+            "gradient": bytearray(count),
+            **{name: [""] * count for name in ("digest", "file", "source")},
+        }
+        for name, column in dense.items():
+            for row, value in getattr(self, name).items():
+                column[row] = value
+        same = {each.name: getattr(self, each.name) for each in fields(Columns) if each.name not in dense}
+        return Columns(**{**same, "looks": list(self.looks)}, **dense)
 
 
 def _four_floats(statistics: Statistics | None) -> tuple[float, ...] | None:
-    """The four statistics where they are plain floats and, but for what is not finite, all that is told."""
+    """The four statistics if they are plain floats, and there is nothing else but counts of what is not finite."""
     if statistics is None or statistics.true_count is not None:
         return None
     numbers = [statistics.max, statistics.min, statistics.mean, statistics.norm]
     floats = tuple(number for number in numbers if type(number) is float)
     return floats if len(floats) == len(numbers) else None
-
-
-def _column(texts: dict[int, str], count: int) -> list[str]:
-    column = [""] * count
-    for row, text in texts.items():
-        column[row] = text
-    return column

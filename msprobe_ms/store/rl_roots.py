@@ -1,11 +1,9 @@
-"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data, a run of dumps per stage.
-
-The root that an RL flow leaves (`docs/compare-flow.md`): configurations, key data by name, a run of dumps per stage.
+"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data by name, a run of dumps per stage.
 
 ```
 root/configurations.json
-root/data/{key}/step{n}/rank{r}/...         `single_trees.py`
-root/{stage}/step{n}/rank{r}/dump.json      `read`
+root/data/{key}/step{n}/rank{r}/...         single saves
+root/{stage}/step{n}/rank{r}/dump.json
 ```
 """
 
@@ -25,6 +23,7 @@ from .saves.single_saves import single_dumps
 NAME = "configurations.json"
 
 _DEPTH = 50
+_SCALARS = (bool, int, float, str, type(None))
 
 
 def write_configurations(root: Path, data: object) -> None:
@@ -40,41 +39,34 @@ def write_configurations(root: Path, data: object) -> None:
 
 def plain(value: object, depth: int = 0) -> object:
     """A value in the types of JSON: what JSON has no type for, and what is nested deeper than 50, becomes its text."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, _SCALARS):
         return value
     if depth < _DEPTH:
         if isinstance(value, Mapping):
-            return {_key(key): plain(inner, depth + 1) for key, inner in value.items()}
+            items = value.items()
+            return {key if isinstance(key, _SCALARS) else _text(key): plain(v, depth + 1) for key, v in items}
         if isinstance(value, list | tuple):
             return [plain(inner, depth + 1) for inner in value]
     return _text(value)
 
 
-def _key(key: object) -> str | int | float | None:
-    return key if key is None or isinstance(key, bool | int | float | str) else _text(key)
-
-
 def _text(value: object) -> str:
     try:
         return str(value)
-    except Exception:  # foreign code: whatever it raises, the rest of the configuration is to be had
+    except Exception:  # foreign code: whatever it raises, the rest of the configuration is written
         return f"<{type(value).__name__}>"
 
 
 STAGES = (
-    "actor_generate_sequences",
-    "reference_compute_log_prob",
-    "critic_compute_values",
-    "actor_compute_log_prob",
-    "actor_update",
-    "critic_update",
+    *("actor_generate_sequences", "reference_compute_log_prob", "critic_compute_values", "actor_compute_log_prob"),
+    *("actor_update", "critic_update"),
 )
-"""The stages as RL code calls them. Others are stages too, where they stand beside something that tells a flow."""
+"""The stages as RL code calls them. Other folders are stages too, if they lie beside what makes a folder a flow."""
 
 
 @dataclass(frozen=True)
 class FlowRoot:
-    """What a root holds; each part is None, or empty, where it does not stand there.
+    """What a root holds; a part that is not there is None or empty.
 
     `stages` are the folders of stages that hold dumps, by name; `hollow` are those with a stage's name and no dump.
     """
@@ -95,14 +87,14 @@ class FlowRoot:
 
 
 def flow_root(root: Path) -> FlowRoot:
-    """What lies in a root; DumpError where it cannot be read. Links are not followed, which is said."""
+    """What lies in a root; DumpError where it cannot be read. Links are not followed, which is logged."""
     return _found(look(root))
 
 
 def flow_in(top: Folder) -> FlowRoot | None:
-    """A folder as the root of a flow, if what lies in it tells one: two of the three parts, or a stage by its name.
+    """A folder as the root of a flow, if it holds two of the three parts, or a stage by its name.
 
-    Key data alone are single saves. Configurations alone tell a flow where no other folders stand beside them.
+    Key data alone are single saves. Configurations alone make a flow if no other folders lie beside them.
     """
     if NAME not in top.files and DATA not in top.folders and set(STAGES).isdisjoint(top.folders):
         return None  # without a look into each of many folders
@@ -122,7 +114,13 @@ def _found(top: Folder) -> FlowRoot:
     for name in top.folders:
         if name == DATA or run_number(name) is not None:
             continue
-        if _holds_dumps(top.path / name):
+        holds_dumps = False
+        try:
+            inner = look(top.path / name)
+            holds_dumps = of_run(inner) == "dump" or bool(trees_in(inner))
+        except DumpError as err:
+            logger.warning("%s; it is left out", err)
+        if holds_dumps:
             stages[name] = top.path / name
         elif name in STAGES:
             hollow.append(name)
@@ -135,12 +133,3 @@ def _found(top: Folder) -> FlowRoot:
         {name: stages[name] for name in known},
         tuple(hollow),
     )
-
-
-def _holds_dumps(folder: Path) -> bool:
-    try:
-        inner = look(folder)
-        return of_run(inner) == "dump" or bool(trees_in(inner))
-    except DumpError as err:
-        logger.warning("%s; it is left out", err)
-        return False

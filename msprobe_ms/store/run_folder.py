@@ -1,8 +1,8 @@
 """One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
 
 `run.jsonl` in the folder has a line for each process of the run (`docs/format.md`, page 1). Nothing of another run is
-ever removed, replaced or mixed with; which processes are of one run is told by what their launchers told them, and by
-when they began. A folder is free again where its user has removed what was in it.
+ever removed, replaced or mixed with. Which processes are of one run is decided by the variables of their launchers and
+by when they began. A folder is free again when its user has removed what was in it.
 """
 
 import json
@@ -26,7 +26,7 @@ from .lock import claim
 from .rl_roots import NAME as CONFIGURATIONS
 
 NAMED = "MSPROBE_RUN"
-"""The variable of the environment by which a user says himself which processes are of one run."""
+"""The environment variable by which users name the run of a process themselves."""
 
 # What is the same for all processes of a launch, and differs between launches that go on at the same time.
 _LAUNCH = (
@@ -58,7 +58,7 @@ class Process:
     named: str = ""
     launch: str = ""
     machine: str = ""
-    """The boot and the space of process numbers in which `pid` means this process; empty where that is not told."""
+    """The boot and the space of process numbers in which `pid` means this process; empty where they are unknown."""
 
     def __str__(self) -> str:
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.time))
@@ -75,13 +75,13 @@ class RunFolder:
 
 @dataclass
 class _Entry:
-    """The line by which this process has a place in a folder, and the state of the file when it was seen there."""
+    """This process's line in a run.jsonl, and the state of the file when the line was last seen in it."""
 
     own: RunFolder
     line: str
     seen: tuple[int, ...] = ()
 
-    def stands(self) -> bool:
+    def is_current(self) -> bool:
         """Whether the line is still there: a user may remove a folder at any time, and another run may take it then."""
         file = self.own.folder / layout.RUN
         try:
@@ -112,26 +112,22 @@ def run_folder(root: Path, rank: int | None, place: str = "", strict: bool = Fal
             _taken.clear()
         key = root, place, rank
         entry = _taken.get(key)
-        if entry is None or not entry.stands():
-            entry = _taken[key] = _find(root, _this(place, rank, entry.own.run if entry else ""), strict, entry)
+        if entry is None or not entry.is_current():
+            entry = _taken[key] = _find(root, _this_process(place, rank, entry.own.run if entry else ""), strict, entry)
         return entry.own
 
 
 def stage_folder(path: Path, root: Path, rank: int | None) -> RunFolder:
     """The folder of this process's run for `path`, which is `root`, a stage inside it, or somewhere else. Strict."""
-    root = _root_of(path, root)
+    root = root if path.is_relative_to(root) else path
     inside = path.relative_to(root)
     own = run_folder(root, rank, "" if path == root else inside.as_posix(), strict=True)
     return RunFolder(own.folder / inside, own.run)
 
 
-def _root_of(path: Path, root: Path) -> Path:
-    return root if path.is_relative_to(root) else path
-
-
 def leave(path: Path, root: Path) -> None:
     """What this process writes there from here on is another run, as when it counts its steps anew."""
-    root = _root_of(path, root).absolute()
+    root = (root if path.is_relative_to(root) else path).absolute()
     with _lock:
         for key in [key for key in _taken if key[0] == root]:
             del _taken[key]
@@ -140,18 +136,14 @@ def leave(path: Path, root: Path) -> None:
 def newest(root: Path, further: Iterable[str]) -> tuple[Path, list[str]]:
     """The folder of the run that began last, of those in `root` and in its folders `further`; those later than root's.
 
-    Numbers do not say it: a folder that was removed is taken by the next run.
+    Not by their numbers: a folder that was removed is taken by the next run.
     """
-    began = {name: _began_writing(root / name / layout.RUN) for name in ("", *further)}
+    began = dict.fromkeys(("", *further), 0.0)
+    for name in began:
+        with suppress(OSError):
+            began[name] = min((each.time for each in _processes(root / name / layout.RUN)), default=0.0)
     later = [name for name in began if name and began[name] >= began[""]]
     return root / max(later, key=lambda name: began[name], default=""), later
-
-
-def _began_writing(file: Path) -> float:
-    """When the first process of a run wrote its line; 0 where no line can be read."""
-    with suppress(OSError):
-        return min((each.time for each in _processes(file)), default=0.0)
-    return 0.0
 
 
 def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entry:
@@ -184,12 +176,15 @@ def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | P
     make_folder(folder)
     with _held(file) as number:
         others = _processes(file)
-        if others and all(map(_is_dead, others)) and not _is_any_left(folder, others):
-            os.ftruncate(number, 0)  # what they wrote was removed, or they died before they wrote anything
-            others = []
+        if others and all(map(_is_dead, others)):
+            places = {"", *(other.place for other in others)}
+            if not (folder / CONFIGURATIONS).exists() and not any(holds_dumps(folder / place) for place in places):
+                os.ftruncate(number, 0)  # what they wrote was removed, or they died before they wrote anything
+                others = []
         if others:
             clash = next((other for other in others if (other.place, other.rank) == (me.place, me.rank)), None)
-            if clash is not None and strict and me.rank is None and _is_launched_with(clash, me):
+            is_of_launch = clash is not None and bool(me.launch) and me.launch == clash.launch and me.pid != clash.pid
+            if clash is not None and strict and me.rank is None and is_of_launch and _began_before(me, clash):
                 raise UsageError(
                     f"{folder}: another process of this launch writes here ({clash}). Start the debugger after the "
                     "communication is initialised, so that each rank has a folder of its own, or give each process "
@@ -203,13 +198,6 @@ def _enter(folder: Path, me: Process, strict: bool, is_back: bool) -> _Entry | P
         return _Entry(RunFolder(folder, run), line)
 
 
-def _is_any_left(folder: Path, processes: list[Process]) -> bool:
-    """Whether anything is left of what these wrote."""
-    if (folder / CONFIGURATIONS).exists():
-        return True
-    return any(holds_dumps(folder / place) for place in {"", *(each.place for each in processes)})
-
-
 def _is_of_one_run(others: list[Process], me: Process) -> bool:
     """Whether a process that writes elsewhere in a folder is of the run that has it."""
     first = others[0]
@@ -217,16 +205,11 @@ def _is_of_one_run(others: list[Process], me: Process) -> bool:
         return me.named == first.named
     if me.launch and first.launch and me.launch != first.launch:
         return False
-    if any((other.host, other.pid, other.ticks) == (me.host, me.pid, me.ticks) for other in others):
-        return True
     above = os.getppid()
-    if any((other.host, other.pid, other.ticks) == (me.host, above, _ticks(above)) for other in others):
+    own = ((me.host, me.pid, me.ticks), (me.host, above, _ticks(above)))
+    if any((other.host, other.pid, other.ticks) in own for other in others):
         return True
     return _RAY in os.environ or _began_before(me, first)
-
-
-def _is_launched_with(other: Process, me: Process) -> bool:
-    return bool(me.launch) and me.launch == other.launch and me.pid != other.pid and _began_before(me, other)
 
 
 def _began_before(me: Process, other: Process) -> bool:
@@ -234,10 +217,11 @@ def _began_before(me: Process, other: Process) -> bool:
     return other.time >= _began() - (0.0 if other.host == me.host else _SKEW)
 
 
-def _this(place: str, rank: int | None, run: str) -> Process:
+def _this_process(place: str, rank: int | None, run: str) -> Process:
     named, ray = os.environ.get(NAMED, ""), os.environ.get(_RAY)
-    told = [] if ray is not None else [f"{name}={os.environ[name]}" for name in _LAUNCH if name in os.environ]
-    launch = f"{_RAY}={ray}" if ray is not None else " ".join(told)
+    launch = " ".join(
+        f"{name}={os.environ[name]}" for name in (_LAUNCH if ray is None else [_RAY]) if name in os.environ
+    )
     pid = os.getpid()
     return Process(run, place, rank, platform.node(), pid, _ticks(pid), time.time(), named, launch, _machine())
 
@@ -265,26 +249,21 @@ def _is_dead(other: Process) -> bool:
 
 
 def _ticks(pid: int) -> int:
-    """When a process of this machine began; 0 where that is not told."""
+    """When a process of this machine began; 0 where that is unknown."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
         return 0
 
 
-@lru_cache(1)
-def _loaded() -> float:
-    return time.time()
-
-
-_loaded()
+_LOADED = time.time()
 
 
 def _began() -> float:
     """When this process began, in seconds of its clock; at the latest when this module was loaded."""
     ticks = _ticks(os.getpid())
     if not ticks:
-        return _loaded()
+        return _LOADED
     return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
 

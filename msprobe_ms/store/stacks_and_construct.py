@@ -1,8 +1,7 @@
 r"""Call stacks (`stack.json`) and the enclosing cells of calls (`construct.json`).
 
-The frames of a call stack, as stack.json has them: `File net.py, line 22, in construct, \n h = self.fc(x)`.
-
-Innermost first. The line that made a call is the innermost one of the user's: outside the framework and this tool.
+Frames are texts, innermost first: `File net.py, line 22, in construct, \n h = self.fc(x)`. The line that made a call is
+the innermost one of the user's code: outside the framework and this tool.
 """
 
 import re
@@ -28,12 +27,12 @@ class Line(NamedTuple):
 
 
 def frame(line: Line, function: str, source: str) -> str:
-    """The text of a frame: the line, the function that it stands in, and what it says."""
+    """The text of a frame: the line, the function that it is in, and its source."""
     return f"File {line.file}, line {line.number}, in {function}, \n {source}"
 
 
 def user_line(stack: Iterable[str]) -> Line | None:
-    """The innermost line of the user's; None where the stack has none, or there is no stack."""
+    """The innermost line of the user's code; None where the stack has none, or there is no stack."""
     for text in stack:
         found = _FRAME.match(text)
         if found and not _NOT_THE_USERS.search(found["file"].replace("\\", "/")):
@@ -41,8 +40,8 @@ def user_line(stack: Iterable[str]) -> Line | None:
     return None
 
 
-# Cells around cells. Whoever looks at a call looks at all that are around it.
 _DEEPEST = 200
+"""Cells around cells; all of them are looked at for each call."""
 
 
 def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
@@ -57,7 +56,7 @@ def enclosing(text: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _without_circles(parents: dict[str, str | None]) -> dict[str, str | None]:
-    """The same map, cut where following parents would never end, or is deeper than any network."""
+    """The same map, cut where following parents would never end, or goes deeper than any network."""
     depths: dict[str, int] = {}
     circles: list[str] = []
     deep: list[str] = []
@@ -93,12 +92,9 @@ def stacks(text: dict[str, Any]) -> dict[str, tuple[str, ...]]:
         if type(group) is not list:
             continue
         if len(group) == 2 and type(group[0]) is type(group[1]) is list:
-            frames = _texts(group[1])
-            found.update((name, frames) for name in group[0] if type(name) is str)
+            names, frames = group
         else:
-            found[key] = _texts(group)
+            names, frames = [key], group
+        texts = tuple(frame for frame in frames if type(frame) is str)
+        found.update((name, texts) for name in names if type(name) is str)
     return found
-
-
-def _texts(frames: list[Any]) -> tuple[str, ...]:
-    return tuple(frame for frame in frames if type(frame) is str)

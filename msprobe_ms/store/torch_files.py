@@ -19,6 +19,9 @@ from msprobe.base.errors import DumpError
 
 from .npy import AGAIN, Array, open_tensor
 
+_ADVICE = "weights_only"
+"""In a message of torch: its advice to trust the file."""
+
 # Before 2.6 a crafted file ran code in spite of `weights_only` (CVE-2025-32434).
 _SAFE = (2, 6)
 
@@ -73,16 +76,11 @@ _DEEPEST = 30
 
 _PICKLE = 64 << 20  # bytes of a pickle that is looked through for what it claims
 _WIDTHS = {
-    **{
-        "FloatStorage": 4,
-        "DoubleStorage": 8,
-        "HalfStorage": 2,
-        "BFloat16Storage": 2,
-        "LongStorage": 8,
-        "IntStorage": 4,
-    },
-    **{"ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1, "UntypedStorage": 1},
-    **{"ComplexFloatStorage": 8, "ComplexDoubleStorage": 16},
+    **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage"), 1),
+    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
+    **dict.fromkeys(("FloatStorage", "IntStorage"), 4),
+    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
+    "ComplexDoubleStorage": 16,
 }
 """Bytes of an element, by the class of the storage."""
 
@@ -138,10 +136,9 @@ def _plain(torch: Any, value: Any, path: Path, size: int, depth: int) -> Any:
         return PtTensor(str(value.dtype), tuple(value.shape), path, size, value.detach())
     if isinstance(value, StandIn):
         value = vars(value)
-    if isinstance(value, dict) and depth < _DEEPEST:
-        return {str(key): _plain(torch, inner, path, size, depth + 1) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
-        return Listed((str(i), _plain(torch, inner, path, size, depth + 1)) for i, inner in enumerate(value))
+    if isinstance(value, (dict, list, tuple)) and depth < _DEEPEST:
+        kind, items = (dict, value.items()) if isinstance(value, dict) else (Listed, enumerate(value))
+        return kind((str(key), _plain(torch, inner, path, size, depth + 1)) for key, inner in items)
     return value if isinstance(value, (bool, int, float, str)) else None
 
 
@@ -217,11 +214,11 @@ def _storages(text: bytes) -> Iterator[tuple[str, int]]:
     pushed: deque[Any] = deque(maxlen=5)
     known: dict[Any, Any] = {}
     try:
-        for code, said, _ in pickletools.genops(text):
+        for code, argument, _ in pickletools.genops(text):
             if code.name in ("BINGET", "LONG_BINGET", "GET"):
-                pushed.append(known.get(int(str(said))))
+                pushed.append(known.get(int(str(argument))))
             elif code.name in ("BINPUT", "LONG_BINPUT", "PUT"):
-                known[int(str(said))] = pushed[-1] if pushed else None
+                known[int(str(argument))] = pushed[-1] if pushed else None
             elif code.name == "MEMOIZE":
                 known[len(known)] = pushed[-1] if pushed else None
             elif code.name == "BINPERSID" and len(pushed) == 5:
@@ -230,7 +227,7 @@ def _storages(text: bytes) -> Iterator[tuple[str, int]]:
                 if width and type(key) is str and type(elements) is int:
                     yield key, elements * width
             elif code.name not in ("MARK", "TUPLE", "PROTO", "FRAME"):
-                pushed.append(said)
+                pushed.append(argument)
     except Exception:  # foreign bytes: the reader says what is wrong with them
         return
 
@@ -243,8 +240,8 @@ def _torch(path: Path, what: str = "a tensor", instead: str = "store the tensors
             f"{path}: is {what} of torch, which is not installed here ({_first_line(err)}); run "
             f"`pip install 'msprobe-ms[torch]'`, or {instead}"
         ) from err
-    told = [int(number) for number in str(torch.__version__).split("+")[0].split(".")[:2]]
-    if tuple(told) < _SAFE:
+    version = [int(number) for number in str(torch.__version__).split("+")[0].split(".")[:2]]
+    if tuple(version) < _SAFE:
         raise DumpError(
             f"{path}: is not opened, because torch {torch.__version__} does not open foreign files safely; install "
             f"torch {'.'.join(map(str, _SAFE))} or newer"
@@ -281,13 +278,10 @@ def _reason(err: BaseException) -> str:
     """What torch met in a pickle, without its advice to trust the file and open it all the same."""
     if _ADVICE in str(err) and err.__context__ is not None:
         err = err.__context__
-    said = _first_line(err).partition(" Please use")[0].rstrip(".")
-    return "its pickle is not one of tensors alone" if _ADVICE in said else said
-
-
-_ADVICE = "weights_only"
+    line = _first_line(err).partition(" Please use")[0].rstrip(".")
+    return "its pickle is not one of tensors alone" if _ADVICE in line else line
 
 
 def _first_line(err: BaseException) -> str:
-    said = str(err).strip().splitlines()
-    return said[0] if said else type(err).__name__
+    lines = str(err).strip().splitlines()
+    return lines[0] if lines else type(err).__name__

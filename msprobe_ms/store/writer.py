@@ -1,9 +1,7 @@
 """The writer: one dump of one rank and step, while it is being collected.
 
-The writer: one dump of one rank and step, while it is being collected.
-
-It stands in the hot path of a training. Every call is one line handed to the operating system in one write, so that
-a process may die at any moment and leave all that it had finished (`docs/format.md`, page 6).
+It is in the hot path of a training. Every call is one line of the journal, passed to the operating system in one write,
+so that a process may die at any moment and leave all that it had finished (`docs/format.md`, page 6).
 """
 
 import errno
@@ -32,7 +30,7 @@ from .npy import stored_size
 
 
 class Budget:
-    """A number of bytes that writers share; what one has taken is gone for all. Safe to use from several threads."""
+    """A number of bytes that all writers of a run share. Safe to use from several threads."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total = total_bytes
@@ -50,7 +48,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A step's folder, what its dump says above its data, and what all steps share: disk space, what came of them."""
+    """The folder and the header of one step's dump, and what all steps share: settings, disk budget, tally."""
 
     folder: Path
     header: dict[str, Any]
@@ -78,10 +76,10 @@ _PATH_SURE = 1000
 class Writer:
     """Writes one dump. Whatever dump the folder held before is replaced.
 
-    `header` is what dump.json says above its data (`task`, `level`, `framework`, `run`...). Without `extra_info` there
-    will be no stack.json and no construct.json. So many bytes of tensors as `limit` says may wait to be written; None:
-    half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
-    `tally` is told whether anything was collected.
+    `header` has the members of dump.json above its data (`task`, `level`, `framework`, `run`...). Without `extra_info`
+    there will be no stack.json and no construct.json. `limit` is the number of bytes of tensors that may wait to be
+    written; None: half of the memory that is free now. `budget` is shared with the other dumps of the run; None: none.
+    `tally` records whether anything was collected.
 
     Safe to use from several threads. A forked child writes nothing: its calls return at once. OSError where the folder
     or the journal cannot be made, UsageError where another process writes the same dump.
@@ -100,15 +98,15 @@ class Writer:
         # The training may change its working directory.
         self._folder = folder = folder.absolute()
         make_folder(folder)
-        # False in forked children. To ask for the process's number each time would cost more than all the rest here.
+        # False in forked children. Asking for the process id each time would cost more than all the rest here.
         self._is_here = True
-        # Re-entrant: a signal handler may ask for the assembly while a line is on its way.
+        # Re-entrant: a signal handler may assemble the files while a line is being written.
         self._lock = threading.RLock()
         self._stacks: dict[tuple[str, ...], int] = {}
         self._torn = False
         self._owed: list[bytes] = []
         self._dirty = True
-        # A signal handler that comes in between leaves the files to the assembly that it interrupts.
+        # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
         self._behind = Behind(limit)
         self._budget, self._tally = budget, tally
@@ -123,7 +121,7 @@ class Writer:
             )
         self._hold(journal)
         weakref.finalize(self, self._behind.end).atexit = False
-        _watch_forks(self)
+        _writers.add(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
 
@@ -152,7 +150,7 @@ class Writer:
             file.unlink()
 
     def stack(self, frames: Sequence[str]) -> int:
-        """The number of a call stack, innermost frame first; written down at its first use."""
+        """The number of a call stack, innermost frame first; recorded at its first use."""
         frames = tuple(frames)
         known = self._stacks.get(frames)
         if known is not None:
@@ -167,10 +165,10 @@ class Writer:
             return number
 
     def call(self, name: str, parent: str | None, stack: int | None, entry: str | None) -> None:
-        """Write down that a call ran, or a further part of its entry; without entry it ran and was not collected.
+        """Record that a call ran, or a further part of its entry; without entry it ran and was not collected.
 
-        `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. The tensors that
-        it names must have been given before. OSError when the disk refuses.
+        `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. `tensor` must
+        have been called for the files that it names. OSError when the disk refuses.
         """
         if self._is_here:
             self._append(call_line(name, parent, stack, entry))
@@ -181,9 +179,9 @@ class Writer:
             self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
-        """Write down what could not be collected; on a full disk it is kept until there is room.
+        """Record what could not be collected; on a full disk it is kept until there is room.
 
-        After the end it is passed over: what the disk refused at the end itself has no dump any more to stand in.
+        Ignored after the end: what the disk refused at the end itself has no dump any more to be recorded in.
         """
         if not self._is_here or self._fd < 0:
             return
@@ -195,7 +193,7 @@ class Writer:
             self._dirty = True
 
     def tensor(self, data_name: str, array: np.ndarray[Any, Any]) -> str:
-        """Have a copy of a tensor written; gives the name of its file for the record, or "" if it is not saved.
+        """Have a copy of a tensor written; returns the name of its file for the record, or "" if it is not saved.
 
         Any dtype of numbers; bfloat16 becomes float32. A tensor is not saved where the budget is used up or its path
         would be too long, and the dump says so. One that the disk refuses later is left out of the records and noted
@@ -229,7 +227,7 @@ class Writer:
             once(cause, f"{self._folder}: {cause}; statistics go on, {name} and later tensors are not saved")
 
     def flush(self) -> None:
-        """Wait until the tensors that were given are written."""
+        """Wait until all tensors are written."""
         if self._is_here:
             self._behind.drain()
 
@@ -251,7 +249,7 @@ class Writer:
 
     def _assemble(self) -> None:
         journal = read_journal(self._folder / layout.JOURNAL)
-        # Not before: what a line names that was read was given before it, so it is written now.
+        # Not before reading: the files that a line names were passed to the thread before the line was written.
         self._behind.drain()
         failed = dict(self._behind.failed)
         if failed:
@@ -284,7 +282,7 @@ class Writer:
         return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
 
     def _append(self, line: bytes) -> None:
-        """Hand a line over in one write, after what an earlier failure still owes."""
+        """Write a line in one write, after the lines that an earlier failure left unwritten."""
         self._lock.acquire()  # not by `with`, which takes twice the time (150 ns of Python 3.11 instead of 70)
         try:
             if self._fd < 0:
@@ -308,21 +306,15 @@ class Writer:
 
 
 _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
-_watching = False
-
-
-def _watch_forks(writer: Writer) -> None:
-    """Have forked children close the journal; else they would hold its lock when their parent is dead."""
-    global _watching
-    _writers.add(writer)
-    if not _watching:
-        os.register_at_fork(after_in_child=_let_go_all)
-        _watching = True
 
 
 def _let_go_all() -> None:
+    """Close all journals in a forked child; else it would hold their locks when its parent is dead."""
     for writer in list(_writers):
         with suppress(OSError):
             writer._let_go()
         writer._fd = -1
         writer._is_here = False
+
+
+os.register_at_fork(after_in_child=_let_go_all)

@@ -29,10 +29,10 @@ from msprobe.base.scope import DataMode, parts
 )
 def test_the_side_that_is_missing_is_completed(words, forward_input, forward_output, backward_input, backward_output):
     mode = parts(words)
-    assert mode.forward_input is forward_input
-    assert mode.forward_output is forward_output
-    assert mode.backward_input is backward_input
-    assert mode.backward_output is backward_output
+    assert (mode.forward and mode.input) is forward_input
+    assert (mode.forward and mode.output) is forward_output
+    assert (mode.backward and mode.input) is backward_input
+    assert (mode.backward and mode.output) is backward_output
 
 
 @pytest.mark.parametrize(

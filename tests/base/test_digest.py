@@ -1,4 +1,4 @@
-"""`base/digest.py`: CRC-32 of a tensor's bytes, the same number with and without the fast library."""
+"""`base/statistic.py`: CRC-32 of a tensor's bytes, the same number with and without the fast library."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`store/behind.py`: tensors go to the disk while the training goes on, and none is lost or mixed up on the way."""
+"""`store/async_writer.py`: tensors are written while the training goes on, and none is lost or mixed up on the way."""
 
 import json
 import os
@@ -62,11 +62,11 @@ PREFACE = """
 import json, os, signal, sys, threading
 from pathlib import Path
 import numpy as np
-from msprobe.store import behind
+from msprobe.store import async_writer
 from msprobe.store.writer import Writer
 
 folder = Path(sys.argv[1])
-real = behind.write_npy
+real = async_writer.write_npy
 
 def collect(writer, numbers, size=1000):
     for i in numbers:
@@ -266,7 +266,7 @@ def write(path, array):
         threading.Event().wait()
     real(path, array)
 
-behind.write_npy = write
+async_writer.write_npy = write
 writer = start()
 collect(writer, range(40))
 while True:
@@ -330,7 +330,7 @@ def write(path, array):
     gate.wait()
     real(path, array)
 
-behind.write_npy = write
+async_writer.write_npy = write
 writer = start(limit=30_000)
 collector = threading.Thread(target=collect, args=(writer, range(20)))  # more than fits: it waits, with every lock held
 collector.start()
@@ -381,7 +381,7 @@ def test_a_signal_handler_may_ask_for_the_files_at_any_moment(tmp_path, run_chil
 
 
 WAITING = """
-writer = behind.Behind(20_000)
+writer = async_writer.Behind(20_000)
 times = 0
 
 def handle(*_):
@@ -434,7 +434,7 @@ def write(path, array):
     gate.wait()
     real(path, array)
 
-behind.write_npy = write
+async_writer.write_npy = write
 writer = start(limit=None)
 collect(writer, range(200), 1 << 18)  # 200 megabytes, of which none is written yet
 gate.set()

@@ -1,4 +1,4 @@
-"""`store/budget.py` and what a writer leaves out: the budget is used up, or a path is too long."""
+"""`store/writer.py` and what a writer leaves out: the budget is used up, or a path is too long."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`store/claim.py`: one process at a time, and nobody holds a journal that is gone."""
+"""`store/lock.py`: one process at a time, and nobody holds a journal that is gone."""
 
 import errno
 import fcntl

@@ -1,4 +1,4 @@
-"""`store/columns.py` and `store/leaves.py`: a dump as columns says what its records say."""
+"""`store/record.py` and `store/flatten.py`: a dump as columns says what its records say."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msprobe.store.flatten import Leaves
+from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.reader import read
 from msprobe.store.record import GRADIENTS, KINDS, PARTS, Call, Calls, Dump, Record, Statistics, columns_of
 
@@ -166,10 +166,10 @@ some_calls = st.integers(0, 4).flatmap(lambda count: st.tuples(*[calls(at) for a
 
 
 def leaves_of(pairs):
-    leaves = Leaves()
+    builder = ColumnsBuilder()
     for name, entry in pairs:
-        leaves.add(name, entry)
-    return leaves
+        builder.add(name, entry)
+    return builder
 
 
 @steady

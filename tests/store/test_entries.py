@@ -1,4 +1,4 @@
-"""`store/entries.py`: a dump.json is read in pieces, and gives what the parsed whole would give."""
+"""`store/reader.py`: a dump.json is read in pieces, and gives what the parsed whole would give."""
 
 import json
 import tracemalloc

@@ -1,4 +1,4 @@
-"""`store/kernel_files.py` and its neighbours: kernel dumps of the framework, read as they lie.
+"""`store/kernel_dump/files.py` and its neighbours: kernel dumps of the framework, read as they lie.
 
 `kernel_dump` is a real sample of a CPU. Everything in the layouts of a device is written by hand after the description
 of the format; none of it was made by a device.

@@ -1,4 +1,4 @@
-"""`store/kernel_statistics.py`: the table that a device writes instead of tensors, read by the text of its header."""
+"""`store/kernel_dump/values.py`: the table that a device writes instead of tensors, read by the text of its header."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""`store/kinds.py`: what a path holds is told by the names in it, quickly, and in words that help."""
+"""`store/detect.py`: what a path holds is told by the names in it, quickly, and in words that help."""
 
 import os
 import shutil

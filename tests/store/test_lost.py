@@ -1,4 +1,4 @@
-"""`store/lost.py`: what is not whole is named by no record."""
+"""`store/async_writer.py`: what is not whole is named by no record."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`store/memory.py`: how much a process may still take."""
+"""`base/memory.py`: how much a process may still take."""
 
 import pytest
 

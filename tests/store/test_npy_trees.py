@@ -1,4 +1,4 @@
-"""`store/npy_trees.py`: any folder of npy files is a dump, its files paired by name and count."""
+"""`store/saves/graph_saves.py`: any folder of npy files is a dump, its files paired by name and count."""
 
 import numpy as np
 import pytest

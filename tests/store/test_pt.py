@@ -1,4 +1,4 @@
-"""`store/pt.py`: tensors of torch.save, opened by torch alone, and never trusted."""
+"""`store/torch_files.py`: tensors of torch.save, opened by torch alone, and never trusted."""
 
 import io
 import json

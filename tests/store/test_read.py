@@ -1,4 +1,4 @@
-"""`store/read.py`: calls and records of every origin become the same values."""
+"""`store/reader.py`: calls and records of every origin become the same values."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`store/read.py` and the files around a dump: where it lies, what lies beside it, what is missing."""
+"""`store/reader.py` and the files around a dump: where it lies, what lies beside it, what is missing."""
 
 import json
 import shutil

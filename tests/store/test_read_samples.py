@@ -1,4 +1,4 @@
-"""`store/read.py` on dumps of the other tool."""
+"""`store/reader.py` on dumps of the other tool."""
 
 import csv
 

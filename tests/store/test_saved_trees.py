@@ -1,4 +1,4 @@
-"""`store/saved_trees.py`: what `save` and `save_grad` leave behind becomes calls that pair by name and order."""
+"""`store/saves/graph_saves.py`: what `save` and `save_grad` leave behind becomes calls that pair by name and order."""
 
 import json
 import os

@@ -20,7 +20,7 @@ def tree(root):
 
 
 def described(root, place):
-    return json.loads((place.folder(root) / f"{place.stem}.json").read_text())["data"]
+    return json.loads((place.folder(root) / f"{stem_of(place.key)}.json").read_text())["data"]
 
 
 @contextlib.contextmanager

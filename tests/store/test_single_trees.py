@@ -1,4 +1,4 @@
-"""`store/single_trees.py`: single saves of both dialects become one dump for each step and rank."""
+"""`store/saves/single_saves.py`: single saves of both dialects become one dump for each step and rank."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from msprobe.base.errors import DumpError
 from msprobe.store.reader import load_tensor
-from msprobe.store.saves.single_saves import Place, read_single, single_dumps, single_tree, write
+from msprobe.store.saves.single_saves import Place, read_single, single_dumps, single_tree, stem_of, write
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "single_save"
 
@@ -76,7 +76,7 @@ def test_what_our_own_writer_wrote_is_read(given, tmp_path):
     write(tmp_path, Place("dict", 3, 1), {"k.1": x})
     ((at, folders),) = single_dumps(tmp_path / given).items()
     dump = read_single(folders, *at)
-    stem = Place("a/b", 0, 0).stem
+    stem = stem_of("a/b")
     assert at == (3, 1)
     assert rows(dump) == [
         f"{stem}.9.debug",

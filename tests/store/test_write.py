@@ -1,4 +1,4 @@
-"""`store/write.py` and `store/assemble.py`: what the collector says is what stands in the files."""
+"""`store/writer.py` and `store/journal.py`: what the collector says is what stands in the files."""
 
 import json
 import os

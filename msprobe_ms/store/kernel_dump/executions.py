@@ -1,4 +1,4 @@
-"""From single values to executions: what belongs to one run of one kernel, and in which order they ran."""
+"""Executions of kernels: which values belong to one execution, and in which order the executions ran."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ class Execution:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this is no kernel but what a parameter, or an argument of the graph, held afterwards."""
+        """Whether this is no kernel but the value of a parameter, or an argument of the graph, after the run."""
         return self.first.op_type == PARAMETER
 
     @property
@@ -42,8 +42,8 @@ def executions(
 ) -> list[Execution]:
     """All executions of one iteration in the order in which they ran.
 
-    `names` gives the full name for graph and spelled name, `order` the place of a full name in its graph's planned
-    order, which decides where stamps are equal.
+    `names` has the full name by graph and spelled name, `order` the place of a full name in its graph's planned order,
+    which decides where stamps are equal.
     """
     runs = []
     by_kernel = groupby(sorted(values, key=_kernel), key=_kernel)
@@ -72,8 +72,8 @@ def _time(values: Sequence[Value]) -> int:
 def _runs(values: list[Value]) -> list[list[Value]]:
     """The values of one kernel, run by run.
 
-    Where every slot was written equally often, the k-th of each belongs to run k. Else the stamps tell: within a run
-    inputs come before outputs and slots rise, so a value that stands before its predecessor begins a new one.
+    Where every slot was written equally often, the k-th of each belongs to run k. Else by the stamps: within a run
+    inputs come before outputs and slots rise, so a value that does not come after its predecessor begins a new run.
     """
     by_slot: dict[tuple[str, tuple[int, ...]], list[Value]] = {}
     for value in sorted(values, key=lambda value: value.stamp):
@@ -100,7 +100,7 @@ class CallNames:
         self._rounds: dict[str, int] = {}
 
     def of(self, prefix: str, full_name: str) -> str:
-        """A name that no earlier call has: from its second execution on a kernel's name tells the round."""
+        """A name that no earlier call has: from its second execution on a kernel's name has the round."""
         stem, number = stem_and_number(full_name)
         parts = [prefix, *(part for part in re.split(r"[/.]", stem) if part)]
         plain = api_call(".".join(parts), max(number, 0), "forward")

@@ -1,6 +1,4 @@
-"""The folders and files of the framework's own kernel dump.
-
-Where the framework's own kernel dump puts its files: which folder is which rank, graph and iteration.
+"""The framework's own kernel dump, read as it lies: which folder is which rank, graph and iteration, and its dump.
 
 ```
 rank_{r}/{net}/{graph}/{iteration}        kernel by kernel (jit_level O0, O1)
@@ -9,21 +7,19 @@ rank_{r}/{time}/step_{iteration}          whole graphs (jit_level O2)
 {r}/{anything}/{iteration}
 ```
 
-Kernel dumps as the framework leaves them, read as they lie: npy files, or a statistic.csv instead of them.
-
-`msprobe gather` makes a richer dump of the same files, with full names, lines of source and who gave what; this reader
-needs nothing but the files themselves, so that dumps that were only copied from somewhere can be compared too.
+A folder holds npy files, or a statistic.csv instead of them. `msprobe gather` makes a richer dump of the same files,
+with full names, source lines and dataflow; this reader needs nothing but the files themselves, so that dumps that were
+only copied from somewhere can be compared too.
 """
 
-import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import open_text
 from msprobe.base.log import logger
 from msprobe.store.folders import is_file, look, printable, walk
 from msprobe.store.record import Call, Dump, Record, Statistics
@@ -33,8 +29,10 @@ from .values import (
     PARAMETER,
     STATISTIC,
     Value,
+    csv_rows,
     extreme,
     from_file,
+    header_of,
     is_kernel_file,
     key,
     read_table,
@@ -67,13 +65,13 @@ class Place:
 
 
 def rank_of(folder: str) -> int | None:
-    """The rank that a folder's name says, None where it says none."""
+    """The rank in a folder's name; None for any other name."""
     found = _RANK.fullmatch(folder)
     return int(found[1]) if found else None
 
 
 def place_of(folder: Path) -> Place | None:
-    """What a folder's absolute path says of it; None where that is none of the layouts."""
+    """Rank, graph and iteration by a folder's absolute path; None where that is none of the layouts."""
     parts = folder.parts
     if len(parts) < 5:
         return None
@@ -125,7 +123,8 @@ class Content:
 
 def content(folder: Path, graph: int) -> Content:
     """Read the names of a folder's files, its mapping.csv and its statistic.csv; no tensor is opened."""
-    long_names = _long_names(folder / MAPPING)
+    rows = csv_rows(folder / MAPPING, "files with hashed names cannot be told apart")
+    long_names = {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
     found: list[Value] = []
     foreign: list[str] = []
     for name in look(folder).files:
@@ -137,24 +136,11 @@ def content(folder: Path, graph: int) -> Content:
             foreign.append(name)
         else:
             found.append(value)
-    told = {value.identity: value for value in read_table(folder / STATISTIC, graph)}
-    for at, value in enumerate(found if told else ()):
-        if line := told.pop(value.identity, None):
+    table = {value.identity: value for value in read_table(folder / STATISTIC, graph)}
+    for at, value in enumerate(found if table else ()):
+        if line := table.pop(value.identity, None):
             found[at] = replace(value, row=line.row)  # of use where the file is no npy, or broken
-    return Content((*found, *told.values()), tuple(foreign))
-
-
-def _long_names(path: Path) -> dict[str, str]:
-    """Short file name -> original name, where names were longer than a file system takes."""
-    try:
-        with open_text(path, newline="") as lines:
-            rows = list(csv.reader(lines))
-    except FileNotFoundError:
-        return {}
-    except (OSError, csv.Error) as err:
-        logger.warning("%s: cannot be read (%s); files with hashed names cannot be told apart", path, err)
-        return {}
-    return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and len(row[1]) <= _LONGEST_NAME}
+    return Content((*found, *table.values()), tuple(foreign))
 
 
 def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) -> Dump:
@@ -162,7 +148,7 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
 
     Calls are named `Kernel.Default_fc-Dense.MatMul.0.forward` after the name in the files, with `.round1` and so on
     behind the type from the second execution in the iteration on, by time. Where one name has several task ids, each
-    is a kernel of its own, and `.task{id}` stands behind the type. The dump's task is `tensor` where there are
+    is a kernel of its own, and `.task{id}` follows the type. The dump's task is `tensor` where there are
     files, else `statistics`.
     """
     common = Path(os.path.commonpath(folders))
@@ -190,7 +176,7 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
         task="tensor" if any(value.path is not None for value in values) else "statistics",
         level="L2",
         framework="mindspore",
-        calls=tuple(_call(run, common) for run in runs),
+        calls=tuple(Call(run.call, tuple(_records(run, common))) for run in runs),
         step=step,
         rank=rank,
         tensors="",
@@ -200,8 +186,8 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
 def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tuple[int, str], str]]:
     """The values, with the task in the name where one name has several, and what each name becomes in its call's.
 
-    The name that a call gets hangs on the file's name alone: on no list of kernels that lies in one dump and not in
-    the other. Its last part is the type, where `msprobe gather` has it too.
+    The name of a call depends on the file's name only: not on a list of kernels that one dump has and the other
+    has not. Its last part is the type, where `msprobe gather` has it too.
     """
     tasks: dict[str, set[int]] = {}
     spelled_alike = [replace(value, name=key(value.name)) for value in values]
@@ -221,20 +207,16 @@ def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tupl
     return made, names
 
 
-def _call(run: Execution, common: Path) -> Call:
-    return Call(run.call, tuple(_records(run, common)))
-
-
 def _records(run: Execution, common: Path) -> Iterator[Record]:
     """One record for each value, inputs before outputs, by slot; what a parameter held is an input."""
     values = sorted(run.values, key=lambda value: (value.io, value.slot))
     for at, value in enumerate(values):
-        part = "input" if run.is_parameter or value.io == "input" else "output"
+        part = "input" if run.is_parameter else value.io
         path = (str(at),) if run.is_parameter else tuple(map(str, value.slot))
         dtype, shape = _look(value)
         yield Record(
             ".".join((run.call, part, *path)),
-            "input" if part == "input" else "output",
+            part,
             path,
             "tensor",
             "mindspore.Tensor",
@@ -248,17 +230,13 @@ def _records(run: Execution, common: Path) -> Iterator[Record]:
 def _look(value: Value) -> tuple[str, tuple[int, ...] | None]:
     """Dtype and shape: of the file's header, or what its name or its line in statistic.csv says."""
     if value.path is not None and not value.is_raw and is_file(value.path):
-        from .values import look as look_at_header  # here: statistics are read without numpy
-
-        try:
-            return look_at_header(value.path)
-        except DumpError:
-            pass  # who compares the tensor opens it again, and says what is wrong with it
+        with suppress(DumpError):  # who compares the tensor opens it again, and says what is wrong with it
+            return header_of(value.path)
     return spelled(value.dtype), value.row.shape if value.row else None
 
 
 def _statistics(value: Value) -> Statistics | None:
-    """What statistic.csv says; None where it has no line, or no column of statistics."""
+    """The statistics in statistic.csv; None where it has no line, or no column of statistics."""
     row = value.row
     if row is None or (row.max, row.min, row.mean, row.norm) == (None,) * 4:
         return None

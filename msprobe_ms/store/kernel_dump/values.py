@@ -7,15 +7,14 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input, open_text
 from msprobe.base.log import logger
-from msprobe.base.statistic import of_bfloat16_bits
-from msprobe.store.npy import examine, load_npy
+
+if TYPE_CHECKING:
+    import numpy as np
 
 IO = Literal["input", "output"]
 
@@ -39,7 +38,7 @@ _CAPITALS = {"int": "Int", "uint": "UInt", "float": "Float", "complex": "Complex
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What statistic.csv says of one value; None or an empty text where the column is not there."""
+    """The statistics of one value in statistic.csv; None or an empty text where the column is missing."""
 
     shape: tuple[int, ...] | None
     max: float | None
@@ -105,7 +104,7 @@ def from_file(path: Path, name: str, graph: int) -> Value | None:
 
 
 def key(name: str) -> str:
-    """A name as files spell it, so that a full name and a file's name can be held against each other."""
+    """A name as files spell it, so that a full name and a file's name can be compared."""
     return re.sub(r"[/.]", "_", name)
 
 
@@ -122,8 +121,6 @@ def stem_and_number(name: str) -> tuple[str, int]:
     return (name[: found.start()], int(found[1])) if found else (name, -1)
 
 
-Array = np.ndarray[Any, Any]
-
 # What MindSpore writes in the header of a bfloat16 array. It is no dtype of numpy's.
 _BFLOAT16 = "<E2"
 _MAGIC = b"\x93NUMPY\x01\x00"
@@ -135,17 +132,17 @@ _BEGINNING = 4096  # bytes: a header is far shorter
 class Tensor:
     """An array and its dtype as the framework spells it; `is_plain` says that the file is an npy like any other."""
 
-    array: Array
+    array: "np.ndarray[Any, Any]"
     dtype: str
     is_plain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class _Odd:
-    """A file whose header is not to be believed: what it really holds, and where."""
+class _Nonstandard:
+    """A file whose header is wrong: what the file really holds, and where."""
 
     dtype: str
-    stored: type[np.generic]
+    stored: str
     shape: tuple[int, ...]
     offset: int
 
@@ -157,30 +154,37 @@ def load(path: Path) -> Tensor:
     float32, and a kernel that computes in float32 where the graph says float16: its header says float16, its body has
     four bytes for each element.
     """
-    odd = _odd(path)
-    if odd is None:
+    import numpy as np  # here: what a path is, is found without numpy
+
+    from msprobe.base.statistic import of_bfloat16_bits
+    from msprobe.store.npy import load_npy
+
+    found = _nonstandard(path)
+    if found is None:
         array = load_npy(path)
         return Tensor(array, spelled(array.dtype.name))
     try:
         with open_input(path) as file:
-            flat: Array = np.fromfile(file, odd.stored, math.prod(odd.shape), offset=odd.offset)
+            flat: Any = np.fromfile(file, found.stored, math.prod(found.shape), offset=found.offset)
     except (OSError, MemoryError) as err:
         raise DumpError(f"{path}: cannot be read ({err}); check the disk and the memory of this machine") from err
-    wide = of_bfloat16_bits(flat) if odd.stored is np.uint16 else flat
-    return Tensor(wide.reshape(odd.shape), odd.dtype, is_plain=False)
+    wide = of_bfloat16_bits(flat) if found.stored == "uint16" else flat
+    return Tensor(wide.reshape(found.shape), found.dtype, is_plain=False)
 
 
-def look(path: Path) -> tuple[str, tuple[int, ...]]:
-    """Dtype, as the framework spells it, and shape of a file, of which only the header is read; DumpError as above."""
-    odd = _odd(path)
-    if odd is not None:
-        return odd.dtype, odd.shape
+def header_of(path: Path) -> tuple[str, tuple[int, ...]]:
+    """Dtype, as the framework spells it, and shape of a file, of which only the header is read; DumpError as `load`."""
+    found = _nonstandard(path)
+    if found is not None:
+        return found.dtype, found.shape
+    from msprobe.store.npy import examine  # here: what a path is, is found without numpy
+
     header = examine(path)
     return spelled(header.dtype.name), header.shape
 
 
-def _odd(path: Path) -> _Odd | None:
-    """What a file of the two kinds holds; None for every other, about which the strict reader has the word."""
+def _nonstandard(path: Path) -> _Nonstandard | None:
+    """What a file of the two kinds holds; None for every other file, which the strict reader judges."""
     try:
         with open_input(path) as file:
             head = file.read(_BEGINNING)
@@ -194,7 +198,7 @@ def _odd(path: Path) -> _Odd | None:
         if min(shape, default=0) < 0:
             return None
         if fields["descr"] == "<f2" and count and size - begin == 4 * count:
-            return _Odd("Float32", np.float32, shape, begin)
+            return _Nonstandard("Float32", "float32", shape, begin)
         if fields["descr"] != _BFLOAT16:
             return None
     except (OSError, ValueError, SyntaxError, KeyError, TypeError, RecursionError, MemoryError):
@@ -203,7 +207,7 @@ def _odd(path: Path) -> _Odd | None:
         raise DumpError(
             f"{path}: holds {size - begin} bytes of bfloat16 where its header promises {2 * count}; run again"
         )
-    return _Odd("BFloat16", np.uint16, shape, begin)
+    return _Nonstandard("BFloat16", "uint16", shape, begin)
 
 
 STATISTIC = "statistic.csv"
@@ -214,17 +218,22 @@ _SHAPE = re.compile(r"\(\s*(?:\d+\s*,\s*)*(?:\d+\s*)?\)")
 _LONGEST = 1 << 20  # characters of one field; names and shapes are far shorter
 
 
-def read_table(path: Path, graph: int) -> list[Value]:
-    """Every line that says something; none where there is no such file, or none that can be read, which is said."""
+def csv_rows(path: Path, consequence: str) -> list[list[str]]:
+    """The lines of a csv file; none where there is no such file, or none that can be read, which is logged."""
     csv.field_size_limit(_LONGEST)
     try:
         with open_text(path, newline="") as lines:
-            rows = list(csv.reader(lines))
+            return list(csv.reader(lines))
     except FileNotFoundError:
-        return []
+        pass
     except (OSError, csv.Error) as err:
-        logger.warning("%s: cannot be read (%s); its statistics are left out", path, err)
-        return []
+        logger.warning("%s: cannot be read (%s); %s", path, err, consequence)
+    return []
+
+
+def read_table(path: Path, graph: int) -> list[Value]:
+    """The values of all whole lines of a statistic.csv; none where it cannot be read, which is logged."""
+    rows = csv_rows(path, "its statistics are left out")
     if not rows:
         return []
     head = {name.strip(): at for at, name in enumerate(rows[0])}

@@ -1,18 +1,14 @@
-"""Trees of graph saves and of any npy files, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
-
-Tensors that were saved by name become calls: one call for each time that a name was saved.
+"""Trees of graph saves, and of any npy files, read: tensors that were saved by name become calls of a dump.
 
 The calls are named `{name}.{k}.debug`, like those of a debug.json, with k counting the saves of the name within a step
 and rank; what was saved as a list or dict is one call, with a record for each element.
 
-Trees of graph saves, read: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index where there is one.
+Graph saves are `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and an index where there is one (`docs/format.md`,
+page 8). The id counts all saves of a process, and another run, or the framework on a device, counts otherwise; so saves
+are matched by name and order.
 
-`docs/format.md`, page 8. The id counts all saves of a process, and another run, or the framework on a device, counts
-otherwise; so what belongs together is told by name and order.
-
-Any tree of npy files, read: each folder that holds some is a dump of its own, its files paired by name and count.
-
-`{name}_{dtype}_{count}.npy` is the count-th value of `name`; any other file is the only value of its whole stem.
+In any other tree each folder that holds npy files is a dump of its own. `{name}_{dtype}_{count}.npy` is the count-th
+value of `name`; any other file is the only value of its whole stem.
 """
 
 import json
@@ -21,22 +17,22 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import TABLE, read_input
 from msprobe.base.log import logger
 from msprobe.store import layout
-from msprobe.store.flatten import Leaves
+from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.folders import Folder, by_number, is_file, look, printable, walk
 from msprobe.store.kernel_dump.values import spelled
-from msprobe.store.reader import tensor_file
+from msprobe.store.reader import may_have_halves, tensor_file, with_whole_characters
 from msprobe.store.record import Call, Dump, Record
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """One tensor that was saved: of which name, in which save of it, and its record, which has no name yet.
+    """One saved tensor: its name, the number of the save of this name, and its record, which has no name yet.
 
     dtype and shape of a record may be left for `calls_of` to read from the file.
     """
@@ -47,7 +43,7 @@ class Saved:
 
 
 def saved_file(name: str, number: int, file: str, place: tuple[str, ...] = (), kind: str = "mindspore.Tensor") -> Saved:
-    """What a file's name says, before it is opened; `file` is its path in the folder of the dump."""
+    """A saved tensor by its file's name, before it is opened; `file` is its path in the folder of the dump."""
     return Saved(name, number, Record("", "debug", place, "tensor", kind, file=file))
 
 
@@ -66,19 +62,19 @@ def calls_of(saves: Iterable[Saved], folder: Path) -> tuple[Call, ...]:
             number = last[name, path] + 1
         last[name, path] = max(number, last.get((name, path), 0))
         call = f"{name}.{number}.debug"
-        record = _described(saved.record, folder)
+        record = _with_header(saved.record, folder)
         made.setdefault(call, {})[path] = replace(record, name=".".join((call, *path)), path=path)
     return tuple(Call(call, tuple(records.values())) for call, records in made.items())
 
 
-def _described(record: Record, folder: Path) -> Record:
-    """The record with dtype and shape of its file's header, where nothing else says them.
+def _with_header(record: Record, folder: Path) -> Record:
+    """The record with dtype and shape of its file's header, where it has neither.
 
     One whose file cannot be read stays as it is: whoever compares it opens it again, and says what is wrong.
     """
     if record.dtype or record.shape is not None or not record.file:
         return record
-    from msprobe.store.npy import examine  # here: who only asks what a folder is does without numpy
+    from msprobe.store.npy import examine  # here: what a path is, is found without numpy
 
     try:
         header = examine(tensor_file(folder, record.file, ""))
@@ -157,29 +153,29 @@ def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Sa
     found: list[Saved] = []
     if by_index and is_indexed(folder):
         found = _index(folder.path / layout.SAVES, key)
-    told = {saved.record.file for saved in found}
-    files = [file for file in folder.files if file.endswith(".npy") and file not in told]
+    indexed = {saved.record.file for saved in found}
+    files = [file for file in folder.files if file.endswith(".npy") and file not in indexed]
     counters: dict[str, _Counter] = {}
     for file in sorted(files, key=lambda file: (name_and_id(file)[1] < 0, name_and_id(file)[1], file)):
-        name, place = _taken_apart(name_and_id(file)[0], key)
+        name, place = _name_and_place(name_and_id(file)[0], key)
         found.append(saved_file(name, counters.setdefault(name, _Counter()).number(place), file, place))
     return found
 
 
-def _taken_apart(name: str, key: str) -> tuple[str, tuple[str, ...]]:
+def _name_and_place(name: str, key: str) -> tuple[str, tuple[str, ...]]:
     """The name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
 
     Where the key is not known, a dot in it cannot be told from one that says a position; pairs are the same either way.
     """
     whole = name.removesuffix(_GRAD)
-    if key and not _is_of(key, whole) and _is_of(key, name):
+    if key and not _belongs_to(key, whole) and _belongs_to(key, name):
         whole = name
-    first = key if key and _is_of(key, whole) else whole.partition(".")[0]
+    first = key if key and _belongs_to(key, whole) else whole.partition(".")[0]
     place = whole[len(first) :].split(".")[1:]
     return (first + name[len(whole) :], tuple(place)) if first and all(place) else (name, ())
 
 
-def _is_of(key: str, name: str) -> bool:
+def _belongs_to(key: str, name: str) -> bool:
     return f"{name}.".startswith(f"{key}.")
 
 
@@ -216,38 +212,34 @@ def _index(path: Path, key: str) -> list[Saved]:
     except (OSError, MemoryError) as err:
         logger.warning("%s: cannot be read (%s); the names of the files count instead", path, err)
         return []
-    told = [node for line in lines if _says_a_save(node := _object(line))]
-    if len(told) < len(lines):
-        lost = len(lines) - len(told)
+    nodes = [node for line in lines if (node := _saved_node(line))]
+    if len(nodes) < len(lines):
+        lost = len(lines) - len(nodes)
         logger.warning("%s: %d lines say nothing and are left out; it may have been cut short", path, lost)
-    told.sort(key=lambda node: node["id"])
-    leaves = Leaves()  # a line is a record as in a dump.json, and read by the same rules
-    for node in told:
-        leaves.add("x.0.debug", node)
-    columns = leaves.columns()
+    nodes.sort(key=lambda node: node["id"])
+    builder = ColumnsBuilder()  # a line is a record as in a dump.json, and read by the same rules
+    for node in nodes:
+        builder.add("x.0.debug", node)
+    columns = builder.columns()
     found = []
-    for at, node in enumerate(told):
-        name, place = _taken_apart(node["name"], key)
+    for at, node in enumerate(nodes):
+        name, place = _name_and_place(node["name"], key)
         found.append(Saved(name, node["count"], replace(columns.record(at, at), path=place)))
     return found
 
 
-def _says_a_save(node: dict[str, Any]) -> bool:
+def _saved_node(line: str) -> dict[str, Any]:
+    """The object in a line of the index; an empty one where the line says no save."""
     wanted = {"name": str, "count": int, "id": int, "type": str}
-    return all(type(node.get(key)) is kind for key, kind in wanted.items()) and 0 <= node["count"] <= _MOST
-
-
-def _object(line: str) -> dict[str, Any]:
     try:
         made = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(made, dict):
+    if not isinstance(made, dict) or any(type(made.get(key)) is not kind for key, kind in wanted.items()):
         return {}
-    if "\\ud" in line.lower():
-        # Half a surrogate pair is a text that cannot be written anywhere; it becomes a question mark here.
-        return cast(dict[str, Any], json.loads(json.dumps(made, ensure_ascii=False).encode("utf-8", "replace")))
-    return made
+    if may_have_halves(line):
+        made = with_whole_characters(made)
+    return made if 0 <= made["count"] <= _MOST else {}
 
 
 def npy_dumps(root: Path) -> dict[str, Path]:

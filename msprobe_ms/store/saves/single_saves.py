@@ -1,20 +1,10 @@
-"""Trees of single saves: how values are written, and how they are read.
-
-Single saves on disk: where the values of one variable stand, and how one is written.
+"""Single saves (`docs/single-save.md`): how `SingleSave` writes a value, and how what is below `data` is read.
 
 ```
-root/data/{key}/step{S}/rank{R}[/micro_step{m}]/{key}.npy         a tensor
+root/data/{tag}/step{S}/rank{R}[/micro_step{m}]/{key}.npy         a tensor
                                                 {key}.{i}.npy     one of a list, by position, or of a dict, by key
                                                 {key}.json        {"data": ...}: statistics and shape of each
-```
-
-`docs/single-save.md` says the rest.
-
-Trees of single saves, read: what `SingleSave` and `save_data` of RL flows leave below `data`.
-
-```
-data/{tag}/step{S}/rank{R}[/micro_step{m}]/{key}.npy, {key}.{index or key}.npy     SingleSave, beside {key}.json
-data/{tag}/step{S}/rank{R}/{key}_{dtype}_{id}.npy                                  graph saves, `saved_trees.py`
+root/data/{tag}/step{S}/rank{R}/{key}_{dtype}_{id}.npy            a graph save, by `save_data` of RL flows
 ```
 
 The key is the last part of the tag, which is all of it unless a key has slashes.
@@ -29,22 +19,21 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msprobe.base.files import NAME_LIMIT, make_folder, replacing, safe_name
-from msprobe.base.statistic import statistic
 from msprobe.store import layout
 from msprobe.store.folders import Folder, by_number, walk
 from msprobe.store.layout import DATA
-from msprobe.store.npy import write_npy
 from msprobe.store.record import Dump
 
 from .graph_saves import Saved, calls_of, name_and_id, saved_file, saves_in
 
-Array = np.ndarray[Any, Any]
-Value: TypeAlias = Array | list[Array] | dict[str, Array]
+if TYPE_CHECKING:
+    import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Value: TypeAlias = "Array | list[Array] | dict[str, Array]"
 """What one save of one variable holds: a tensor, or one level of container."""
 
 _LONGEST_STEM = NAME_LIMIT - len(".json.part")
@@ -59,18 +48,9 @@ class Place:
     rank: int
     micro_step: int | None = None
 
-    @property
-    def stem(self) -> str:
-        """The key as its folder and its files are called."""
-        return stem_of(self.key)
-
-    def of_rank(self, root: Path) -> Path:
-        """The folder of everything that was saved under this key, in this step, by this rank."""
-        return root / DATA / self.stem / f"step{self.step}" / f"rank{self.rank}"
-
     def folder(self, root: Path) -> Path:
-        """The folder of this value alone."""
-        inner = self.of_rank(root)
+        """The folder of this value and no other."""
+        inner = root / DATA / stem_of(self.key) / f"step{self.step}" / f"rank{self.rank}"
         return inner if self.micro_step is None else inner / f"micro_step{self.micro_step}"
 
 
@@ -93,16 +73,27 @@ def write(root: Path, place: Place, value: Value) -> None:
     All files are complete under temporary names before the first one takes its own; the JSON comes last, so a JSON that
     is there speaks of complete files. OSError when the disk refuses: then what stood there stays.
     """
-    folder, stem = place.folder(root), place.stem
+    from msprobe.store.npy import write_npy  # here: what a path is, is found without numpy
+
+    folder, stem = place.folder(root), stem_of(place.key)
     make_folder(folder)
-    arrays = {f"{stem}.npy": value} if isinstance(value, np.ndarray) else _of_container(stem, value)
+    if isinstance(value, dict):
+        arrays = {safe_name(f"{stem}.{member}.npy"): array for member, array in value.items()}
+        text: object = {member: _described(array) for member, array in value.items()}
+    elif isinstance(value, (list, tuple)):
+        arrays = {safe_name(f"{stem}.{number}.npy"): array for number, array in enumerate(value)}
+        text = [_described(array) for array in value]
+    else:
+        arrays = {f"{stem}.npy": value}
+        text = _described(value)
     finals = {folder / f"{number}.part": folder / name for number, name in enumerate(arrays)}
     described = folder / "json.part"
     try:
         for part, array in zip(finals, arrays.values(), strict=True):
             write_npy(str(part), array)
         with replacing(described) as file:
-            file.write(_text(value).encode())
+            # NaN and infinities are the bare words that Python's `json` writes and reads.
+            file.write(json.dumps({"data": text}, indent=4).encode())
         for old in folder.glob("*.npy"):
             if old.name not in arrays:
                 old.unlink()
@@ -114,29 +105,14 @@ def write(root: Path, place: Place, value: Value) -> None:
                 part.unlink()
 
 
-def _of_container(stem: str, value: list[Array] | dict[str, Array]) -> dict[str, Array]:
-    members = value.items() if isinstance(value, dict) else enumerate(value)
-    return {safe_name(f"{stem}.{member}.npy"): array for member, array in members}
-
-
-def _text(value: Value) -> str:
-    """The JSON text of a value; NaN and infinities are the bare words that Python's `json` writes and reads."""
-    made: object
-    if isinstance(value, np.ndarray):
-        made = _described(value)
-    elif isinstance(value, dict):
-        made = {member: _described(array) for member, array in value.items()}
-    else:
-        made = [_described(array) for array in value]
-    return json.dumps({"data": made}, indent=4)
-
-
 def _described(array: Array) -> dict[str, object]:
     """Statistics and shape of one tensor.
 
     Floats, also of integers (rounded beyond 2^53) and of bool, whose elements count as 0 and 1; of complex numbers
     those of their absolute values. An empty tensor has none: null.
     """
+    from msprobe.base.statistic import statistic
+
     s = statistic(array)
     mean, norm = s.mean, s.norm
     if array.dtype.kind == "b" and array.size:
@@ -217,7 +193,7 @@ def saves_at(spot: Spot, *, by_index: bool = True) -> list[Saved]:
     """Every save in a spot, in order, their files by their bare names.
 
     Graph saves are counted by name, in `number`; `by_index` as in `read_saves`. Of others `number` is 0. Nearly all
-    have the spot's key for their name; what is called otherwise has what stands before its last dot.
+    have the spot's key for their name; other files have the part before their last dot.
     """
     if spot.is_of_graph:
         return saves_in(spot.folder, key=spot.key, by_index=by_index)
@@ -244,7 +220,7 @@ def single_dumps(root: Path) -> dict[tuple[int, int], tuple[Path, ...]]:
 
     `root` is the folder that holds `data`, or `data` itself; DumpError where it cannot be read.
     """
-    data = root if root.absolute().name == layout.DATA else root / layout.DATA
+    data = root if root.absolute().name == DATA else root / DATA
     found: dict[tuple[int, int], list[Path]] = {}
     for folder in walk(data, until=_is_of_rank, strict=True):
         spot = _spot(folder, data)
