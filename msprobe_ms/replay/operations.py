@@ -36,123 +36,75 @@ class Operation:
     indices: bool = False
 
 
-_ROWS: Mapping[Kind, str] = {
+_TABLE: Mapping[Kind, str] = {
     Kind.BILINEAR: """
-        matmul: mm bmm mv dot vdot inner linear mvm
-        conv2d: convolution
-        outer: ger
-        conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d einsum tensordot kron sum mean
-        trace cumsum sum_to_size index_add scatter_add
+        matmul=mm=bmm=mv=dot=vdot=inner=linear=mvm conv1d conv2d=convolution conv3d conv_transpose1d
+        conv_transpose2d conv_transpose3d einsum outer=ger tensordot kron sum mean trace cumsum sum_to_size
+        index_add scatter_add
     """,
     Kind.ELEMENTWISE: """
-        add: iadd bias_add
-        sub: isub subtract
-        mul: imul multiply
-        div: itruediv truediv true_divide divide idiv
-        neg: negative
-        positive: pos
-        abs: absolute
-        pow: ipow float_power
-        asin: arcsin
-        acos: arccos
-        atan: arctan
-        atan2: arctan2
-        asinh: arcsinh
-        acosh: arccosh
-        atanh: arctanh
-        sigmoid: expit
-        gelu: npu_gelu
-        fast_gelu: npu_fast_gelu
-        clamp: clip
-        maximum: fmax
-        minimum: fmin
-        sign: sgn
-        trunc: fix
-        floor_divide: floordiv ifloordiv
-        remainder: mod imod
-        exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square reciprocal sin cos tan sinh cosh tanh
-        logit erf erfc erfinv lgamma digamma i0 sinc relu relu6 leaky_relu elu celu selu silu mish
-        softplus softsign tanhshrink hardshrink softshrink hardtanh hardsigmoid hardswish logsigmoid
-        threshold clamp_min clamp_max floor ceil round frac fmod lerp addcmul addcdiv hypot logaddexp
-        logaddexp2 xlogy ldexp copysign nan_to_num deg2rad rad2deg heaviside
+        add=iadd=bias_add sub=isub=subtract mul=imul=multiply div=itruediv=truediv=true_divide=divide=idiv
+        neg=negative positive=pos abs=absolute pow=ipow=float_power exp exp2 expm1 log log2 log10 log1p sqrt
+        rsqrt square reciprocal sin cos tan asin=arcsin acos=arccos atan=arctan atan2=arctan2 sinh cosh tanh
+        asinh=arcsinh acosh=arccosh atanh=arctanh sigmoid=expit logit erf erfc erfinv lgamma digamma i0 sinc
+        relu relu6 leaky_relu elu celu selu gelu=npu_gelu fast_gelu=npu_fast_gelu silu mish softplus softsign
+        tanhshrink hardshrink softshrink hardtanh hardsigmoid hardswish logsigmoid threshold clamp=clip
+        clamp_min clamp_max maximum=fmax minimum=fmin sign=sgn floor ceil round trunc=fix frac
+        floor_divide=floordiv=ifloordiv remainder=mod=imod fmod lerp addcmul addcdiv hypot logaddexp logaddexp2
+        xlogy ldexp copysign nan_to_num deg2rad rad2deg heaviside
     """,
     Kind.MOVES: """
-        reshape: view reshape_as view_as
-        transpose: swapaxes swapdims t
-        movedim: moveaxis
-        contiguous: identity
-        clone: copy_of
-        cast: to type float half double bfloat16 long int short byte bool type_as
-        cat: concat concatenate
-        split: chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes
-        gather!: take_along_dim
-        index_select!: embedding
-        expand!: expand_as broadcast_to
-        repeat!: tile
-        flip: fliplr flipud
-        ravel flatten unflatten squeeze unsqueeze permute detach alias stack hstack vstack dstack
-        column_stack narrow select slice gather_nd! getitem! take! repeat_interleave! roll rot90 triu
-        tril diag diag_embed diagflat diagonal diagonal_scatter masked_select masked_fill masked_scatter
-        where! index_fill index_copy scatter select_scatter slice_scatter setitem copy fill zero
-        index_put pad unfold! meshgrid! block_diag pixel_shuffle pixel_unshuffle channel_shuffle
-        broadcast_tensors! atleast_1d atleast_2d atleast_3d sort# topk# msort max_pool1d! max_pool2d!
-        max_pool3d! adaptive_max_pool1d! adaptive_max_pool2d! kthvalue# view_as_real real imag complex
+        reshape=view=reshape_as=view_as ravel flatten unflatten squeeze unsqueeze transpose=swapaxes=swapdims=t
+        permute movedim=moveaxis contiguous=identity clone=copy_of detach alias
+        cast=to=type=float=half=double=bfloat16=long=int=short=byte=bool=type_as cat=concat=concatenate stack
+        hstack vstack dstack column_stack split=chunk=unbind=tensor_split=hsplit=vsplit=dsplit=split_with_sizes
+        narrow select slice gather_nd! getitem! gather!=take_along_dim index_select!=embedding take!
+        expand!=expand_as=broadcast_to repeat!=tile repeat_interleave! roll flip=fliplr=flipud rot90 triu tril
+        diag diag_embed diagflat diagonal diagonal_scatter masked_select masked_fill masked_scatter where!
+        index_fill index_copy scatter select_scatter slice_scatter setitem copy fill zero index_put pad unfold!
+        meshgrid! block_diag pixel_shuffle pixel_unshuffle channel_shuffle broadcast_tensors! atleast_1d
+        atleast_2d atleast_3d sort# topk# msort max_pool1d! max_pool2d! max_pool3d! adaptive_max_pool1d!
+        adaptive_max_pool2d! kthvalue# view_as_real real imag complex
     """,
     Kind.PROBED: """
-        rms_norm: npu_rms_norm
-        add_rms_norm: npu_add_rms_norm
-        add_layer_norm: npu_add_layer_norm
-        norm: vector_norm matrix_norm
-        swiglu: npu_swiglu
-        rotary: npu_rotary_mul npu_apply_rotary_pos_emb
-        attention: scaled_dot_product_attention npu_fusion_attention
-        interpolate: upsample
-        trapz: trapezoid
-        inverse: inv
-        max# min# amax amin aminmax median# cummax# cummin# softmax log_softmax softmin layer_norm
-        batch_norm group_norm instance_norm local_response_norm normalize renorm std var std_mean
-        var_mean prod cumprod logsumexp logcumsumexp glu prelu cross_entropy nll_loss mse_loss l1_loss
-        smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div
-        cosine_similarity cosine_embedding_loss pairwise_distance margin_ranking_loss
-        triplet_margin_loss soft_margin_loss hinge_embedding_loss gaussian_nll_loss poisson_nll_loss
-        multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss avg_pool1d avg_pool2d
-        avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d
-        grid_sample affine_grid fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff cov
-        nanmean nansum quantile det logdet cholesky matrix_exp matrix_power lstm gru rnn_tanh rnn_relu
-        lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
+        max# min# amax amin aminmax median# cummax# cummin# softmax log_softmax softmin layer_norm batch_norm
+        group_norm instance_norm rms_norm=npu_rms_norm add_rms_norm=npu_add_rms_norm
+        add_layer_norm=npu_add_layer_norm local_response_norm normalize norm=vector_norm=matrix_norm renorm std
+        var std_mean var_mean prod cumprod logsumexp logcumsumexp glu prelu swiglu=npu_swiglu
+        rotary=npu_rotary_mul=npu_apply_rotary_pos_emb
+        attention=scaled_dot_product_attention=npu_fusion_attention cross_entropy nll_loss mse_loss l1_loss
+        smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div cosine_similarity
+        cosine_embedding_loss pairwise_distance margin_ranking_loss triplet_margin_loss soft_margin_loss
+        hinge_embedding_loss gaussian_nll_loss poisson_nll_loss multilabel_margin_loss
+        multilabel_soft_margin_loss multi_margin_loss avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
+        adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d interpolate=upsample grid_sample affine_grid
+        fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff trapz=trapezoid cov nanmean nansum
+        quantile det logdet inverse=inv cholesky matrix_exp matrix_power lstm gru rnn_tanh rnn_relu lstm_cell
+        gru_cell rnn_tanh_cell rnn_relu_cell
     """,
     Kind.EXACT: """
-        ne: not_equal
-        lt: less
-        le: less_equal
-        gt: greater
-        ge: greater_equal
-        bitwise_and: and iand
-        bitwise_or: or ior
-        bitwise_xor: xor ixor
-        bitwise_not: invert
-        bitwise_left_shift: lshift
-        bitwise_right_shift: rshift
-        eq equal isclose allclose logical_and logical_or logical_xor logical_not isnan isinf isfinite
-        isneginf isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero
-        one_hot bucketize searchsorted bincount gcd lcm
+        eq ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal equal isclose allclose logical_and
+        logical_or logical_xor logical_not bitwise_and=and=iand bitwise_or=or=ior bitwise_xor=xor=ixor
+        bitwise_not=invert bitwise_left_shift=lshift bitwise_right_shift=rshift isnan isinf isfinite isneginf
+        isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero one_hot
+        bucketize searchsorted bincount gcd lcm
     """,
     Kind.CREATES: """
         zeros ones full arange eye linspace zeros_like ones_like full_like new_zeros new_ones new_full
         tril_indices triu_indices
     """,
     Kind.RANDOM: """
-        dropout: dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout native_dropout
-        rand randn randint randperm rand_like randn_like randint_like normal uniform bernoulli
-        multinomial poisson random exponential log_normal cauchy geometric gumbel_softmax rrelu
+        rand randn randint randperm rand_like randn_like randint_like normal uniform bernoulli multinomial
+        poisson random exponential log_normal cauchy geometric gumbel_softmax rrelu
+        dropout=dropout1d=dropout2d=dropout3d=alpha_dropout=feature_alpha_dropout=native_dropout
         fractional_max_pool2d fractional_max_pool3d
     """,
     Kind.UNINITIALISED: """
         empty empty_like new_empty empty_strided
     """,
 }
-"""By kind: rows `name: alias alias`, whose aliases compute the same up to the form of their arguments, and rows of
-names without aliases. Marks behind a name: `!` accumulates, `#` indices."""
+"""By kind: `name=alias=alias`, where aliases compute the same up to the form of their arguments. Marks behind a name:
+`!` accumulates, `#` indices."""
 
 REFLECTED = {
     "radd": "add",
@@ -170,13 +122,12 @@ REFLECTED = {
 
 def _parsed() -> dict[str, Operation]:
     found: dict[str, Operation] = {}
-    for kind, rows in _ROWS.items():
-        for row in rows.strip().splitlines():
-            names, _, aliases = row.partition(":")
-            for marked in names.split():
-                name = marked.rstrip("!#")
-                known = Operation(name, kind, marked.endswith("!"), marked.endswith("#"))
-                found |= dict.fromkeys((name, *aliases.split()), known)
+    for kind, words in _TABLE.items():
+        for word in words.split():
+            marked, *aliases = word.split("=")
+            name = marked.rstrip("!#")
+            known = Operation(name, kind, marked.endswith("!"), marked.endswith("#"))
+            found |= dict.fromkeys((name, *aliases), known)
     return found
 
 

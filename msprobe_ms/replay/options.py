@@ -214,7 +214,7 @@ def _label_of_windows(options: Mapping[str, Any]) -> str:
         return str(value)
 
     return ",".join(
-        f"{name}={'x'.join(map(one, value if len(set(value)) > 1 else value[:1]))}" for name, value in options.items()
+        f"{name}={'x'.join(map(one, value if len(set(value)) > 1 else [value[0]]))}" for name, value in options.items()
     )
 
 

@@ -21,18 +21,8 @@ from .indexing import Recorded
 Tensor = Any
 
 
-def _softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    dim = program.option("dim", 1, -1)
-    return y * (g - (g * y).sum(dim, keepdim=True))
-
-
-def _log_softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    dim = program.option("dim", 1, -1)
-    return g - torch.exp(y) * g.sum(dim, keepdim=True)
-
-
 def _logsumexp(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    x, dim = program.inputs[0], program.option("dim", 1, -1)
+    x, dim = program.inputs[0], program.dim
     if y.dim() != x.dim():
         for axis in sorted(each % x.dim() for each in (dim if isinstance(dim, tuple) else (dim,))):
             y, g = y.unsqueeze(axis), g.unsqueeze(axis)
@@ -46,8 +36,8 @@ SAVED: Mapping[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "sqrt": lambda y, g, _: g / (2 * y),
     "rsqrt": lambda y, g, _: g * y * y * y / -2,
     "reciprocal": lambda y, g, _: -g * y * y,
-    "softmax": _softmax,
-    "log_softmax": _log_softmax,
+    "softmax": lambda y, g, program: y * (g - (g * y).sum(program.dim, keepdim=True)),
+    "log_softmax": lambda y, g, program: g - torch.exp(y) * g.sum(program.dim, keepdim=True),
     "logsumexp": _logsumexp,
 }
 """Derivatives by a saved output y and the incoming gradient g, as kernels compute them."""
@@ -147,11 +137,12 @@ class Program:
                 return None if to is None else (*to, *recorded[length:])
         return recorded
 
-    def option(self, name: str, place: int, default: Any) -> Any:
-        """An argument that is no tensor, by keyword or position."""
+    @property
+    def dim(self) -> Any:
+        """The axis or axes of a function along some: by keyword or the second argument; the last by default."""
         args, kwargs = self._candidate.args, self._candidate.kwargs
-        value = kwargs.get(name, args[place] if place < len(args) else None)
-        return default if value is None else value
+        value = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        return -1 if value is None else value
 
     def _resolved(self, call: RecordedCall) -> Callable[..., Any]:
         family, name = self._candidate.family, self._candidate.name

@@ -5,6 +5,7 @@ with a parameter `recorded` gets the shape and dtype of the first recorded outpu
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -161,16 +162,6 @@ def bias_add(x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Tensor:
     return x + bias.reshape(shape)
 
 
-def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
-    """a @ b, either transposed in its last two axes."""
-    return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
-    """x @ weight^T + bias."""
-    return functional.linear(x, weight, bias)
-
-
 def convolution(
     x: Tensor,
     weight: Tensor,
@@ -195,11 +186,6 @@ def layer_norm(x: Tensor, gamma: Tensor = None, beta: Tensor = None, eps: float 
     axes = list(range(-gamma.dim(), 0))
     mean, var = x.mean(axes, keepdim=True), x.var(axes, keepdim=True, correction=0)
     return functional.layer_norm(x, tuple(gamma.shape), gamma, beta, eps), mean, var
-
-
-def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
-    """Group norm."""
-    return functional.group_norm(x, groups, gamma, beta, eps)
 
 
 def _padded(x: Tensor, padding: Sequence[Sequence[int]], value: float = 0.0) -> Tensor:
@@ -267,37 +253,37 @@ def dynamic_lstm(
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """`torch.einsum`; operands as one list or by themselves."""
+    """`torch.einsum`; operands as one list or one by one."""
     is_list = len(operands) == 1 and isinstance(operands[0], (tuple, list))
     return torch.einsum(equation, *(operands[0] if is_list else operands))
 
 
-def concatenated(tensors: Sequence[Tensor], *_: Any, axis: int = 0) -> Tensor:
-    """The tensors along an axis."""
-    return torch.cat(list(tensors), axis)
+def _named(function: str) -> Any:
+    return getattr(functional, function, None) or getattr(torch, function)
 
 
-def stacked(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors along a new axis."""
-    return torch.stack(list(tensors), axis)
-
-
-def split_evenly(x: Tensor, axis: int = 0, count: int = 1) -> tuple[Tensor, ...]:
-    """As many equal parts as there are outputs."""
-    return tuple(torch.chunk(x, count, axis))
-
-
-def applied(x: Tensor, function: str, **options: Any) -> Tensor:
-    """A function of `torch.nn.functional` (or of `torch`) with options."""
-    return getattr(functional, function, getattr(torch, function, None))(x, **options)  # type: ignore[misc]
-
+_RENAMED: Mapping[str, Callable[..., Any]] = {
+    "matmul": lambda a, b, transpose_a=False, transpose_b=False: torch.matmul(
+        a.mT if transpose_a else a, b.mT if transpose_b else b
+    ),
+    "linear": lambda x, weight, bias=None: functional.linear(x, weight, bias),
+    "group_norm": lambda x, gamma, beta, groups, eps=1e-5: functional.group_norm(x, groups, gamma, beta, eps),
+    "concatenated": lambda tensors, *_, axis=0: torch.cat(list(tensors), axis),
+    "stacked": lambda tensors, axis=0: torch.stack(list(tensors), axis),
+    "split_evenly": lambda x, axis=0, count=1: tuple(torch.chunk(x, count, axis)),
+    "applied": lambda x, function, **options: _named(function)(x, **options),
+}
+"""Functions of PyTorch by the arguments of `own`; `applied` is any function of one tensor with options."""
 
 OWN: Mapping[str, Callable[..., Any]] = {
-    name: function
-    for module in (attention, indexing)
-    for name, function in vars(module).items()
-    if getattr(function, "__module__", "") == module.__name__
-} | {name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__}
+    **{
+        name: function
+        for module in (attention, indexing, sys.modules[__name__])
+        for name, function in vars(module).items()
+        if getattr(function, "__module__", "") == module.__name__
+    },
+    **_RENAMED,
+}
 
 _CASTS = "to type float half double bfloat16 long int short byte bool type_as cast"
 _CREATE = "zeros ones full arange eye linspace zeros_like ones_like full_like tril_indices triu_indices"
