@@ -183,19 +183,12 @@ def _by_axis(value: Any, count: int) -> tuple[int, ...]:
     return (value,) * count
 
 
-def no_dropout(call: RecordedCall, bound: Bound) -> Options:
-    """A dropout that is off."""
-    return [("p=0", {})]
+def _only(label: str) -> Choose:
+    return lambda call, bound: [(label, {})]
 
 
-def defaults(call: RecordedCall, bound: Bound) -> Options:
-    """A layer with its default options."""
-    return [("defaults", {})]
-
-
-def no_masks(call: RecordedCall, bound: Bound) -> Options:
-    """A slice of which every begin and end counts."""
-    return [("masks=0", {})]
+no_dropout, defaults, no_masks = _only("p=0"), _only("defaults"), _only("masks=0")
+"""A dropout that is off; a layer with its default options; a slice of which every begin and end counts."""
 
 
 USUAL_VALUES = (

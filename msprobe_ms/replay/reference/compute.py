@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from msprobe.replay.operations import Kind
-from msprobe.replay.plan import Candidate, Plan, plan_of
+from msprobe.replay.plan import Plan, plan_of
 from msprobe.replay.recorded import CannotReplay, Cause, Leaf, NotReplayed, Path, RecordedCall, Replayed, Residual
 from msprobe.replay.residual import Figures, compared, measured
 
@@ -31,8 +31,12 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
     for candidate in plan.candidates:
         try:
             with torch.no_grad():
+                if is_product:
+                    found[candidate.label] = sampled(call, candidate)
+                    continue
+                program = Program(call, plan.operation, candidate, loaded)
                 found[candidate.label] = (
-                    sampled(call, candidate) if is_product else _residuals(call, plan, candidate, loaded)
+                    _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
                 )
         except CannotReplay as err:
             refused = refused or err
@@ -45,13 +49,6 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
 
 def _moves(call: RecordedCall, plan: Plan) -> bool:
     return plan.operation.kind is Kind.MOVES and not (call.is_backward and plan.operation.accumulates)
-
-
-def _residuals(
-    call: RecordedCall, plan: Plan, candidate: Candidate, loaded: dict[Leaf, Tensor]
-) -> tuple[Residual, ...]:
-    program = Program(call, plan.operation, candidate, loaded)
-    return _backward(call, plan, program, loaded) if call.is_backward else _forward(call, plan, program)
 
 
 def _forward(call: RecordedCall, plan: Plan, program: Program) -> tuple[Residual, ...]:
