@@ -1,6 +1,7 @@
-"""What an entry of a `callbacks:` list in a YAML file tells `MsprobeStep`, in plain values.
+"""The arguments of `MsprobeStep` in plain values, as an entry of a `callbacks:` list in a YAML file has them.
 
-Such lists are MindFormers': every key of an entry besides `type` is a keyword argument. Scalars may come as texts.
+Such lists are MindFormers': every key of an entry besides `type` is a keyword argument. Scalars may come as texts. No
+framework is needed here.
 """
 
 from collections.abc import Mapping
@@ -67,8 +68,8 @@ class Entry:
         return {key: value for key in keys if (value := getattr(self, key)) is not None}
 
 
-def entry_of(given: Mapping[str, object]) -> Entry:
-    """The entry that keyword arguments mean; null means *not given*. SettingsError for what is not known here."""
+def entry_of(arguments: Mapping[str, object]) -> Entry:
+    """The entry from keyword arguments; null means *not given*. SettingsError for unknown ones."""
     below = (key for section in SECTIONS.values() for key in settings_of(section))
     homes = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file that config_path names")
-    return Entry(**checked(Entry, given, lambda key: f"argument {shown(key)} of MsprobeStep", homes))
+    return Entry(**checked(Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeStep", homes))

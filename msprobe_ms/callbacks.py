@@ -1,4 +1,4 @@
-"""Callbacks of `mindspore.train.Model`: a training that has no loop of its own is collected all the same.
+"""Callbacks of `mindspore.train.Model`, which collect a training that has no loop of its own.
 
 The debugger is started at a step's begin and never before: at the begin of the training other callbacks may still
 change where it resumes.
@@ -101,9 +101,9 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
 class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no types
     """Gives the steps of a resumed training their own numbers: the first one is the step that comes next.
 
-    That is `cur_step_num` where the training was told so, else the steps of the epochs that `initial_epoch` leaves out.
-    It is told to the debugger that was constructed last, and to MindSpore's own kernel dump. A training from its first
-    step is left alone. UsageError at the training's begin where there is no debugger.
+    That is `cur_step_num` where the training sets it, else the number of steps of the epochs before `initial_epoch`.
+    The debugger that was constructed last gets it, and MindSpore's own kernel dump. Nothing is done in a training from
+    its first step. UsageError at the training's begin where there is no debugger.
     """
 
     def __init__(self) -> None:
@@ -122,13 +122,13 @@ class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no t
             _resume(debugger, _next_step(run_context.original_args()))
 
 
-def _debugger_of(given: PrecisionDebugger | None, asked: Entry) -> PrecisionDebugger:
-    if given is None and asked.debugger:
+def _debugger_of(debugger: PrecisionDebugger | None, asked: Entry) -> PrecisionDebugger:
+    if debugger is None and asked.debugger:
         settings: dict[str, Any] = asked.debugger  # it checks what they hold
         return PrecisionDebugger(**settings)
-    if not isinstance(given, PrecisionDebugger):
+    if not isinstance(debugger, PrecisionDebugger):
         raise UsageError(
-            f"MsprobeStep: {given!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...)), "
+            f"MsprobeStep: {debugger!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...)), "
             "or what one is constructed with, such as level and dump_path"
         )
     if asked.debugger:
@@ -136,7 +136,7 @@ def _debugger_of(given: PrecisionDebugger | None, asked: Entry) -> PrecisionDebu
             f"MsprobeStep: {listed(tuple(asked.debugger))} cannot stand beside a debugger, which has its own; "
             "give them to PrecisionDebugger"
         )
-    return given
+    return debugger
 
 
 def _cell_of(network: Any, name: str) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import NoReturn, TextIO
 
 from msprobe.base.errors import MsprobeError, UsageError
@@ -23,7 +24,7 @@ from msprobe.base.log import visible
 
 @dataclass(frozen=True)
 class Verb:
-    """Where a verb is, and its one line in the help; with `hands_on` what follows its first argument is another's."""
+    """The module of a verb, and its line in the help; `hands_on`: what follows its first argument is a script's."""
 
     module: str
     says: str
@@ -57,23 +58,21 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; gives the exit code."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # as standard error does: a name it has no characters for is spelled out
-        sys.stdout.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if argv is None else argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as on standard error: characters that it lacks are escaped
     prog = "msprobe"
     with _interrupts() as interrupts:
         try:
             try:
-                verb, rest = _take_verb(given)
+                verb, rest = _take_verb(words)
                 if not verb:
                     return 0
                 prog = f"msprobe {verb}"
                 return _carry_out(prog, VERBS[verb], rest)
             finally:
                 if sys.stdout is not None:
-                    sys.stdout.flush()  # at exit nobody could be told that it failed
+                    sys.stdout.flush()  # at exit a failure could not be reported
         except (Exception, KeyboardInterrupt) as err:
             if interrupts or isinstance(err, KeyboardInterrupt):
                 return _complain(prog, "stopped", 130)
@@ -95,8 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The interrupts from the keyboard that came: what one is turned into on its way, as an import of numpy makes an
-    ImportError of it, does not tell."""
+    """Collects the interrupts from the keyboard, since one may arrive as another exception: an import of numpy makes an
+    ImportError of it."""
     noticed: list[int] = []
 
     def notice(number: int, _: object) -> NoReturn:
@@ -173,14 +172,14 @@ def _has_working_directory() -> bool:
     return True
 
 
-def _take_verb(given: list[str]) -> tuple[str, list[str]]:
+def _take_verb(words: list[str]) -> tuple[str, list[str]]:
     """Split a command line into its verb and the verb's own arguments; no verb where help was asked for and given."""
     parser = _parser()
-    head = list(given)
-    for at, word in enumerate(given):
-        before = given[at - 1] if at else ""
+    head = words
+    for at, word in enumerate(words):
+        before = words[at - 1] if at else ""
         if not word.startswith("-") and before not in ("-f", "--framework"):
-            head, verb, rest = given[:at], word, given[at + 1 :]
+            head, verb, rest = words[:at], word, words[at + 1 :]
             break
     else:
         parser.parse_args(head)
@@ -240,7 +239,7 @@ def _without_framework(parser: _Parser, rest: list[str]) -> list[str]:
     words = iter(rest)
     for word in words:
         if word == "--framework":
-            parser.parse_args([word, *(value for value in (next(words, None),) if value is not None)])
+            parser.parse_args([word, *islice(words, 1)])
         elif word.startswith("--framework="):
             parser.parse_args([word])
         else:

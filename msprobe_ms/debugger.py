@@ -1,42 +1,80 @@
-"""The debugger, whatever the framework: it decides whether a step is collected, and opens and shuts the collector.
+"""The debugger of any framework: it decides whether a step is collected, and opens and shuts the collector.
 
-`mindspore_debugger.py` and `pytorch_debugger.py` make it the `PrecisionDebugger` of a framework. A user's mistake is
-raised here, at construction or at `start`; after the first step nothing of ours stops the training.
+`mindspore_debugger` and `pytorch_debugger` make it the `PrecisionDebugger` of a framework. A user's mistake is raised
+here, at construction or at `start`; after the first step nothing of ours stops the training.
 """
 
 import atexit
 import logging
+import platform
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
-from msprobe.base.settings import Settings, apart, load, stage_settings
+from msprobe.base.settings import Settings, apart, load, stage_settings, wishes_of
 from msprobe.base.tally import Tally, say_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
-from msprobe.class_or_instance import on_either
-from msprobe.collector_protocol import Collecting
-from msprobe.dump_header import header_of
-from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, say_left_open
+from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
-from msprobe.store.layout import rank_folder
+from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.writer import Budget, Home, Writer
 
 PLACES = 32
-"""So many folders that `service.config.dump_path` once named are kept in mind; a new one in each step is no stage."""
+"""The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
+
+HomeOf = Callable[[str], Home]
+"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
+
+
+class Collecting(Protocol):
+    """What a debugger needs of its collector. `open` and `shut` may alternate within a step."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are being recorded."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a step's dump has begun and is not finished."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model was given, or none is needed."""
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        """Refuse what cannot be collected."""
+
+    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
+        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+
+    def expect(self, model: Any) -> None:
+        """Be ready in a step that is not recorded."""
+
+    def give_way(self) -> None:
+        """Another debugger has begun to collect."""
+
+    def shut(self) -> None:
+        """Stop recording."""
+
+    def end_step(self) -> None:
+        """End the step's dump and start the numbers anew."""
 
 
 class Debugger:
-    """Collects a training step by step; the debuggers of the frameworks say how they are constructed."""
+    """Collects a training step by step; a subclass for each framework provides its collectors."""
 
     _framework: ClassVar[Framework]
     _known: ClassVar[dict[Settings, "Debugger"]]
@@ -62,8 +100,8 @@ class Debugger:
         known = cls._known.get(settings)
         cls._latest = debugger = cls._made(settings) if known is None or known._above is not None else known
         if debugger._is_over:
-            told = f"has collected its last step, {settings.last_step}; set_init_step(0) counts its steps anew"
-            once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {told}", logging.INFO)
+            message = f"has collected its last step, {settings.last_step}; set_init_step(0) counts its steps anew"
+            once(f"over {settings.dump_path}", f"PrecisionDebugger: this debugger {message}", logging.INFO)
         return debugger
 
     @classmethod
@@ -81,9 +119,8 @@ class Debugger:
         debugger._saves = cls._saves_of(settings)
         debugger._clock = Clock() if above is None else above._clock
         debugger._above, debugger._stages, debugger._places = above, {}, {}
-        debugger._tally, debugger._has_started, debugger._has_said_over = Tally(), False, False
+        debugger._tally = Tally()
         debugger._place = debugger._started = debugger
-        debugger._service = None
         return debugger
 
     _asked: Settings
@@ -97,10 +134,10 @@ class Debugger:
     _places: "dict[Path, Debugger]"
     _place: "Debugger"
     _started: "Debugger"
-    _service: Service | None
-    _has_started: bool
     _tally: Tally
-    _has_said_over: bool
+    _service: Service | None = None
+    _has_started = False
+    _has_said_over = False
 
     @on_either
     @in_turn
@@ -138,7 +175,11 @@ class Debugger:
                 which = "this debugger" if other is self else f"the debugger of {other._settings.dump_path}"
                 if not self._has_started:
                     raise UsageError(f"start(): {which} is already started; call its stop() first")
-                say_left_open(which, other._settings.dump_path)
+                once(
+                    f"{other._settings.dump_path} left open",
+                    f"start(): {which} was still started, as after a batch that an exception ended, and is stopped "
+                    "here; call stop() in a finally: where batches may be skipped",
+                )
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
@@ -352,9 +393,10 @@ class Debugger:
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
         here, ours = self._place, self._rank()
-        if here._settings.level == "debug":
-            here._tally.start(here._settings, here._step, size(here._framework))
-        if here._settings.level == "debug" and not here._is_over and here._takes(ours):
+        if here._settings.level != "debug":
+            return
+        here._tally.start(here._settings, here._step, size(here._framework))
+        if not here._is_over and here._takes(ours):
             here._saves.save(variable, name, save_backward, lambda: here._open_saves(ours))
 
     def _end_step(self) -> None:
@@ -391,24 +433,49 @@ class Debugger:
             # this process itself wrote it, and numbers its steps anew
             leave(self._settings.dump_path, self._run_root)
             return self._home(rank, part)
-        made_with = f"{self._framework} {self._version()}"
-        turn = self._clock.turn_of(self)
-        is_alone = self._above is None and len(self._family()) == 1
-        stage = None if is_alone else turn
-        header = header_of(
-            self._settings, folder, self._framework, made_with, self._step, rank, stage, own.run, self._device()
-        )
-        return Home(folder, header, self._settings, self._budget, self._tally)
+        return Home(folder, self._header(folder, rank, own.run), self._settings, self._budget, self._tally)
+
+    def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
+        """How a step's dump was made: what it says above its data (`docs/format.md`, page 2).
+
+        `run` tells the dumps of one run from those of another. A debugger without stages has no `stage`.
+        """
+        settings, device, stage = self._settings, self._device(), self._clock.turn_of(self)
+        has_stage = self._above is not None or len(self._family()) > 1
+        return {
+            "task": settings.task,
+            "level": settings.level,
+            "framework": self._framework,
+            "dump_data_dir": str(folder / TENSORS) if wishes_of(settings).any_file else None,
+            "run": {
+                "tool": f"msprobe-ms {_own_version()}",
+                **({"id": run} if run else {}),
+                "framework": f"{self._framework} {self._version()}",
+                **({"device": device} if device else {}),
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "step": self._step,
+                "rank": rank or 0,
+                **({"stage": stage} if has_stage else {}),
+                "settings": settings.described(),
+            },
+        }
 
     def _own_folder(self, rank: int | None) -> RunFolder:
-        # at level L2 the framework was told where to write, before the rank was known
-        is_told = self._settings.level == "L2"
         path = self._settings.dump_path
-        return RunFolder(path, "") if is_told else stage_folder(path, self._run_root, rank)
+        if self._settings.level == "L2":  # the framework got its path before the rank was known
+            return RunFolder(path, "")
+        return stage_folder(path, self._run_root, rank)
 
     @property
     def _run_root(self) -> Path:
         return (self._above or self)._settings.dump_path
+
+
+@lru_cache(1)
+def _own_version() -> str:
+    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
+    return version("msprobe-ms")
 
 
 def _all() -> Iterator[Debugger]:

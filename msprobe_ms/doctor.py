@@ -12,6 +12,7 @@ Exit code 0: every dump is whole or rebuilt. 1: something is lost or wrong. 2: t
 import argparse
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,7 +37,7 @@ _SHOWN = 3  # examples in a line
 
 @dataclass(frozen=True)
 class Finding:
-    """What the doctor says of one folder: what was done, what is there, what is lost, what is only worth a word."""
+    """The state of one folder: what was done, what it holds, what is lost, and what is no loss but worth a note."""
 
     done: str
     counts: str = ""
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _installation() -> bool:
-    """Whether the other tool is installed beside this one, which is said."""
+    """Whether the other tool is installed beside this one; then a line is printed."""
     try:
         found = version(OTHER_TOOL)
     except PackageNotFoundError:
@@ -222,21 +223,16 @@ def _unnamed(folder: Path, named: set[str]) -> tuple[list[str], list[str]]:
     """The tensor files that no record names: whole ones, and those that their process did not finish."""
     whole: list[str] = []
     unfinished: list[str] = []
-    for name in _names(folder):
-        if name not in named:
-            try:
-                examine(folder / name)
-                whole.append(name)
-            except DumpError:
-                unfinished.append(name)
+    found: set[str] = set()
+    with suppress(OSError):  # no folder, or none for us: of each tensor that is named the reader says so
+        found.update(os.listdir(folder))
+    for name in sorted(found - named):
+        try:
+            examine(folder / name)
+            whole.append(name)
+        except DumpError:
+            unfinished.append(name)
     return whole, unfinished
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:  # no such folder, no folder, or none for us: of each tensor that is named the reader says so
-        return []
 
 
 def _several(what: str, items: Sequence[str]) -> list[str]:

@@ -1,4 +1,12 @@
-"""The debugger of a training with MindSpore."""
+"""The debugger of a training with MindSpore, and which collector it uses.
+
+Python's calls, the cells of graphs, or the framework's kernels are collected, by level and execution mode. In PyNative
+mode a graph that Python calls (`@jit`) has its cells recorded in the same dump; or, where the settings ask for the
+split, below `graph`, and the rest below `pynative`, as the other tool does.
+
+A model of PyTorch's API on MindSpore (MSAdapter, MindTorch) is collected as PyTorch's would be: by its modules and the
+functions of `torch`. The model decides which of the two it is; without one, whether `torch` is such a layer.
+"""
 
 import sys
 from typing import Any
@@ -6,13 +14,19 @@ from typing import Any
 import mindspore
 from mindspore.communication import GlobalComm, get_rank
 
+from msprobe.base.errors import UsageError
+from msprobe.base.framework import roots_of
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.at_save import in_graph
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
+from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.cell_dump.collector import Collector
+from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves
-from msprobe.class_or_instance import on_either
-from msprobe.collector_selection import Collectors
-from msprobe.debugger import Debugger
+from msprobe.debugger import Debugger, HomeOf
+from msprobe.graph_save.collector import GraphCollector
+from msprobe.graph_save.kernel.collector import KernelDump
+from msprobe.stage_control import on_either
 
 
 class PrecisionDebugger(Debugger):
@@ -23,11 +37,11 @@ class PrecisionDebugger(Debugger):
     dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
-    _collectors: Collectors
+    _collectors: "Collectors"
 
     @property
     def _framework(self) -> str:  # type: ignore[override]  # here it is known only when collecting begins
-        return "mindtorch" if self._collectors.speaks_torch else "mindspore"
+        return "mindtorch" if self._collectors.is_torch else "mindspore"
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
@@ -41,7 +55,7 @@ class PrecisionDebugger(Debugger):
         self._save(variable, name, save_backward)
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> Collectors:
+    def _collectors_of(cls, settings: Settings) -> "Collectors":
         return Collectors(settings)
 
     @classmethod
@@ -49,7 +63,7 @@ class PrecisionDebugger(Debugger):
         return Saves(settings, FRAMEWORK)
 
     def _version(self) -> str:  # type: ignore[override]  # as above
-        layer = f"{sys.modules['torch'].__version__} on mindspore " if self._collectors.speaks_torch else ""
+        layer = f"{sys.modules['torch'].__version__} on mindspore " if self._collectors.is_torch else ""
         return f"{layer}{mindspore.__version__}"
 
     def _device(self) -> str:
@@ -58,3 +72,98 @@ class PrecisionDebugger(Debugger):
     def _rank(self) -> int | None:
         """The framework's rank of this process; None where no communication is initialised."""
         return get_rank() if GlobalComm.INITED else None
+
+
+class Collectors:
+    """The collectors of one debugger, as one; the methods are those of `Collecting`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._kernels = KernelDump(settings) if settings.level == "L2" else None
+        self._has_begun = False
+        self._splits = settings.jit_cells == "split"
+        self._choose(FRAMEWORK)
+
+    def _choose(self, framework: Framework) -> None:
+        settings, self._framework = self._settings, framework
+        self.python, self.graphs = Collector(settings, framework), GraphCollector(settings)
+        self._all = [self._kernels] if self._kernels is not None else [self.graphs, self.python]
+        self._joins = settings.level in ("L0", "mix") and settings.jit_cells != "off" and framework is FRAMEWORK
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether what is collected, or will be, is PyTorch's API on MindSpore."""
+        return self._framework is not FRAMEWORK if self._has_begun else torch_on_mindspore()
+
+    @property
+    def is_open(self) -> bool:
+        return any(each.is_open for each in self._all)
+
+    @property
+    def in_step(self) -> bool:
+        return any(each.in_step for each in self._all)
+
+    @property
+    def has_model(self) -> bool:
+        return any(each.has_model for each in self._all)
+
+    def check(self, model: Any, token_range: Any = None) -> None:
+        if not self._has_begun and self._kernels is None:
+            self._choose_by(model)
+        if self._framework is not FRAMEWORK and mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+            raise UsageError(
+                "start(): the mode is GRAPH_MODE, and modules of PyTorch's API on MindSpore are collected in "
+                "PYNATIVE_MODE only; set that, or collect kernels with level L2"
+            )
+        self._first().check(model, token_range)
+
+    def _choose_by(self, model: Any) -> None:
+        """Whose modules and functions are to be collected; final at the first start that collects."""
+        is_cells = model is not None and all(isinstance(root, mindspore.nn.Cell) for _, root in roots_of(model))
+        is_torch = torch_on_mindspore() and not is_cells
+        if is_torch == (self._framework is not FRAMEWORK):
+            return
+        if not is_torch:
+            self._choose(FRAMEWORK)
+            return
+        from msprobe.cell_dump.backends.mindtorch import framework  # here: it imports torch
+
+        framework.refuse(self._settings)
+        self._choose(framework.FRAMEWORK)
+
+    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
+        self._has_begun = True
+        first = self._first()
+        joins = first is self.python and self._joins
+        if joins and self._splits:
+            self.python.open(model, home_of("pynative"), token_range)
+            self.graphs.open_beside(model, home_of("graph"))
+            return
+        first.open(model, home_of(""), token_range)
+        if joins and self.python.session is not None:
+            self.graphs.join(model, self.python.session)
+
+    def expect(self, model: Any) -> None:
+        """Graphs that are compiled now may be run in a step that is recorded."""
+        first = self._first()
+        if first is self.graphs:
+            self.graphs.expect(model)
+        elif first is self.python and self._joins:
+            self.graphs.expect(model, by_python=True, joined=not self._splits)
+
+    def give_way(self) -> None:
+        self.python.give_way()
+
+    def shut(self) -> None:
+        """Graphs first, for they may write where Python's calls are written."""
+        for each in self._all:
+            each.shut()
+
+    def end_step(self) -> None:
+        for each in self._all:
+            each.end_step()
+
+    def _first(self) -> Any:
+        if self._kernels is not None:
+            return self._kernels
+        return self.graphs if mindspore.get_context("mode") == mindspore.GRAPH_MODE else self.python

@@ -3,7 +3,7 @@
     python -m msprobe.observed_run TRACE inert|collecting STEPS SCRIPT [ARGUMENT ...]
 
 The script is run as `python SCRIPT ARGUMENT ...` would run it. Nothing is imported before the script imports it: the
-debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything, and it has
+debugger's class is wrapped when the training loads it. In an inert run none of its methods does anything, but it has
 the same settings, stages and places. STEPS is the number of step() calls after which the training is ended, 0 for all
 of them. TRACE is written in JSON lines.
 """
@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import MsprobeError
-from msprobe.class_or_instance import on_either
 
 DEBUGGERS = ("msprobe.mindspore_debugger", "msprobe.pytorch_debugger")
 
@@ -43,6 +42,8 @@ class Observer:
 
     def wrap(self, debugger: type) -> None:
         """Put ourselves around, or in an inert run in the place of, every public method of the debugger's class."""
+        from msprobe.stage_control import on_either  # here: it is the training that imports
+
         for name in dir(debugger):
             method = getattr_static(debugger, name)
             if not name.startswith("_") and isinstance(method, on_either):
@@ -55,7 +56,9 @@ class Observer:
 
     def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         """A method that tells us of its calls, and looks like the one that it wraps."""
-        runs = _ON_NOTHING.get(name, _nothing) if self._inert else method
+        runs = method
+        if self._inert:
+            runs = _stage if name == "stage" else _nothing
 
         @wraps(method)
         def observed(debugger: Any, *args: Any, **kwargs: Any) -> Any:
@@ -83,8 +86,8 @@ class Observer:
             print(json.dumps(moment), file=self._trace, flush=True)
 
     def _meet(self, model: Any) -> None:
-        given = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
-        for each in given:
+        models = model.values() if isinstance(model, dict) else model if isinstance(model, (list, tuple)) else [model]
+        for each in models:
             if _parameters_of(each) is not None and not any(each is known for known in self._models):
                 self._models.append(each)
 
@@ -102,8 +105,8 @@ class Observer:
 def _inert(cls: Any, *args: Any, **kwargs: Any) -> Any:
     from msprobe.base.settings import load  # here: it is the training that imports
 
-    given = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
-    cls._latest = _with_settings(cls, lambda: load(given.pop("config_path", None), **given))
+    asked = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
+    cls._latest = _with_settings(cls, lambda: load(asked.pop("config_path", None), **asked))
     return cls._latest
 
 
@@ -144,9 +147,6 @@ def _service(debugger: Any) -> Any:
     return debugger._service
 
 
-_ON_NOTHING: dict[str, Callable[..., Any]] = {"stage": _stage}
-
-
 def _parameters_of(model: Any) -> Any:
     """What tells the parameters of a model by name, in MindSpore and in PyTorch; None for what is no model."""
     return getattr(model, "parameters_and_names", None) or getattr(model, "named_parameters", None)
@@ -156,9 +156,8 @@ def _parameter(parameter: Any) -> str:
     try:
         if hasattr(parameter, "asnumpy"):
             return _digest(parameter.asnumpy().tobytes())
-        return _digest(
-            parameter.detach().cpu().contiguous().flatten().view(sys.modules["torch"].uint8).numpy().tobytes()
-        )
+        flat = parameter.detach().cpu().contiguous().flatten()
+        return _digest(flat.view(sys.modules["torch"].uint8).numpy().tobytes())
     except Exception as cause:  # one that cannot be read says so, in each run alike, and the training goes on
         return f"{type(cause).__name__}: {cause}"
 

@@ -9,8 +9,7 @@ from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves
-from msprobe.collector_protocol import HomeOf
-from msprobe.debugger import Debugger
+from msprobe.debugger import Debugger, HomeOf
 
 
 class PrecisionDebugger(Debugger):

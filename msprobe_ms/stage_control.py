@@ -1,28 +1,40 @@
-"""Steps that a debugger shares with its stages, and the names by which RL frameworks switch stages.
+"""How calls reach a debugger: on its class too, one at a time, through the stages that share its steps.
 
-`debugger.service`: the names by which reinforcement learning drives msprobe's debugger from stage to stage.
-
-The official way is `debugger.stage(name)`; see `docs/rl-flows.md`.
+`Service` has the names by which RL frameworks drive msprobe's debugger from stage to stage. The official way is
+`debugger.stage(name)`; see `docs/rl-flows.md`.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial, update_wrapper, wraps
 from os import PathLike
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from msprobe.base.errors import MsprobeError
+from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
+
+
+class on_either:
+    """A method that may be called on the class too: it then means the debugger that was constructed last."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]  # a descriptor that carries the method's name and docstring
+
+    def __get__(self, instance: Any, owner: Any) -> Callable[..., Any]:
+        if instance is None:
+            instance = owner._latest
+            if instance is None:
+                raise UsageError(f"PrecisionDebugger.{self.method.__name__}: construct a PrecisionDebugger first")
+        return self.method.__get__(instance, owner)  # type: ignore[no-any-return]  # bound by the function itself
 
 
 @dataclass
 class Clock:
-    """The number of the step, how many have ended, and whose turn it was in it; a debugger shares its own with its
-    stages.
-    """
+    """The step, the number of ended steps, and the order of the stages in it; shared by a debugger and its stages."""
 
     step: int = 0
     ended: int = 0
@@ -38,14 +50,12 @@ class Clock:
         self.begin(self.step + 1)
 
     def turn_of(self, stage: Any) -> int:
-        """As which of this step's stages one was first asked for, from 0."""
+        """The position of a stage among those of this step, from 0, by the first call of this method."""
         return self.turns.setdefault(stage, len(self.turns))
 
 
 class Turns:
-    """One call of `start`, `stop` or `step` at a time: one that comes in between, from a signal handler or another
-    thread, is done when that one is over.
-    """
+    """One call at a time: a call from a signal handler or another thread, while one is running, is done after it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -74,26 +84,17 @@ class Turns:
             once(f"in between: {cause}", f"{cause}")
 
 
-TURNS = Turns()
+_TURNS = Turns()
 
 
 def in_turn(method: Callable[..., None]) -> Callable[..., None]:
-    """A method of which, as of all others of its kind, one is done at a time."""
+    """A method that is never done at the same time as another one of these: `start`, `stop` and `step`."""
 
     @wraps(method)
     def one_at_a_time(*args: Any, **kwargs: Any) -> None:
-        TURNS.take(partial(method, *args, **kwargs))
+        _TURNS.take(partial(method, *args, **kwargs))
 
     return one_at_a_time
-
-
-def say_left_open(which: str, where: object) -> None:
-    """A start finds a debugger started, once it must not raise any more."""
-    once(
-        f"{where} left open",
-        f"start(): {which} was still started, as after a batch that an exception ended, and is stopped here; call "
-        "stop() in a finally: where batches may be skipped",
-    )
 
 
 class ServiceConfig:

@@ -90,7 +90,7 @@ class Moment:
 class Trace:
     """The moments of one run in their order; `failure` says how it failed, empty where it did not.
 
-    `refused`: the failure is msprobe's own refusal of what it was told, not the training's.
+    `refused`: msprobe refused its settings; the failure is not the training's.
     """
 
     moments: tuple[Moment, ...]

@@ -179,7 +179,7 @@ def test_in_an_inert_run_the_debugger_does_nothing(tmp_path):
 
 SURFACE = """
 import inspect, sys
-from msprobe.class_or_instance import on_either
+from msprobe.stage_control import on_either
 from msprobe.observed_run import Observer
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.debugger import Debugger

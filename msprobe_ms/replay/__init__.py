@@ -1,1 +1,1 @@
-"""Recorded calls executed again in float64, and the residual of what was recorded: `replay` in `replay.py`."""
+"""Recorded calls executed again in float64, and the residual of what was recorded: `replay.replay`."""

@@ -1,19 +1,16 @@
-"""The operations that are replayed: one row each, and nothing else is ever executed (a dump is a foreign file).
+"""The operations that can be replayed. Nothing else is ever executed, since a dump is a foreign file.
 
-A row is `name: alias alias`. Name and aliases are those of PyTorch's functions without family, underscores and, for
-reflected operators (`__radd__`), the r. The name is the canonical one; aliases compute the same up to the form of
-their arguments. What a MindSpore name means in PyTorch's words is told by `mapping` and, where that does not suffice,
-by `own.py`.
+Names are those of PyTorch's functions without family, underscores and, for reflected operators (`__radd__`), the r.
+What a MindSpore call is in PyTorch's terms is decided by `mapping` and by `own`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 
 
 class Kind(Enum):
-    """What is known of an operation's derivative: how `reference/sensitivity.py` computes its sensitivity."""
+    """What is known of an operation's derivative, which decides how its sensitivity is computed."""
 
     BILINEAR = "a sum of products of input elements with coefficients of 1"
     ELEMENTWISE = "each output element depends on one element of each input, up to broadcasting"
@@ -27,10 +24,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Operation:
-    """A row. `accumulates`: an operation that moves data, and whose backward sums over what was copied or picked.
+    """An operation with its canonical name.
 
-    `indices` says that integer outputs are positions along an axis of the first input, where ties may be broken either
-    way.
+    `accumulates`: it moves data, and its backward sums over the elements that were copied or picked. `indices`: integer
+    outputs are positions along an axis of the first input, where ties may be broken either way.
     """
 
     name: str
@@ -39,388 +36,75 @@ class Operation:
     indices: bool = False
 
 
-_ROWS: Mapping[Kind, str] = {
+_TABLE: Mapping[Kind, str] = {
     Kind.BILINEAR: """
-        matmul: mm bmm mv dot vdot inner linear mvm
-        conv1d:
-        conv2d: convolution
-        conv3d:
-        conv_transpose1d:
-        conv_transpose2d:
-        conv_transpose3d:
-        einsum:
-        outer: ger
-        tensordot:
-        kron:
-        sum:
-        mean:
-        trace:
-        cumsum:
-        sum_to_size:
-        index_add:
-        scatter_add:
+        matmul=mm=bmm=mv=dot=vdot=inner=linear=mvm conv1d conv2d=convolution conv3d conv_transpose1d
+        conv_transpose2d conv_transpose3d einsum outer=ger tensordot kron sum mean trace cumsum sum_to_size
+        index_add scatter_add
     """,
     Kind.ELEMENTWISE: """
-        add: iadd bias_add
-        sub: isub subtract
-        mul: imul multiply
-        div: itruediv truediv true_divide divide idiv
-        neg: negative
-        positive: pos
-        abs: absolute
-        pow: ipow float_power
-        exp:
-        exp2:
-        expm1:
-        log:
-        log2:
-        log10:
-        log1p:
-        sqrt:
-        rsqrt:
-        square:
-        reciprocal:
-        sin:
-        cos:
-        tan:
-        asin: arcsin
-        acos: arccos
-        atan: arctan
-        atan2: arctan2
-        sinh:
-        cosh:
-        tanh:
-        asinh: arcsinh
-        acosh: arccosh
-        atanh: arctanh
-        sigmoid: expit
-        logit:
-        erf:
-        erfc:
-        erfinv:
-        lgamma:
-        digamma:
-        i0:
-        sinc:
-        relu:
-        relu6:
-        leaky_relu:
-        elu:
-        celu:
-        selu:
-        gelu: npu_gelu
-        fast_gelu: npu_fast_gelu
-        silu:
-        mish:
-        softplus:
-        softsign:
-        tanhshrink:
-        hardshrink:
-        softshrink:
-        hardtanh:
-        hardsigmoid:
-        hardswish:
-        logsigmoid:
-        threshold:
-        clamp: clip
-        clamp_min:
-        clamp_max:
-        maximum: fmax
-        minimum: fmin
-        sign: sgn
-        floor:
-        ceil:
-        round:
-        trunc: fix
-        frac:
-        floor_divide: floordiv ifloordiv
-        remainder: mod imod
-        fmod:
-        lerp:
-        addcmul:
-        addcdiv:
-        hypot:
-        logaddexp:
-        logaddexp2:
-        xlogy:
-        ldexp:
-        copysign:
-        nan_to_num:
-        deg2rad:
-        rad2deg:
-        heaviside:
+        add=iadd=bias_add sub=isub=subtract mul=imul=multiply div=itruediv=truediv=true_divide=divide=idiv
+        neg=negative positive=pos abs=absolute pow=ipow=float_power exp exp2 expm1 log log2 log10 log1p sqrt
+        rsqrt square reciprocal sin cos tan asin=arcsin acos=arccos atan=arctan atan2=arctan2 sinh cosh tanh
+        asinh=arcsinh acosh=arccosh atanh=arctanh sigmoid=expit logit erf erfc erfinv lgamma digamma i0 sinc
+        relu relu6 leaky_relu elu celu selu gelu=npu_gelu fast_gelu=npu_fast_gelu silu mish softplus softsign
+        tanhshrink hardshrink softshrink hardtanh hardsigmoid hardswish logsigmoid threshold clamp=clip
+        clamp_min clamp_max maximum=fmax minimum=fmin sign=sgn floor ceil round trunc=fix frac
+        floor_divide=floordiv=ifloordiv remainder=mod=imod fmod lerp addcmul addcdiv hypot logaddexp logaddexp2
+        xlogy ldexp copysign nan_to_num deg2rad rad2deg heaviside
     """,
     Kind.MOVES: """
-        reshape: view reshape_as view_as
-        ravel:
-        flatten:
-        unflatten:
-        squeeze:
-        unsqueeze:
-        transpose: swapaxes swapdims t
-        permute:
-        movedim: moveaxis
-        contiguous: identity
-        clone: copy_of
-        detach:
-        alias:
-        cast: to type float half double bfloat16 long int short byte bool type_as
-        cat: concat concatenate
-        stack:
-        hstack:
-        vstack:
-        dstack:
-        column_stack:
-        split: chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes
-        narrow:
-        select:
-        slice:
-        gather_nd!:
-        getitem!:
-        gather!: take_along_dim
-        index_select!: embedding
-        take!:
-        expand!: expand_as broadcast_to
-        repeat!: tile
-        repeat_interleave!:
-        roll:
-        flip: fliplr flipud
-        rot90:
-        triu:
-        tril:
-        diag:
-        diag_embed:
-        diagflat:
-        diagonal:
-        diagonal_scatter:
-        masked_select:
-        masked_fill:
-        masked_scatter:
-        where!:
-        index_fill:
-        index_copy:
-        scatter:
-        select_scatter:
-        slice_scatter:
-        setitem:
-        copy:
-        fill:
-        zero:
-        index_put:
-        pad:
-        unfold!:
-        meshgrid!:
-        block_diag:
-        pixel_shuffle:
-        pixel_unshuffle:
-        channel_shuffle:
-        broadcast_tensors!:
-        atleast_1d:
-        atleast_2d:
-        atleast_3d:
-        sort#:
-        topk#:
-        msort:
-        max_pool1d!:
-        max_pool2d!:
-        max_pool3d!:
-        adaptive_max_pool1d!:
-        adaptive_max_pool2d!:
-        kthvalue#:
-        view_as_real:
-        real:
-        imag:
-        complex:
+        reshape=view=reshape_as=view_as ravel flatten unflatten squeeze unsqueeze transpose=swapaxes=swapdims=t
+        permute movedim=moveaxis contiguous=identity clone=copy_of detach alias
+        cast=to=type=float=half=double=bfloat16=long=int=short=byte=bool=type_as cat=concat=concatenate stack
+        hstack vstack dstack column_stack split=chunk=unbind=tensor_split=hsplit=vsplit=dsplit=split_with_sizes
+        narrow select slice gather_nd! getitem! gather!=take_along_dim index_select!=embedding take!
+        expand!=expand_as=broadcast_to repeat!=tile repeat_interleave! roll flip=fliplr=flipud rot90 triu tril
+        diag diag_embed diagflat diagonal diagonal_scatter masked_select masked_fill masked_scatter where!
+        index_fill index_copy scatter select_scatter slice_scatter setitem copy fill zero index_put pad unfold!
+        meshgrid! block_diag pixel_shuffle pixel_unshuffle channel_shuffle broadcast_tensors! atleast_1d
+        atleast_2d atleast_3d sort# topk# msort max_pool1d! max_pool2d! max_pool3d! adaptive_max_pool1d!
+        adaptive_max_pool2d! kthvalue# view_as_real real imag complex
     """,
     Kind.PROBED: """
-        max#:
-        min#:
-        amax:
-        amin:
-        aminmax:
-        median#:
-        cummax#:
-        cummin#:
-        softmax:
-        log_softmax:
-        softmin:
-        layer_norm:
-        batch_norm:
-        group_norm:
-        instance_norm:
-        rms_norm: npu_rms_norm
-        add_rms_norm: npu_add_rms_norm
-        add_layer_norm: npu_add_layer_norm
-        local_response_norm:
-        normalize:
-        norm: vector_norm matrix_norm
-        renorm:
-        std:
-        var:
-        std_mean:
-        var_mean:
-        prod:
-        cumprod:
-        logsumexp:
-        logcumsumexp:
-        glu:
-        prelu:
-        swiglu: npu_swiglu
-        rotary: npu_rotary_mul npu_apply_rotary_pos_emb
-        attention: scaled_dot_product_attention npu_fusion_attention
-        cross_entropy:
-        nll_loss:
-        mse_loss:
-        l1_loss:
-        smooth_l1_loss:
-        huber_loss:
-        binary_cross_entropy:
-        binary_cross_entropy_with_logits:
-        kl_div:
-        cosine_similarity:
-        cosine_embedding_loss:
-        pairwise_distance:
-        margin_ranking_loss:
-        triplet_margin_loss:
-        soft_margin_loss:
-        hinge_embedding_loss:
-        gaussian_nll_loss:
-        poisson_nll_loss:
-        multilabel_margin_loss:
-        multilabel_soft_margin_loss:
-        multi_margin_loss:
-        avg_pool1d:
-        avg_pool2d:
-        avg_pool3d:
-        adaptive_avg_pool1d:
-        adaptive_avg_pool2d:
-        adaptive_avg_pool3d:
-        lp_pool1d:
-        lp_pool2d:
-        interpolate: upsample
-        grid_sample:
-        affine_grid:
-        fold:
-        addmm:
-        addmv:
-        addr:
-        addbmm:
-        baddbmm:
-        bilinear:
-        cross:
-        cdist:
-        dist:
-        diff:
-        trapz: trapezoid
-        cov:
-        nanmean:
-        nansum:
-        quantile:
-        det:
-        logdet:
-        inverse: inv
-        cholesky:
-        matrix_exp:
-        matrix_power:
-        lstm:
-        gru:
-        rnn_tanh:
-        rnn_relu:
-        lstm_cell:
-        gru_cell:
-        rnn_tanh_cell:
-        rnn_relu_cell:
+        max# min# amax amin aminmax median# cummax# cummin# softmax log_softmax softmin layer_norm batch_norm
+        group_norm instance_norm rms_norm=npu_rms_norm add_rms_norm=npu_add_rms_norm
+        add_layer_norm=npu_add_layer_norm local_response_norm normalize norm=vector_norm=matrix_norm renorm std
+        var std_mean var_mean prod cumprod logsumexp logcumsumexp glu prelu swiglu=npu_swiglu
+        rotary=npu_rotary_mul=npu_apply_rotary_pos_emb
+        attention=scaled_dot_product_attention=npu_fusion_attention cross_entropy nll_loss mse_loss l1_loss
+        smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits kl_div cosine_similarity
+        cosine_embedding_loss pairwise_distance margin_ranking_loss triplet_margin_loss soft_margin_loss
+        hinge_embedding_loss gaussian_nll_loss poisson_nll_loss multilabel_margin_loss
+        multilabel_soft_margin_loss multi_margin_loss avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
+        adaptive_avg_pool2d adaptive_avg_pool3d lp_pool1d lp_pool2d interpolate=upsample grid_sample affine_grid
+        fold addmm addmv addr addbmm baddbmm bilinear cross cdist dist diff trapz=trapezoid cov nanmean nansum
+        quantile det logdet inverse=inv cholesky matrix_exp matrix_power lstm gru rnn_tanh rnn_relu lstm_cell
+        gru_cell rnn_tanh_cell rnn_relu_cell
     """,
     Kind.EXACT: """
-        eq:
-        ne: not_equal
-        lt: less
-        le: less_equal
-        gt: greater
-        ge: greater_equal
-        equal:
-        isclose:
-        allclose:
-        logical_and:
-        logical_or:
-        logical_xor:
-        logical_not:
-        bitwise_and: and iand
-        bitwise_or: or ior
-        bitwise_xor: xor ixor
-        bitwise_not: invert
-        bitwise_left_shift: lshift
-        bitwise_right_shift: rshift
-        isnan:
-        isinf:
-        isfinite:
-        isneginf:
-        isposinf:
-        isreal:
-        signbit:
-        any:
-        all:
-        argmax#:
-        argmin#:
-        argsort#:
-        argwhere:
-        nonzero:
-        count_nonzero:
-        one_hot:
-        bucketize:
-        searchsorted:
-        bincount:
-        gcd:
-        lcm:
+        eq ne=not_equal lt=less le=less_equal gt=greater ge=greater_equal equal isclose allclose logical_and
+        logical_or logical_xor logical_not bitwise_and=and=iand bitwise_or=or=ior bitwise_xor=xor=ixor
+        bitwise_not=invert bitwise_left_shift=lshift bitwise_right_shift=rshift isnan isinf isfinite isneginf
+        isposinf isreal signbit any all argmax# argmin# argsort# argwhere nonzero count_nonzero one_hot
+        bucketize searchsorted bincount gcd lcm
     """,
     Kind.CREATES: """
-        zeros:
-        ones:
-        full:
-        arange:
-        eye:
-        linspace:
-        zeros_like:
-        ones_like:
-        full_like:
-        new_zeros:
-        new_ones:
-        new_full:
-        tril_indices:
-        triu_indices:
+        zeros ones full arange eye linspace zeros_like ones_like full_like new_zeros new_ones new_full
+        tril_indices triu_indices
     """,
     Kind.RANDOM: """
-        rand:
-        randn:
-        randint:
-        randperm:
-        rand_like:
-        randn_like:
-        randint_like:
-        normal:
-        uniform:
-        bernoulli:
-        multinomial:
-        poisson:
-        random:
-        exponential:
-        log_normal:
-        cauchy:
-        geometric:
-        gumbel_softmax:
-        rrelu:
-        dropout: dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout native_dropout
-        fractional_max_pool2d:
-        fractional_max_pool3d:
+        rand randn randint randperm rand_like randn_like randint_like normal uniform bernoulli multinomial
+        poisson random exponential log_normal cauchy geometric gumbel_softmax rrelu
+        dropout=dropout1d=dropout2d=dropout3d=alpha_dropout=feature_alpha_dropout=native_dropout
+        fractional_max_pool2d fractional_max_pool3d
     """,
     Kind.UNINITIALISED: """
-        empty:
-        empty_like:
-        new_empty:
-        empty_strided:
+        empty empty_like new_empty empty_strided
     """,
 }
-"""Marks behind a name: `!` accumulates, `#` indices."""
+"""By kind: `name=alias=alias`, where aliases compute the same up to the form of their arguments. Marks behind a name:
+`!` accumulates, `#` indices."""
 
 REFLECTED = {
     "radd": "add",
@@ -436,22 +120,24 @@ REFLECTED = {
 """Operators whose operands stand the other way round."""
 
 
-@cache
-def _table() -> Mapping[str, Operation]:
+def _parsed() -> dict[str, Operation]:
     found: dict[str, Operation] = {}
-    for kind, rows in _ROWS.items():
-        for row in rows.strip().splitlines():
-            marked, _, aliases = row.strip().partition(":")
+    for kind, words in _TABLE.items():
+        for word in words.split():
+            marked, *aliases = word.split("=")
             name = marked.rstrip("!#")
-            operation = Operation(name, kind, marked.endswith("!"), marked.endswith("#"))
-            for each in (name, *aliases.split()):
-                found[each] = operation
+            known = Operation(name, kind, marked.endswith("!"), marked.endswith("#"))
+            found |= dict.fromkeys((name, *aliases), known)
     return found
+
+
+OPERATIONS: Mapping[str, Operation] = _parsed()
+"""By name and alias."""
 
 
 def operation(name: str) -> Operation | None:
     """The operation of a function's plain name, an alias included; None where there is none."""
-    return _table().get(name)
+    return OPERATIONS.get(name)
 
 
 def plain_name(function: str) -> str:

@@ -1,202 +1,151 @@
-"""Calls whose reference has a row of its own: primitives of MindSpore, whose attributes no record tells, and layers.
-
-A row names the operation, the function of `reference/functions.py`, the function's parameters in the order of the
-recorded arguments ("" for an argument that it does not take), and the options of `options.py` that have to be tried.
-`outputs` are the results that are evidence, as places in the reference's results (None: not looked at); empty: all.
-"""
+"""Calls with a reference of their own: primitives of MindSpore, whose attributes no record has, and layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import options as choose
+from .options import Choose
+
 
 @dataclass(frozen=True)
 class Own:
-    """A row. `fixed` are arguments of the function that every call of this name has. `linear`: the function is a sum of
-    its inputs, which are not of one shape."""
+    """How calls of one name are replayed.
+
+    `parameters` are those of the reference's function, in the order of the recorded arguments; the function does not
+    take one that begins with "?", which must be None ("?none"), 1 ("?keep_prob"), 0 ("?zero"), or may be anything
+    ("?"). `options` are the candidates for what the record does not tell. `outputs` are the recorded outputs that are
+    evidence, as places in the reference's outputs (None: not looked at); empty: all. `fixed` are arguments that every
+    call of this name has. `linear`: the function is a sum of its inputs, which are not of one shape.
+    """
 
     operation: str
     function: str
-    parameters: tuple[str, ...]
-    options: str = ""
+    parameters: str
+    options: Choose | None = None
     outputs: tuple[int | None, ...] = ()
     fixed: Mapping[str, object] | None = None
     linear: bool = False
 
 
-_BATCH_NORM = Own(
-    "batch_norm", "batch_norm", ("x", "weight", "bias", "running_mean", "running_var"), "batch_norm", (0,)
-)
-_MATMUL = Own("matmul", "matmul", ("a", "b"), "transposes")
-_MAX_POOL = Own("max_pool2d", "max_pool", ("x",), "max_windows", (0, None))
-_AVG_POOL = Own("avg_pool2d", "avg_pool", ("x",), "mean_windows")
-_FLASH = Own(
-    "attention",
-    "flash_attention",
-    (
-        *("query", "key", "value", "heads", "real_shift", "?none", "?none", "mask", "?none", "?none", "?none"),
-        *("?keep_prob", "scale", "", "", "", "layout", "?zero"),
-    ),
-)
+def _by_name(rows: Mapping[str, Own]) -> dict[str, Own]:
+    return {name: row for names, row in rows.items() for name in names.split()}
 
-_SCATTER = ("x", "indices", "updates", "use_locking")
-_BY_INDEX = (
-    ("gather_nd", "gather_nd", ("x", "indices"), (("Functional", "gather_nd"), ("Primitive", "GatherNd"))),
-    ("slice", "slice_of", ("x", "begin", "size"), (("Functional", "slice"), ("Primitive", "Slice"))),
-    (
-        "slice",
-        "strided_slice",
-        (
-            *("x", "begin", "end", "strides"),
-            *("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+
+_CONVOLUTION = "x weight bias stride pad_mode padding dilation groups"
+_SCATTER = "x indices updates use_locking"
+_MASKS = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
+_FLASH = "query key value heads real_shift ?none ?none mask ?none ?none ?none ?keep_prob scale ? ? ? layout ?zero"
+
+APIS: Mapping[str, Own] = _by_name(
+    {
+        "Primitive.MatMul Primitive.BatchMatMul": Own("matmul", "matmul", "a b", choose.transposes),
+        "Primitive.Dense": Own("matmul", "linear", "x weight bias"),
+        "Primitive.BiasAdd": Own("add", "bias_add", "x bias", choose.data_format, linear=True),
+        "Functional.bias_add": Own("add", "bias_add", "x bias", linear=True),
+        "Primitive.Conv2D": Own("conv2d", "convolution", "x weight", choose.windows),
+        "Primitive.Conv3D": Own("conv3d", "convolution", "x weight", choose.windows),
+        "Functional.conv2d": Own("conv2d", "convolution", _CONVOLUTION, choose.pad_mode),
+        "Functional.conv3d": Own("conv3d", "convolution", _CONVOLUTION, choose.pad_mode),
+        "Primitive.BatchNorm Primitive.SyncBatchNorm": Own(
+            "batch_norm", "batch_norm", "x weight bias running_mean running_var", choose.batch_norm, (0,)
         ),
-        (("Functional", "strided_slice"),),
-    ),
-    (
-        "scatter_add",
-        "scatter_nd",
-        ("indices", "updates", "shape"),
-        (("Functional", "scatter_nd"), ("Primitive", "ScatterNd")),
-    ),
-    (
-        *("scatter_add", "scatter_nd_add", _SCATTER),
-        (("Functional", "scatter_nd_add"), ("Functional", "tensor_scatter_add"), ("Primitive", "TensorScatterAdd")),
-    ),
-    (
-        *("sub", "scatter_nd_sub", _SCATTER),
-        (("Functional", "scatter_nd_sub"), ("Functional", "tensor_scatter_sub"), ("Primitive", "TensorScatterSub")),
-    ),
-    (
-        *("scatter", "scatter_nd_update", _SCATTER),
-        (
-            *(("Functional", "scatter_nd_update"), ("Functional", "tensor_scatter_update")),
-            *(("Primitive", "ScatterNdUpdate"), ("Primitive", "TensorScatterUpdate")),
+        "Primitive.LayerNorm": Own("layer_norm", "layer_norm", "x gamma beta", choose.epsilon, (0,)),
+        "Primitive.RmsNorm": Own("rms_norm", "rms_norm", "x weight eps", choose.epsilon, (0,)),
+        "Functional.rms_norm": Own("rms_norm", "rms_norm", "x weight eps", outputs=(0,)),
+        "Functional.gather_nd Primitive.GatherNd": Own("gather_nd", "gather_nd", "x indices"),
+        "Functional.slice Primitive.Slice": Own("slice", "slice_of", "x begin size"),
+        "Functional.strided_slice": Own("slice", "strided_slice", f"x begin end strides {_MASKS}"),
+        "Primitive.StridedSlice": Own("slice", "strided_slice", "x begin end strides", choose.no_masks),
+        "Functional.scatter_nd Primitive.ScatterNd": Own("scatter_add", "scatter_nd", "indices updates shape"),
+        "Functional.scatter_nd_add Functional.tensor_scatter_add Primitive.TensorScatterAdd": Own(
+            "scatter_add", "scatter_nd_add", _SCATTER
         ),
-    ),
-    ("expand", "expand", ("x", "size"), (("Functional", "expand"),)),
+        "Functional.scatter_nd_sub Functional.tensor_scatter_sub Primitive.TensorScatterSub": Own(
+            "sub", "scatter_nd_sub", _SCATTER
+        ),
+        "Functional.scatter_nd_update Functional.tensor_scatter_update": Own("scatter", "scatter_nd_update", _SCATTER),
+        "Primitive.ScatterNdUpdate Primitive.TensorScatterUpdate": Own("scatter", "scatter_nd_update", _SCATTER),
+        "Functional.expand": Own("expand", "expand", "x size"),
+        "Primitive.BroadcastTo": Own("expand", "expand_as_recorded", "x"),
+        "Primitive.AdaptiveAvgPool2D": Own("adaptive_avg_pool2d", "adaptive_avg_pool", "x"),
+        "Primitive.AdaptiveAvgPool3D": Own("adaptive_avg_pool3d", "adaptive_avg_pool", "x"),
+        "Primitive.Identity": Own("contiguous", "identity", "x"),
+        "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", "x"),
+        "Primitive.Concat": Own("cat", "concatenated", "tensors axis", choose.join_axis),
+        "Primitive.Stack Primitive.Pack": Own("stack", "stacked", "tensors axis", choose.stack_axis),
+        "Primitive.Split": Own("split", "split_evenly", "x axis count", choose.split_axis),
+        "Primitive.MaxPool Primitive.MaxPool3D": Own("max_pool2d", "max_pool", "x", choose.max_windows, (0, None)),
+        "Primitive.MaxPoolWithArgmax Primitive.MaxPoolWithArgmaxV2 Primitive.MaxPool3DWithArgmax": Own(
+            "max_pool2d", "max_pool", "x", choose.max_windows, (0, None)
+        ),
+        "Primitive.AvgPool Primitive.AvgPool3D": Own("avg_pool2d", "avg_pool", "x", choose.mean_windows),
+        "Primitive.OneHot Functional.one_hot": Own("one_hot", "one_hot", "indices depth on off axis"),
+        "Functional.flash_attention_score": Own("attention", "flash_attention", _FLASH),
+        "Functional.swiglu MintFunctional.swiglu Primitive.Swiglu": Own("swiglu", "swiglu", "x dim"),
+        "Functional.rotary_position_embedding Primitive.RotaryPositionEmbedding": Own(
+            "rotary", "rotary", "x cos sin mode"
+        ),
+        "Primitive.ApplyRotaryPosEmb": Own("rotary", "rotary_pair", "query key cos sin"),
+    }
 )
+"""By MindSpore's stem, a primitive's without its attribute."""
 
-APIS: Mapping[str, Own] = {
-    "Primitive.MatMul": _MATMUL,
-    "Primitive.BatchMatMul": _MATMUL,
-    "Primitive.Dense": Own("matmul", "linear", ("x", "weight", "bias")),
-    "Primitive.BiasAdd": Own("add", "bias_add", ("x", "bias"), "data_format", linear=True),
-    "Primitive.Conv2D": Own("conv2d", "convolution", ("x", "weight"), "windows"),
-    "Primitive.Conv3D": Own("conv3d", "convolution", ("x", "weight"), "windows"),
-    "Functional.conv2d": Own(
-        "conv2d",
-        "convolution",
-        ("x", "weight", "bias", "stride", "pad_mode", "padding", "dilation", "groups"),
-        "pad_mode",
-    ),
-    "Functional.conv3d": Own(
-        "conv3d",
-        "convolution",
-        ("x", "weight", "bias", "stride", "pad_mode", "padding", "dilation", "groups"),
-        "pad_mode",
-    ),
-    "Functional.bias_add": Own("add", "bias_add", ("x", "bias"), linear=True),
-    "Primitive.BatchNorm": _BATCH_NORM,
-    "Primitive.SyncBatchNorm": _BATCH_NORM,
-    "Primitive.LayerNorm": Own("layer_norm", "layer_norm", ("x", "gamma", "beta"), "epsilon", (0,)),
-    "Primitive.RmsNorm": Own("rms_norm", "rms_norm", ("x", "weight", "eps"), "epsilon", (0,)),
-    "Functional.rms_norm": Own("rms_norm", "rms_norm", ("x", "weight", "eps"), outputs=(0,)),
-    **{
-        f"{family}.{theirs}": Own(operation, function, parameters)
-        for operation, function, parameters, names in _BY_INDEX
-        for family, theirs in names
-    },
-    "Primitive.StridedSlice": Own("slice", "strided_slice", ("x", "begin", "end", "strides"), "no_masks"),
-    "Primitive.BroadcastTo": Own("expand", "expand_as_recorded", ("x",)),
-    **{f"Primitive.AdaptiveAvgPool{n}D": Own(f"adaptive_avg_pool{n}d", "adaptive_avg_pool", ("x",)) for n in (2, 3)},
-    "Primitive.Identity": Own("contiguous", "identity", ("x",)),
-    "Primitive.FastGeLU": Own("fast_gelu", "fast_gelu", ("x",)),
-    "Primitive.Concat": Own("cat", "concatenated", ("tensors", "axis"), "join_axis"),
-    "Primitive.Stack": Own("stack", "stacked", ("tensors", "axis"), "stack_axis"),
-    "Primitive.Pack": Own("stack", "stacked", ("tensors", "axis"), "stack_axis"),
-    "Primitive.Split": Own("split", "split_evenly", ("x", "axis", "count"), "split_axis"),
-    "Primitive.MaxPool": _MAX_POOL,
-    "Primitive.MaxPoolWithArgmax": _MAX_POOL,
-    "Primitive.MaxPoolWithArgmaxV2": _MAX_POOL,
-    "Primitive.MaxPool3DWithArgmax": _MAX_POOL,
-    "Primitive.MaxPool3D": _MAX_POOL,
-    "Primitive.AvgPool": _AVG_POOL,
-    "Primitive.AvgPool3D": _AVG_POOL,
-    "Primitive.OneHot": Own("one_hot", "one_hot", ("indices", "depth", "on", "off", "axis")),
-    "Functional.one_hot": Own("one_hot", "one_hot", ("indices", "depth", "on", "off", "axis")),
-    "Functional.flash_attention_score": _FLASH,
-    "Functional.swiglu": Own("swiglu", "swiglu", ("x", "dim")),
-    "MintFunctional.swiglu": Own("swiglu", "swiglu", ("x", "dim")),
-    "Primitive.Swiglu": Own("swiglu", "swiglu", ("x", "dim")),
-    "Functional.rotary_position_embedding": Own("rotary", "rotary", ("x", "cos", "sin", "mode")),
-    "Primitive.RotaryPositionEmbedding": Own("rotary", "rotary", ("x", "cos", "sin", "mode")),
-    "Primitive.ApplyRotaryPosEmb": Own("rotary", "rotary_pair", ("query", "key", "cos", "sin")),
-}
-"""By MindSpore's stem, a primitive's without its attribute. A parameter that begins with "?" is not taken, and must be
-None ("?none"), 1 ("?keep_prob") or 0 ("?zero")."""
-
-
-_CONVOLUTION = {f"Conv{n}d": Own(f"conv{n}d", "convolution", ("x",), "windows") for n in (1, 2, 3)}
-_POOLS = {
-    **{f"MaxPool{n}d": Own(f"max_pool{n}d", "max_pool", ("x",), "max_windows") for n in (1, 2, 3)},
-    **{f"AvgPool{n}d": Own(f"avg_pool{n}d", "avg_pool", ("x",), "mean_windows") for n in (1, 2, 3)},
-    **{f"AdaptiveAvgPool{n}d": Own(f"adaptive_avg_pool{n}d", "adaptive_avg_pool", ("x",)) for n in (1, 2, 3)},
-}
-_NORMS = {
-    **{name: Own("layer_norm", "layer_norm", ("x",), "epsilon", (0,)) for name in ("LayerNorm", "LayerNormExt")},
-    **{f"BatchNorm{n}d": Own("batch_norm", "batch_norm", ("x",), "batch_norm") for n in (1, 2, 3)},
-    "GroupNorm": Own("group_norm", "group_norm", ("x",), "groups"),
-    **{
-        name: Own("rms_norm", "rms_norm", ("x",), "epsilon", (0,))
-        for name in ("RMSNorm", "LlamaRMSNorm", "RmsNorm", "Qwen2RMSNorm", "T5LayerNorm")
-    },
-}
-_PLAIN = {
+_ACTIVATIONS = {
     **{"ReLU": "relu", "ReLU6": "relu6", "Sigmoid": "sigmoid", "Tanh": "tanh", "SiLU": "silu", "Mish": "mish"},
     **{"HSwish": "hardswish", "Hardswish": "hardswish", "HSigmoid": "hardsigmoid", "Hardsigmoid": "hardsigmoid"},
     **{"SeLU": "selu", "SELU": "selu", "LogSigmoid": "logsigmoid", "Softsign": "softsign", "SoftSign": "softsign"},
-    **{"Tanhshrink": "tanhshrink", "Exp": "exp"},
+    **{"Tanhshrink": "tanhshrink", "Exp": "exp", "CELU": "celu", "ELU": "elu", "Softplus": "softplus"},
+    **{"GELU": "gelu", "LeakyReLU": "leaky_relu", "SoftmaxExt": "softmax", "Softmax": "softmax"},
+    "LogSoftmax": "log_softmax",
 }
-_WITH_OPTIONS = {"CELU": "celu", "ELU": "elu", "Softplus": "softplus"}
-_ACTIVATIONS = {
-    **{name: Own(plain, "applied", ("x",), fixed={"function": plain}) for name, plain in _PLAIN.items()},
-    **{
-        name: Own(plain, "applied", ("x",), "defaults", (), {"function": plain})
-        for name, plain in _WITH_OPTIONS.items()
-    },
-    "GELU": Own("gelu", "applied", ("x",), "approximate", fixed={"function": "gelu"}),
-    "SoftmaxExt": Own("softmax", "applied", ("x",), "axis", fixed={"function": "softmax"}),
-    "LeakyReLU": Own("leaky_relu", "applied", ("x",), "slope", fixed={"function": "leaky_relu"}),
-    "Softmax": Own("softmax", "applied", ("x",), "axis", fixed={"function": "softmax"}),
-    "LogSoftmax": Own("log_softmax", "applied", ("x",), "axis", fixed={"function": "log_softmax"}),
+_OPTIONS_OF_ACTIVATIONS = {
+    **dict.fromkeys(("celu", "elu", "softplus"), choose.defaults),
+    **dict.fromkeys(("softmax", "log_softmax"), choose.axis),
+    **{"gelu": choose.approximate, "leaky_relu": choose.slope},
 }
 
-CELLS: Mapping[str, Own] = {
-    **{name: Own("matmul", "linear", ("x",)) for name in ("Dense", "Linear", "NonDynamicallyQuantizableLinear")},
-    **_CONVOLUTION,
-    **_POOLS,
-    **_NORMS,
-    **_ACTIVATIONS,
-    **{name: Own("index_select", "embedding", ("indices",)) for name in ("Embedding", "EmbeddingExt")},
-    **{name: Own("reshape", "to_recorded_shape", ("x",)) for name in ("Flatten", "Unflatten")},
-    **{name: Own("contiguous", "identity", ("x",)) for name in ("Identity",)},
-    **{name: Own("dropout", "identity", ("x",), "no_dropout") for name in ("Dropout", "DropoutExt", "Dropout1d")},
-    "_DynamicLSTMCPUGPU": Own("lstm", "dynamic_lstm", ("x", "state", "?none", "w_ih", "w_hh", "b_ih", "b_hh")),
-}
+CELLS: Mapping[str, Own] = _by_name(
+    {
+        "Dense Linear NonDynamicallyQuantizableLinear": Own("matmul", "linear", "x"),
+        **{f"Conv{n}d": Own(f"conv{n}d", "convolution", "x", choose.windows) for n in (1, 2, 3)},
+        **{f"MaxPool{n}d": Own(f"max_pool{n}d", "max_pool", "x", choose.max_windows) for n in (1, 2, 3)},
+        **{f"AvgPool{n}d": Own(f"avg_pool{n}d", "avg_pool", "x", choose.mean_windows) for n in (1, 2, 3)},
+        **{f"AdaptiveAvgPool{n}d": Own(f"adaptive_avg_pool{n}d", "adaptive_avg_pool", "x") for n in (1, 2, 3)},
+        "LayerNorm LayerNormExt": Own("layer_norm", "layer_norm", "x", choose.epsilon, (0,)),
+        "BatchNorm1d BatchNorm2d BatchNorm3d": Own("batch_norm", "batch_norm", "x", choose.batch_norm),
+        "GroupNorm": Own("group_norm", "group_norm", "x", choose.groups),
+        "RMSNorm LlamaRMSNorm RmsNorm Qwen2RMSNorm T5LayerNorm": Own("rms_norm", "rms_norm", "x", choose.epsilon, (0,)),
+        **{
+            name: Own(plain, "applied", "x", _OPTIONS_OF_ACTIVATIONS.get(plain), fixed={"function": plain})
+            for name, plain in _ACTIVATIONS.items()
+        },
+        "Embedding EmbeddingExt": Own("index_select", "embedding", "indices"),
+        "Flatten Unflatten": Own("reshape", "to_recorded_shape", "x"),
+        "Identity": Own("contiguous", "identity", "x"),
+        "Dropout DropoutExt Dropout1d": Own("dropout", "identity", "x", choose.no_dropout),
+        "_DynamicLSTMCPUGPU": Own("lstm", "dynamic_lstm", "x state ?none w_ih w_hh b_ih b_hh"),
+    }
+)
 """By the class of the layer."""
 
-PARAMETERS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "linear": (("weight", "bias"), ("weight", "bias")),
-    "convolution": (("weight", "bias"), ("weight", "bias")),
-    "embedding": (("weight", "embedding_table"), ("weight", "weight")),
-    "layer_norm": (("gamma", "beta", "weight", "bias"), ("gamma", "beta", "gamma", "beta")),
-    "group_norm": (("gamma", "beta", "weight", "bias"), ("gamma", "beta", "gamma", "beta")),
-    "rms_norm": (("weight", "gamma", "gain", "scale"), ("weight", "weight", "weight", "weight")),
-    "batch_norm": (
-        (
-            *("gamma", "beta", "weight", "bias", "moving_mean", "moving_variance", "mean", "variance"),
-            *("running_mean", "running_var"),
-        ),
-        ("weight", "bias") * 2 + ("running_mean", "running_var") * 3,
-    ),
+_LINEAR = {"weight": "weight", "bias": "bias"}
+_AFFINE = {"gamma": "gamma", "beta": "beta", "weight": "gamma", "bias": "beta"}
+
+PARAMETERS: Mapping[str, Mapping[str, str]] = {
+    "linear": _LINEAR,
+    "convolution": _LINEAR,
+    "embedding": {"weight": "weight", "embedding_table": "weight"},
+    "layer_norm": _AFFINE,
+    "group_norm": _AFFINE,
+    "rms_norm": dict.fromkeys(("weight", "gamma", "gain", "scale"), "weight"),
+    "batch_norm": {
+        **{"gamma": "weight", "beta": "bias"},
+        **_LINEAR,
+        **dict.fromkeys(("moving_mean", "mean", "running_mean"), "running_mean"),
+        **dict.fromkeys(("moving_variance", "variance", "running_var"), "running_var"),
+    },
 }
-"""Function to (names of a layer's parameters, the function's parameters); others make a layer unknown."""
+"""Of a function: a layer's parameters by name, and the function's own names. A layer with others is unknown."""
+
+NEEDED = {"linear": "weight", "convolution": "weight", "embedding": "weight", "layer_norm": "gamma"}
+"""Of a function: the parameter without which a layer is not known."""

@@ -1,6 +1,6 @@
-"""What a recorded call means in the reference's words: the operation, and per candidate the function and its arguments.
+"""What a recorded call means: its operation, and as candidates the reference functions with their arguments.
 
-A call of PyTorch, or of PyTorch's API on MindSpore, is its own reference. A call of MindSpore has a row in `own.py`, or
+A call of PyTorch, or of PyTorch's API on MindSpore, is its own reference. A call of MindSpore has a row in `own`, or
 is translated by the table of `mapping`. Torch is not needed here.
 """
 
@@ -12,19 +12,21 @@ from typing import Any
 from msprobe.base.errors import MappingError
 from msprobe.mapping.api import Correspondence, key_of, load_table
 
-from .operations import Kind, Operation, operation, plain_name
-from .options import MOST, OPTIONS, USUAL_VALUES, left_out, shape_of_output, told
-from .own import APIS, CELLS, PARAMETERS, Own
-from .recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall
+from .operations import OPERATIONS, Kind, Operation, operation, plain_name
+from .options import MOST, NO_CHOICE, USUAL_VALUES, label_of, shape_of_output
+from .own import APIS, CELLS, NEEDED, PARAMETERS, Own
+from .recorded import CannotReplay, Cause, Leaf, Path, RecordedCall
 
 _COLLECTIVES = ("Distributed", "MintDistributed")
 _FAMILIES = ("Functional", "Torch", "Tensor", "VF", "NPU", "Aten")
-_TWICE = {"norm": ("norm", "linalg.norm")}
+_NORMS = ("norm", "linalg.norm")
 """Functions of one name in the dump that take their arguments differently."""
 _NO_DERIVATIVE = ("Functional.assign", "Primitive.Assign")
 """Calls of MindSpore that pass on other gradients than the derivative."""
+_AXES = ("axis", "keep_dims", "dim", "keepdim")
 _DEFAULTED = ("skip_mode", "batch_dims")
 """Attributes of primitives that layers and functions of MindSpore leave at their defaults."""
+_DROPOUT_OFF = replace(OPERATIONS["clone"], name="dropout")
 
 
 @dataclass(frozen=True)
@@ -72,43 +74,31 @@ def _of_pytorch(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     outputs: Mapping[Path, Path | None] | None = None,
-    label: str = "",
 ) -> Plan:
-    known = operation(plain_name(name)) if family in _FAMILIES else None
+    plain = plain_name(name)
+    known = operation(plain) if family in _FAMILIES else None
     if known is None:
         raise CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
-    if plain_name(name) == "dropout" or known.name == "dropout":
-        known = _dropout(call, args, kwargs)
-    if known.kind is Kind.RANDOM:
-        raise CannotReplay(Cause.RANDOM, known.name)
-    if known.kind is Kind.UNINITIALISED:
-        raise CannotReplay(Cause.UNINITIALISED, known.name)
-    if plain_name(name) == "scaled_dot_product_attention":
-        _without_dropout(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
-    if plain_name(name) == "npu_fusion_attention":
-        _without_dropout(1 - kwargs.get("keep_prob", args[9] if len(args) > 9 else 1))
+    if known.name == "dropout":
+        bound = dict(zip(("input", "p", "training"), args, strict=False)) | dict(kwargs)
+        if bound.get("p", 0.5) == 0 or bound.get("training", True) is False:
+            known = _DROPOUT_OFF
+    if known.kind in (Kind.RANDOM, Kind.UNINITIALISED):
+        raise CannotReplay(Cause[known.kind.name], known.name)
+    if plain == "scaled_dot_product_attention":
+        _refuse_dropout(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0))
+    if plain == "npu_fusion_attention":
+        _refuse_dropout(1 - kwargs.get("keep_prob", args[9] if len(args) > 9 else 1))
         outputs = {path: path if path == ("0",) else None for path in call.outputs}
-    if known.name == "transpose" and plain_name(name) != "t" and len(args) != 3 - len(kwargs):
-        name, known = "permute", operation("permute") or known
-    made = Candidate(label, family, name, args, kwargs, outputs or {})
-    if family == "Torch" and name in _TWICE:
-        return Plan(known, tuple(replace(made, label=f"of={each}", name=each) for each in _TWICE[name]))
+    if known.name == "transpose" and plain != "t" and len(args) != 3 - len(kwargs):
+        name, known = "permute", OPERATIONS["permute"]
+    made = Candidate("", family, name, args, kwargs, outputs or {})
+    if family == "Torch" and name == "norm":
+        return Plan(known, tuple(replace(made, label=f"of={each}", name=each) for each in _NORMS))
     return Plan(known, (made,))
 
 
-def _dropout(call: RecordedCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operation:
-    """A dropout that is off hands its input on."""
-    bound = dict(zip(("input", "p", "training"), args, strict=False)) | dict(kwargs)
-    if bound.get("p", 0.5) == 0 or bound.get("training", True) is False:
-        return replace(operation("clone") or _never(), name="dropout")
-    raise CannotReplay(Cause.RANDOM, "dropout")
-
-
-def _never() -> Operation:
-    raise AssertionError("the table of operations has it")
-
-
-def _without_dropout(p: Any) -> None:
+def _refuse_dropout(p: Any) -> None:
     if p not in (0, None):
         raise CannotReplay(Cause.RANDOM, "dropout")
 
@@ -119,26 +109,24 @@ def _of_mindspore(call: RecordedCall) -> Plan:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, key)
     if key in APIS:
         return _of_own(call, APIS[key], _bound(call, APIS[key]))
-    table = load_table()
-    fitting = [pair for pair in table.counterparts(call.stem) if pair.fits(call.tops)]
-    if not fitting:
-        # Before a function was told apart by the table, one of PyTorch's names may have been used for it.
-        family, _, name = call.stem.partition(".")
-        if family == "Tensor" and operation(plain_name(name)) is not None and not table.counterparts(call.stem):
-            return _of_pytorch(call, family, name, call.args, call.kwargs)
-        raise CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
+    counterparts = load_table().counterparts(call.stem)
     refused: CannotReplay | None = None
-    for pair in fitting:
-        try:
-            return _translated(call, pair)
-        except CannotReplay as err:
-            refused = refused or err
+    for pair in counterparts:
+        if pair.fits(call.tops):
+            try:
+                return _translated(call, pair)
+            except CannotReplay as err:
+                refused = refused or err
+    # Where the table of functions does not have it, a method may have been recorded under PyTorch's name.
+    family, _, name = call.stem.partition(".")
+    if not counterparts and family == "Tensor" and operation(plain_name(name)) is not None:
+        return _of_pytorch(call, family, name, call.args, call.kwargs)
     raise refused or CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
 
 
 def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
-    given = set(call.kwargs) | set(pair.ms_signature.names[: len(call.args)])
-    if any(name in given for name in pair.transforms):
+    recorded = set(call.kwargs) | set(pair.ms_signature.names[: len(call.args)])
+    if any(name in recorded for name in pair.transforms):
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, pair.ms)
     family, _, name = pair.pt.partition(".")
     try:
@@ -150,15 +138,15 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
     if pair.ms.startswith("Primitive."):  # what it is constructed with stands behind the star
         constructed |= {*pair.ms_signature.keywords}
     constructed -= {of for of, value in pair.dropped.items() if value is None}  # any value means the same
-    is_told = constructed <= {"axis", "keep_dims", "dim", "keepdim", *_DEFAULTED, *call.kwargs}
-    if constructed.isdisjoint(("axis", "keep_dims", "dim", "keepdim")):
-        return replace(made, is_exhaustive=is_told)
-    return replace(made, candidates=tuple(_attributes(call, pair, made.candidates[0])), is_exhaustive=is_told)
+    is_exhaustive = constructed <= {*_AXES, *_DEFAULTED, *call.kwargs}
+    if constructed.isdisjoint(_AXES):
+        return replace(made, is_exhaustive=is_exhaustive)
+    return replace(made, candidates=tuple(_with_axes(pair, made.candidates[0])), is_exhaustive=is_exhaustive)
 
 
-def _attributes(call: RecordedCall, pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
+def _with_axes(pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
     """A primitive's axis and whether it keeps axes of size 1, which no record tells; the default comes first."""
-    axes = len(next(iter(_shapes(plain.args)), ()))
+    axes = next((len(leaf.shape) for leaf in plain.args if isinstance(leaf, Leaf)), 0)
     choices: dict[str, tuple[Any, ...]] = {}
     for of, to in pair.attributes.items():
         if of in ("keep_dims", "keepdim"):
@@ -169,71 +157,49 @@ def _attributes(call: RecordedCall, pair: Correspondence, plain: Candidate) -> I
     keys = [key for key in choices if key not in plain.kwargs or key in pair.pt_signature.every]
     for values in islice(product(*(choices[key] for key in keys)), MOST):
         options = dict(zip(keys, values, strict=True))
-        label = told(**options) if any(len(choices[key]) > 1 for key in keys) else ""
+        label = label_of(**options) if any(len(choices[key]) > 1 for key in keys) else ""
         yield replace(plain, label=label, kwargs={**plain.kwargs, **options})
-
-
-def _shapes(args: tuple[Any, ...]) -> Iterator[tuple[int, ...]]:
-    for value in args:
-        if isinstance(value, Leaf):
-            yield value.shape
 
 
 def _bound(call: RecordedCall, row: Own) -> dict[str, Any]:
     """The arguments of a call by the names of the reference's parameters."""
-    if len(call.args) > len(row.parameters):
+    parameters = row.parameters.split()
+    if len(call.args) > len(parameters):
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
-    bound = dict(zip(row.parameters, call.args, strict=False))
-    names = _keywords(call) if call.kind == "api" else ()
+    bound = dict(zip(parameters, call.args, strict=False))
+    pairs = load_table().counterparts(call.stem) if call.kind == "api" else ()
+    names = pairs[0].ms_signature.names if pairs else ()  # the parameters of MindSpore's function
     for keyword, value in call.kwargs.items():
         place = names.index(keyword) if keyword in names else -1
-        if 0 <= place < len(row.parameters):
-            bound[row.parameters[place]] = value
-        elif keyword in row.parameters:
+        if 0 <= place < len(parameters):
+            bound[parameters[place]] = value
+        elif keyword in parameters:
             bound[keyword] = value
         else:
             raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, f"{call.stem}: {keyword}")
-    for name in list(bound):
-        if not name or name.startswith("?"):
-            _without(call, name, bound.pop(name))
-    return {name: value for name, value in bound.items() if value is not None}
-
-
-def _without(call: RecordedCall, name: str, value: Any) -> None:
-    if name == "?keep_prob" and value not in (1, None):
-        raise CannotReplay(Cause.RANDOM, "dropout")
-    if (name == "?none" and value is not None) or (name == "?zero" and value not in (0, None)):
+    if bound.get("?none") is not None:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
-
-
-def _keywords(call: RecordedCall) -> tuple[str, ...]:
-    """The parameters of MindSpore's function in order, as the table of functions has them."""
-    pairs = load_table().counterparts(call.stem)
-    return pairs[0].ms_signature.names if pairs else ()
+    if bound.get("?keep_prob") not in (1, None):
+        raise CannotReplay(Cause.RANDOM, "dropout")
+    if bound.get("?zero") not in (0, None):
+        raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
+    return {name: value for name, value in bound.items() if value is not None and not name.startswith("?")}
 
 
 def _of_own(call: RecordedCall, row: Own, bound: dict[str, Any]) -> Plan:
-    known = operation(row.operation)
-    if row.operation == "dropout":
-        known = replace(operation("clone") or _never(), name="dropout")
-    if known is None:
-        raise CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
+    known = _DROPOUT_OFF if row.operation == "dropout" else OPERATIONS[row.operation]
     if row.linear:
         known = replace(known, kind=Kind.BILINEAR)
     bound |= row.fixed or {}
-    ways = OPTIONS[row.options](call, bound) if row.options else iter([("", {})])
-    outputs: dict[Path, Path | None] = {
-        (str(i),): None if to is None else (str(to),) for i, to in enumerate(row.outputs)
-    }
-    if row.outputs:
-        outputs |= {path: None for path in call.outputs if path not in outputs}
-    found = tuple(
-        Candidate(label, "own", row.function, (), left_out({**bound, **options}), outputs)
-        for label, options in islice(ways, MOST)
-    )
-    if not found:
+    outputs: dict[Path, Path | None] = dict.fromkeys(call.outputs) if row.outputs else {}
+    outputs |= {(str(i),): None if to is None else (str(to),) for i, to in enumerate(row.outputs)}
+    candidates = []
+    for label, options in islice(row.options(call, bound) if row.options else NO_CHOICE, MOST):
+        kwargs = {name: value for name, value in {**bound, **options}.items() if value is not None}
+        candidates.append(Candidate(label, "own", row.function, (), kwargs, outputs))
+    if not candidates:
         raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, call.stem)
-    return Plan(known, found, row.options not in USUAL_VALUES or found[0].label == "")
+    return Plan(known, tuple(candidates), row.options not in USUAL_VALUES or candidates[0].label == "")
 
 
 def _of_cell(call: RecordedCall) -> Plan:
@@ -243,19 +209,11 @@ def _of_cell(call: RecordedCall) -> Plan:
         raise CannotReplay(Cause.UNKNOWN_CELL, name)
     shape_of_output(call)
     bound = _bound(call, row)
-    theirs, ours = PARAMETERS.get(row.function, ((), ()))
+    known = PARAMETERS.get(row.function, {})
     for parameter, leaf in call.parameters.items():
-        if parameter not in theirs:
+        if parameter not in known:
             raise CannotReplay(Cause.UNKNOWN_CELL, f"{name}: {parameter}")
-        bound[ours[theirs.index(parameter)]] = leaf
-    needed = {"linear": "weight", "convolution": "weight", "embedding": "weight", "layer_norm": "gamma"}
-    if needed.get(row.function, "x") not in bound and row.function in needed:
-        raise CannotReplay(Cause.UNKNOWN_CELL, f"{name}: {needed[row.function]}")
-    return _of_own(call, row, {key: value for key, value in bound.items() if value is not None})
-
-
-def words(value: Any) -> Any:
-    """The dtype of a `Named`, as NumPy calls it; None for any other name (a device, a layout)."""
-    if isinstance(value, Named) and "dtype" in value.kind:
-        return value.text.rpartition(".")[2].lower()
-    return None
+        bound[known[parameter]] = leaf
+    if row.function in NEEDED and NEEDED[row.function] not in bound:
+        raise CannotReplay(Cause.UNKNOWN_CELL, f"{name}: {NEEDED[row.function]}")
+    return _of_own(call, row, bound)

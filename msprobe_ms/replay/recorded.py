@@ -1,14 +1,12 @@
-"""One recorded call taken apart: its arguments, parameters, outputs, gradients; or why it cannot be replayed.
+"""One recorded call taken apart: its arguments as Python passed them, its parameters, outputs and gradients.
 
-One call of a dump taken apart: its arguments as Python passed them, its parameters, outputs and gradients.
-
-Tensors are `Leaf`s, which are read when they are needed. A backward call brings its forward's arguments along, and of
-each gradient it says which argument it belongs to.
+Tensors are `Leaf`s, which are read when they are needed. A backward call comes with its forward's arguments, and with
+the argument that each gradient belongs to.
 """
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -25,8 +23,8 @@ from msprobe.store.record import Dump, Record
 class Residual:
     """How far one recorded output is from the float64 reference on the call's own recorded inputs.
 
-    `part` and `path` name the record. `count` is how many elements were looked at: all, or those of the sampled rows of
-    a very large call. The figures are those of `residual.measured`, which has their formulas.
+    `part` and `path` name the record. `count` is the number of elements measured: all, or those of the sample of a very
+    large call. The figures are those of `residual.measured`, which has their formulas.
     """
 
     part: str
@@ -112,7 +110,7 @@ class Leaf:
     @property
     def dtype(self) -> str:
         """As NumPy calls it: `float32`, also for `Float32` and `torch.float32`; `bfloat16`."""
-        return plain_dtype(self.record.dtype)
+        return self.record.dtype.rpartition(".")[2].lower()
 
     @property
     def is_floating(self) -> bool:
@@ -128,7 +126,7 @@ class Leaf:
         return array
 
     def loaded(self) -> Array:
-        """What the file of the record holds; CannotReplay where there is none, or it cannot be read."""
+        """The content of the record's file; CannotReplay where there is none, or it cannot be read."""
         if not self.record.file:
             raise CannotReplay(Cause.MISSING_TENSOR, self.record.name)
         try:
@@ -172,11 +170,6 @@ class RecordedCall:
         return (*(str(i) for i in range(len(self.args))), *self.kwargs)
 
 
-def plain_dtype(dtype: str) -> str:
-    """`float32` for `Float32`, `torch.float32` and `float32`."""
-    return dtype.rpartition(".")[2].lower()
-
-
 def call_of(dump: Dump, at: int) -> RecordedCall:
     """The call at a place of a dump; CannotReplay where it is none, or its forward is not there."""
     call = dump.calls[at]
@@ -186,15 +179,15 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
     is_backward = name.direction == "backward"
     forward = call
     if is_backward:
-        place = _places(dump).get(names.counterpart(call.name, "forward"))
+        counterpart = names.counterpart(call.name, "forward")
+        place = _places(dump).get(counterpart)
         if place is None:
-            raise CannotReplay(Cause.MISSING_FORWARD, names.counterpart(call.name, "forward"))
+            raise CannotReplay(Cause.MISSING_FORWARD, counterpart)
         forward = dump.calls[place]
     if "input" in forward.missing or any(part.startswith("input.") for part in forward.missing):
         raise CannotReplay(Cause.MISSING_TENSOR, forward.name)
-    arguments = _Tree(dump, [r for r in forward.records if r.part == "input"])
-    args, kwargs = arguments.call()
-    parameters = {".".join(r.path): Leaf(dump, r) for r in forward.records if r.part == "parameters"}
+    args, kwargs = _arguments(dump, [r for r in forward.records if r.part == "input"])
+    tensors = [r for r in forward.records if r.kind == "tensor"]
     made = RecordedCall(
         name=call.name,
         stem=name.stem,
@@ -203,36 +196,17 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
         is_backward=is_backward,
         args=args,
         kwargs=kwargs,
-        parameters={key: leaf for key, leaf in parameters.items() if leaf.record.kind == "tensor"},
-        outputs={r.path: Leaf(dump, r) for r in forward.records if r.part == "output" and r.kind == "tensor"},
+        parameters={".".join(r.path): Leaf(dump, r) for r in tensors if r.part == "parameters"},
+        outputs={r.path: Leaf(dump, r) for r in tensors if r.part == "output"},
     )
-    return _with_gradients(made, dump, call.records, arguments) if is_backward else made
-
-
-def _with_gradients(made: RecordedCall, dump: Dump, records: Iterable[Record], arguments: "_Tree") -> RecordedCall:
-    incoming, pairs = {}, []
-    for record in records:
-        if record.kind != "tensor":
-            continue
-        if record.part == "input":
-            if record.gradient != "own":
-                raise CannotReplay(Cause.ACCUMULATED_GRADIENT, record.name)
-            incoming[record.path] = Leaf(dump, record)
-        elif record.part == "output" and record.gradient == "own":
-            of = arguments.argument(record.path)
-            if of is not None:
-                pairs.append((of, Leaf(dump, record)))
-    accumulated = [r.name for r in records if r.part == "output" and r.kind == "tensor" and r.gradient != "own"]
-    if not pairs and accumulated:
-        raise CannotReplay(Cause.ACCUMULATED_GRADIENT, accumulated[0])
-    return RecordedCall(**{**vars(made), "incoming": incoming, "gradients": tuple(pairs)})
+    return _with_gradients(made, dump, [r for r in call.records if r.kind == "tensor"]) if is_backward else made
 
 
 _known: list[tuple["weakref.ref[Dump]", Mapping[str, int]]] = []
 
 
 def _places(dump: Dump) -> Mapping[str, int]:
-    """Name to place of all calls of a dump; kept for the dumps that were asked for last, as long as they are there."""
+    """Name to place of all calls of a dump; kept for the dumps used last, as long as they exist."""
     for known, places in _known:
         if known() is dump:
             return places
@@ -242,53 +216,48 @@ def _places(dump: Dump) -> Mapping[str, int]:
     return made
 
 
-class _Tree:
-    """The arguments of a call, put together again from the paths of its records.
+def _with_gradients(call: RecordedCall, dump: Dump, records: Sequence[Record]) -> RecordedCall:
+    """A backward call with its gradients. The first part of a gradient's path counts the arguments, keywords last."""
+    arguments = {leaf.record.path: leaf for leaf in leaves([call.args, call.kwargs])}
+    incoming, pairs, accumulated = {}, [], []
+    for record in records:
+        if record.part == "input":
+            if record.gradient != "own":
+                raise CannotReplay(Cause.ACCUMULATED_GRADIENT, record.name)
+            incoming[record.path] = Leaf(dump, record)
+        elif record.part == "output" and record.gradient != "own":
+            accumulated.append(record.name)
+        elif record.part == "output" and record.path and record.path[0].isdigit():
+            first, *rest = record.path
+            of = arguments.get((call.tops[int(first)], *rest)) if int(first) < len(call.tops) else None
+            if of is not None:
+                pairs.append((of, Leaf(dump, record)))
+    if not pairs and accumulated:
+        raise CannotReplay(Cause.ACCUMULATED_GRADIENT, accumulated[0])
+    return replace(call, incoming=incoming, gradients=tuple(pairs))
+
+
+class _Branch(dict[str, Any]):
+    """A list, tuple or dict of arguments in the making."""
+
+
+def _arguments(dump: Dump, records: Sequence[Record]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments, put together again from the paths of their records.
 
     Records do not tell a list from a tuple: both are tuples here. A position without a record was an empty one.
     """
-
-    def __init__(self, dump: Dump, records: Iterable[Record]) -> None:
-        self._dump = dump
-        self._top: dict[str, Any] = {}
-        self._leaves: dict[Path, Leaf] = {}
-        for record in records:
-            self._put(record)
-
-    def call(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments."""
-        positions = [int(top) for top in self._top if top.isdigit()]
-        args = tuple(_built(self._top.get(str(i), {})) for i in range(max(positions, default=-1) + 1))
-        return args, {top: _built(value) for top, value in self._top.items() if not top.isdigit()}
-
-    def argument(self, path: Path) -> Leaf | None:
-        """The tensor whose gradient stands at a path of the backward: arguments are counted, keywords come last."""
-        positions = sorted((top for top in self._top if top.isdigit()), key=int)
-        count = int(positions[-1]) + 1 if positions else 0
-        tops = [*(str(i) for i in range(count)), *(top for top in self._top if not top.isdigit())]
-        if not path or not path[0].isdigit() or int(path[0]) >= len(tops):
-            return None
-        return self._leaves.get((tops[int(path[0])], *path[1:]))
-
-    def _put(self, record: Record) -> None:
-        value: Any
-        if record.kind == "tensor":
-            value = self._leaves[record.path] = Leaf(self._dump, record)
-        elif record.kind == "null":
-            value = None
-        else:
-            value = _value(record)
-        inner = self._top
+    top = _Branch()
+    for record in records:
+        inner = top
         for part in record.path[:-1]:
             found = inner.setdefault(part, _Branch())
             if not isinstance(found, _Branch):
                 raise CannotReplay(Cause.UNSUPPORTED_ARGUMENT, record.name)
             inner = found
-        inner[record.path[-1]] = value
-
-
-class _Branch(dict[str, Any]):
-    """A list, tuple or dict of arguments in the making."""
+        inner[record.path[-1]] = _value(dump, record)
+    positions = [int(key) for key in top if key.isdigit()]
+    args = tuple(_built(top.get(str(i), {})) for i in range(max(positions, default=-1) + 1))
+    return args, {key: _built(value) for key, value in top.items() if not key.isdigit()}
 
 
 def _built(value: Any) -> Any:
@@ -299,9 +268,12 @@ def _built(value: Any) -> Any:
     return value
 
 
-def _value(record: Record) -> Any:
-    """The value of an argument that is no tensor."""
+def _value(dump: Dump, record: Record) -> Any:
     kind, value = record.type, record.value
+    if record.kind == "tensor":
+        return Leaf(dump, record)
+    if record.kind == "null":
+        return None
     if kind == "slice" and isinstance(value, (list, tuple)):
         return slice(*value)
     if kind == "ellipsis":
@@ -318,6 +290,15 @@ def leaves(value: Any) -> Iterator[Leaf]:
     elif isinstance(value, (tuple, list)):
         for inner in value:
             yield from leaves(inner)
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         for inner in value.values():
             yield from leaves(inner)
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A tree of arguments with everything in it changed that is no container; lists become tuples."""
+    if isinstance(value, (tuple, list)):
+        return tuple(mapped(inner, change) for inner in value)
+    if isinstance(value, Mapping):
+        return {key: mapped(inner, change) for key, inner in value.items()}
+    return change(value)

@@ -1,13 +1,13 @@
-"""Key data of a flow on disk: what passes from stage to stage, saved by name in either of two trees.
+"""Key data of a flow on disk: what passes from stage to stage, saved by name.
 
-One name at a time becomes `data/{name}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, as `msprobe.mindspore.save`
-has it. A dict becomes `data/{name}/step{n}/rank{r}/micro_step{m}/{name}.npy` with statistics, as `SingleSave`
-has it.
+`save_data(name, data)` writes `data/{name}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, as `msprobe.mindspore.save` does.
+`save_data(dict)` writes `data/{name}/step{n}/rank{r}/micro_step{m}/{name}.npy` with statistics, as `SingleSave` does.
 """
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,10 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import reason
 from msprobe.base.framework import Framework
 from msprobe.base.log import once
-from msprobe.base.nested import MEMBERS, PASSED, Leaf, is_tensor, leaves_of, tree_of_one, type_name
+from msprobe.base.nested import MEMBERS, PASSED, Leaf, leaves_of, tree_of_one, type_name
 from msprobe.graph_save.tree import MINDSPORE, SaveTree
-from msprobe.single_tree import NotATensor, tree_of
+from msprobe.single_save import NotATensor, is_savable, tree_of
 from msprobe.store.layout import DATA
-from msprobe.store.npy import is_storable
 from msprobe.store.run_folder import run_folder
 from msprobe.store.saves.single_saves import stem_of
 
@@ -34,7 +33,7 @@ class KeyData:
     """The key data below one dump_path, and the number of the step there.
 
     What is no key data is said once in the log and left out; no failure reaches the training, and an error of the
-    training that comes up at our look at a tensor comes out as it is. A forked child saves nothing, which is said.
+    training that comes up when a tensor is read comes out as it is. A forked child saves nothing, which is said.
     """
 
     def __init__(self, root: Path) -> None:
@@ -50,29 +49,23 @@ class KeyData:
         if not isinstance(name, str) or not name:
             left_out("name", f"save_data: the name is {shown(name)}; give a text: save_data('loss', loss)")
             return
-        try:
+        tensors: list[Leaf] = []
+        with logged(f"save_data: {name}"):  # a container is foreign code, which another thread may be changing
             tensors = list(_tensors(name, data))
-        except Exception as cause:  # a container is foreign code, which another thread may be changing
-            failed(f"save_data: {name}", cause)
-            return
-        framework.settle([tensor for _, tensor in tensors])
-        try:
-            rank = framework.rank(_first([tensor for _, tensor in tensors])) or 0
+        values = [tensor for _, tensor in tensors]
+        framework.settle(values)
+        with logged(f"save_data: {name}"):
+            rank = framework.rank(_first(values)) or 0
             for inner, tensor in tensors:
                 made_by = framework.maker(tensor)
                 array = tensor if made_by is None else framework.array_of(tensor)
                 self._keep(name, inner, array, str(tensor.dtype), rank, _KINDS[made_by])
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"save_data: {name}", cause)
 
     def save_arrived(self, name: str, inner: str, array: np.ndarray[Any, Any], dtype: str) -> None:
-        """Save what a graph of MindSpore hands over while it runs: a tensor of `save_data(name, ...)` inside of it."""
-        if self._is_forked():
-            return
-        try:
-            self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"save_data: {name}", cause)
+        """Save a tensor that a graph of MindSpore passes on while it runs, of `save_data(name, ...)` inside of it."""
+        if not self._is_forked():
+            with logged(f"save_data: {name}"):
+                self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
 
     def home(self) -> Path:
         """The folder of this run: the dump_path, or one inside it where another run has that."""
@@ -117,10 +110,8 @@ class KeyData:
     def step(self) -> None:
         """What is saved from here on is of the next step."""
         self.step_number += 1
-        try:
+        with logged("step"):
             self._files.step()
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed("step", cause)
         self._singles.step()
 
     def _is_forked(self) -> bool:
@@ -146,13 +137,24 @@ def failed(what: str, cause: BaseException) -> None:
     once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
 
 
+@contextmanager
+def logged(what: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """A failure while collecting never stops the training: it is logged; `passed` are mistakes of the user."""
+    try:
+        yield
+    except passed:
+        raise
+    except Exception as cause:
+        failed(what, cause)
+
+
 def _tensors(name: str, data: Any) -> Iterator[Leaf]:
     """The tensors inside, each with its positions and keys behind the name; None is passed over."""
     tree = tree_of_one(data, name, fields=False)
     for lost in tree.lost:
         left_out(lost.kind, f"save_data: {lost.place[:200]}: {lost.cause}")
     for place, leaf in leaves_of(tree.values[0], name):
-        if is_tensor(leaf) or (issubclass(type(leaf), np.ndarray) and is_storable(leaf)):
+        if is_savable(leaf):
             yield place, leaf
         elif leaf is not None:
             kind = type_name(leaf)

@@ -1,8 +1,7 @@
-"""Key data of code that a graph compiler reads: what the names in `in_graph` are, and who keeps what a graph gives.
+"""Key data in graphs: the functions that `in_graph` names, and the keeper of the tensors that arrive from a graph.
 
-What is in force when a graph is compiled decides whether operators are planted; what is in force when it runs decides
-where their tensors go; on a device that writes the files itself (Ascend), that too is what was in force when it was
-compiled.
+The settings when a graph is compiled decide whether operators are planted, those when it runs decide where their
+tensors go. On a device that writes the files itself (Ascend) the settings when it is compiled decide both.
 """
 
 from typing import Any
@@ -20,8 +19,7 @@ __all__ = ["is_wanted", "leave_texts_out", "plant", "synchronize"]
 
 def _taking() -> KeyData | None:
     """Where key data go now; None where nothing is collected."""
-    config = MsProbe.config
-    return MsProbe._data if MsProbe.enabled and config is not None and config.key_data_dump else None
+    return MsProbe._data_for("key_data_dump")
 
 
 class _Kept:

@@ -12,7 +12,7 @@ from msprobe.base.log import logger
 from msprobe.store.rl_roots import write_configurations
 
 from . import in_graph
-from .key_data import KeyData, failed, left_out
+from .key_data import KeyData, left_out, logged
 from .settings import FlowSettings, load
 
 if TYPE_CHECKING:
@@ -65,14 +65,16 @@ class MsProbe:
             logger.info("msprobe enabled: what is collected will be saved in %s", settings.dump_path)
 
     @classmethod
+    def _data_for(cls, switch: str) -> KeyData | None:
+        """Where something goes that the field `switch` of the settings switches on; None where it is not collected."""
+        return cls._data if cls.enabled and getattr(cls.config, switch, False) else None
+
+    @classmethod
     def save_configs(cls, data: Any) -> None:
         """Write `{dump_path}/configurations.json`; values that JSON cannot hold become their texts."""
-        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.configurations_dump:
-            return
-        try:
-            write_configurations(cls._data.home(), data)
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed("save_configs", cause)
+        if place := cls._data_for("configurations_dump"):
+            with logged("save_configs"):
+                write_configurations(place.home(), data)
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_data)
@@ -82,12 +84,13 @@ class MsProbe:
         Values are tensors or numpy arrays, or lists, tuples and dicts of them. The two forms write different trees; see
         `docs/rl-flows.md`. What is none of these is said once in the log and left out.
         """
-        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.key_data_dump:
+        place = cls._data_for("key_data_dump")
+        if place is None:
             return
         if data is not _NOTHING:
-            cls._data.save(name, data)
+            place.save(name, data)
         elif isinstance(name, Mapping):
-            cls._data.save_each(name)
+            place.save_each(name)
         else:
             left_out("call", f"save_data({shown(name)}): give a name and its data, or a dict of both")
 
@@ -95,9 +98,8 @@ class MsProbe:
     @in_graph.compiled_as(in_graph.save_string_list)
     def save_string_list(cls, name: str, strings: Any) -> None:
         """Save each of a list of texts as a tensor of its bytes in UTF-8."""
-        if not cls.enabled or cls._data is None or cls.config is None or not cls.config.key_data_dump:
-            return
-        cls._data.save_strings(name, strings)
+        if place := cls._data_for("key_data_dump"):
+            place.save_strings(name, strings)
 
     @classmethod
     def debugger_start(cls, model: Any, tag: str) -> None:
@@ -105,34 +107,24 @@ class MsProbe:
 
         UsageError for an unknown tag, something that is no model, and a stage that begins within another one.
         """
-        if not cls.enabled or cls._stages is None:
-            return
-        try:
-            cls._stages.start(model, tag)
-        except MsprobeError:  # the user's mistake
-            raise
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"debugger_start({shown(tag)})", cause)
+        if cls.enabled and cls._stages is not None:
+            with logged(f"debugger_start({shown(tag)})", passed=MsprobeError):
+                cls._stages.start(model, tag)
 
     @classmethod
     def debugger_stop(cls, tag: str) -> None:
         """Stop the stage `tag`. Gradients of its calls are recorded until `step`."""
-        if not cls.enabled or cls._stages is None:
-            return
-        try:
-            cls._stages.stop(tag)
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed(f"debugger_stop({shown(tag)})", cause)
+        if cls.enabled and cls._stages is not None:
+            with logged(f"debugger_stop({shown(tag)})"):
+                cls._stages.stop(tag)
 
     @classmethod
     def step(cls) -> None:
         """End the training step: everything that is collected from here on has the next number."""
         if not cls.enabled or cls._stages is None or cls._data is None:
             return
-        try:
+        with logged("step"):
             cls._stages.step()
-        except Exception as cause:  # a failure while collecting never stops the training
-            failed("step", cause)
         try:
             # what the user's own `save` and `save_grad` write has the same steps; waits for what graphs have in hand
             if (saves := sys.modules.get("msprobe.graph_save.save")) is not None:

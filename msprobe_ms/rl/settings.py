@@ -28,8 +28,6 @@ SWITCHES = {
 GENERATES = "actor_generate_sequences"
 """The stage of which a range of tokens is collected."""
 
-RANGES = (("token_range_start", "token_range_end"), ("step_start", "step_end"))
-
 StageConfig = str | PathLike[str] | Mapping[str, Any]
 """How a stage is collected: the path of a config.json, or its fields."""
 
@@ -45,18 +43,18 @@ def stage_configs(value: object) -> dict[str, StageConfig]:
     """For each stage that is not collected in the usual way: the path of a config.json, or its fields."""
     if not isinstance(value, Mapping):
         raise SettingsError(f'{shown(value)} is no table; write {{"actor_update": {{"level": "mix"}}}}')
-    for tag, given in value.items():
+    for tag, config in value.items():
         if tag not in SWITCHES:
             raise SettingsError(unknown_tag(tag))
-        if not isinstance(given, str | PathLike | Mapping):
+        if not isinstance(config, str | PathLike | Mapping):
             raise SettingsError(
-                f"{tag}: {shown(given)} is neither a path nor a table; name a config.json, or write its fields"
+                f"{tag}: {shown(config)} is neither a path nor a table; name a config.json, or write its fields"
             )
     return dict(value)
 
 
 def unknown_tag(tag: object) -> str:
-    """What is wrong with a tag that no stage has."""
+    """The message for a tag that no stage has."""
     near = nearest(tag, tuple(SWITCHES)) if isinstance(tag, str) else ""
     hint = f"did you mean {shown(near)}?" if near else f"choose one of {listed(tuple(SWITCHES))}"
     return f"there is no stage {shown(tag)}; {hint}"
@@ -84,36 +82,32 @@ class FlowSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dump_path", self.dump_path.absolute())
 
-    def takes(self, tag: str) -> bool:
-        """Whether a stage is collected in some step."""
-        return bool(getattr(self, SWITCHES[tag]))
-
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that are collected."""
-        return tuple(tag for tag in SWITCHES if self.takes(tag))
+        """The stages that are collected in some step."""
+        return tuple(tag for tag, switch in SWITCHES.items() if getattr(self, switch))
 
 
-def load(given: Any) -> FlowSettings:
-    """The settings that `MsProbe.config_init` was given.
+def load(source: Any) -> FlowSettings:
+    """The settings from the argument of `MsProbe.config_init`.
 
-    `given` is the section itself, as a mapping or as an object that has the fields as attributes; or something that has
-    the section `msprobe_config`; or the path of such a YAML file. None is an empty section. Of an object only the known
-    names are read; a mapping with unknown ones is refused. Raises SettingsError for what cannot be meant.
+    `source` is the section itself, as a mapping or as an object that has the fields as attributes; or something that
+    has the section `msprobe_config`; or the path of such a YAML file. None is an empty section. Of an object only the
+    known names are read; a mapping with unknown ones is refused. Raises SettingsError for what cannot be meant.
     """
     where = "config_init"
-    if isinstance(given, str | PathLike):
-        where, given = str(given), _section(given)
-    elif isinstance(given, Mapping) and SECTION in given:
-        given = given[SECTION]
-    elif not isinstance(given, Mapping) and hasattr(given, SECTION):
-        given = getattr(given, SECTION)
+    if isinstance(source, str | PathLike):
+        where, source = str(source), _section(source)
+    elif isinstance(source, Mapping) and SECTION in source:
+        source = source[SECTION]
+    elif not isinstance(source, Mapping) and hasattr(source, SECTION):
+        source = getattr(source, SECTION)
 
     def place(key: str) -> str:
         return f"{where}, {SECTION}.{key}"
 
-    made = FlowSettings(**checked(FlowSettings, _fields(given, where), place, {}))
-    for first, last in RANGES:
+    made = FlowSettings(**checked(FlowSettings, _fields(source, where), place, {}))
+    for first, last in (("token_range_start", "token_range_end"), ("step_start", "step_end")):
         low, high = getattr(made, first), getattr(made, last)
         if high < low:
             raise SettingsError(
@@ -134,21 +128,21 @@ def _section(path: str | PathLike[str]) -> Any:
     return top[SECTION]
 
 
-def _fields(given: Any, where: str) -> dict[str, Any]:
+def _fields(source: Any, where: str) -> dict[str, Any]:
     """The fields by name; for a mapping all of its keys."""
-    if given is None:
+    if source is None:
         return {}
     known = tuple(settings_of(FlowSettings))
-    if isinstance(given, Mapping):
-        found = {key if isinstance(key, str) else shown(key): value for key, value in given.items()}
+    if isinstance(source, Mapping):
+        found = {key if isinstance(key, str) else shown(key): value for key, value in source.items()}
         is_other = bool(found) and not any(key in known or nearest(key, known) for key in found)
     else:
-        found = {key: getattr(given, key) for key in known if hasattr(given, key)}
+        found = {key: getattr(source, key) for key in known if hasattr(source, key)}
         is_other = not found
     if is_other:  # the whole configuration of a framework, say, without our section
         raise SettingsError(
-            f"{where}: {shown(given)} of type {type(given).__name__} has none of the fields of {SECTION}; give a dict, "
-            f"an object with these fields, or the path of a YAML file with the section; a whole configuration has them "
-            f"below {SECTION}"
+            f"{where}: {shown(source)} of type {type(source).__name__} has none of the fields of {SECTION}; give a "
+            f"dict, an object with these fields, or the path of a YAML file with the section; a whole configuration "
+            f"has them below {SECTION}"
         )
     return found

@@ -1,4 +1,4 @@
-"""The stages of a flow: each model's part of a step is a stage of one debugger."""
+"""The stages of a flow: each model's part of a training step is a stage of one debugger."""
 
 import sys
 from collections.abc import Mapping
@@ -50,25 +50,24 @@ class Stages:
         self._begun.add(tag)
 
     def _start(self, model: Any, tag: str) -> None:
-        if self._open:
-            self._end_left_open(tag)
-        debugger = self._for(model, tag)
+        if self._open:  # refused in the first step; later an exception may have passed its stop by
+            what = f"debugger_start: {tag} begins within {self._open}"
+            remedy = f"call debugger_stop({self._open!r}) before, in a finally: where an exception may come between"
+            if tag not in self._begun and not self._has_stepped:
+                raise UsageError(f"{what}; {remedy}")
+            once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
+            self._shut()
+        debugger = self._debugger_for(model, tag)
         tokens = self._tokens if tag == GENERATES else None
-        if tokens and debugger._framework == "mindspore" and _in_graph_mode():
-            once("tokens in graphs", f"MsProbe: in graph mode no token can be told from another: {tag} has all of them")
-            tokens = None
+        if tokens and debugger._framework == "mindspore":
+            mindspore = sys.modules["mindspore"]
+            if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+                what = f"MsProbe: in graph mode no token can be told from another: {tag} has all of them"
+                once("tokens in graphs", what)
+                tokens = None
         # the documented folder of a process without communication is rank0
         debugger.stage(tag).start(model, tokens, framework.rank(debugger._framework) or 0)
         self._open = tag
-
-    def _end_left_open(self, tag: str) -> None:
-        """A stage begins within another: refused in the first step; later an exception may have passed its stop by."""
-        what = f"debugger_start: {tag} begins within {self._open}"
-        remedy = f"call debugger_stop({self._open!r}) before, in a finally: where an exception may come between"
-        if tag not in self._begun and not self._has_stepped:
-            raise UsageError(f"{what}; {remedy}")
-        once(f"{tag} within {self._open}", f"MsProbe: {what}, which ends here; {remedy}")
-        self._shut()
 
     def stop(self, tag: Any) -> None:
         """Stop a stage; what cannot be stopped is said once."""
@@ -103,7 +102,7 @@ class Stages:
         if self._debugger is not None:
             self._debugger.stage(tag).stop()
 
-    def _for(self, model: Any, tag: str) -> Debugger:
+    def _debugger_for(self, model: Any, tag: str) -> Debugger:
         made_by = _class_for(model, tag)
         if self._debugger is None:
             debugger = made_by._made(self._above)  # not as the one that is meant by calls on the class
@@ -120,17 +119,16 @@ class Stages:
         return self._debugger
 
 
-def _settings(above: Settings, tag: str, given: StageConfig, steps: str) -> Settings:
+def _settings(above: Settings, tag: str, config: StageConfig, steps: str) -> Settings:
     """The settings of a stage; where it writes, and in which steps, is the flow's."""
-    where = f"config_init, {SECTION}.stage_configs, {tag}"
     try:
-        if not isinstance(given, Mapping):
-            settings = stage_settings(above, tag, given, {"step": [steps]})
-        else:
+        if isinstance(config, Mapping):
             for key in ("dump_path", "step"):
-                if key in given:
+                if key in config:
                     raise SettingsError(f"{key} is the same for all stages; leave it out, and set it in {SECTION}")
-            settings = stage_settings(above, tag, None, {**given, "step": [steps]})
+            settings = stage_settings(above, tag, None, {**config, "step": [steps]})
+        else:
+            settings = stage_settings(above, tag, config, {"step": [steps]})
         if settings.level == "debug":
             raise SettingsError(
                 "level: \"debug\" collects what a debugger's save() is given, and no code has this stage's debugger; "
@@ -138,12 +136,7 @@ def _settings(above: Settings, tag: str, given: StageConfig, steps: str) -> Sett
             )
         return settings
     except SettingsError as err:
-        raise SettingsError(f"{where}: {err}") from err
-
-
-def _in_graph_mode() -> bool:
-    mindspore = sys.modules.get("mindspore")
-    return mindspore is not None and mindspore.get_context("mode") == mindspore.GRAPH_MODE
+        raise SettingsError(f"config_init, {SECTION}.stage_configs, {tag}: {err}") from err
 
 
 def _class_for(model: Any, tag: str) -> type[Debugger]:
@@ -154,13 +147,13 @@ def _class_for(model: Any, tag: str) -> type[Debugger]:
     mindspore, torch = sys.modules.get("mindspore"), sys.modules.get("torch")
     is_module = torch is not None and isinstance(first, torch.nn.Module)
     if (is_module and torch_on_mindspore()) or (mindspore is not None and isinstance(first, mindspore.nn.Cell)):
-        home = "msprobe.mindspore_debugger"
+        module = "msprobe.mindspore_debugger"
     elif is_module:
-        home = "msprobe.pytorch_debugger"
+        module = "msprobe.pytorch_debugger"
     else:
         raise UsageError(
             f"debugger_start: the model of {tag} is {first!r:.80}, no mindspore.nn.Cell and no torch.nn.Module; pass "
             "the network, or a list, tuple or dict of networks"
         )
-    found: type[Debugger] = import_module(home).PrecisionDebugger
+    found: type[Debugger] = import_module(module).PrecisionDebugger
     return found

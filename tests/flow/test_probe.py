@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msprobe import single_tree
+from msprobe import single_save
 from msprobe.base import framework
 from msprobe.base.errors import SettingsError, UsageError
 from msprobe.core import MsProbe, SingleComparator, SingleSave
@@ -262,7 +262,7 @@ def test_a_forked_child_takes_nothing_from_its_parent_and_saves_in_a_folder_of_i
 
 
 def test_a_signal_handler_that_saves_within_a_save_waits_for_nobody(monkeypatch):
-    write, inner = single_tree.write, []
+    write, inner = single_save.write, []
 
     def interrupted(root, place, value):
         if not inner:
@@ -271,7 +271,7 @@ def test_a_signal_handler_that_saves_within_a_save_waits_for_nobody(monkeypatch)
         write(root, place, value)
 
     MsProbe.config_init(ON)
-    monkeypatch.setattr(single_tree, "write", interrupted)
+    monkeypatch.setattr(single_save, "write", interrupted)
     thread = threading.Thread(target=MsProbe.save_data, args=({"x": X},), daemon=True)
     thread.start()
     thread.join(30)

@@ -32,26 +32,27 @@ def attention(
     is_causal: bool = False,
     scale: Any = None,
     enable_gqa: bool = False,
+    shift: Tensor = None,
 ) -> Tensor:
-    """softmax(q k^T scale + mask) v, written out: in float64, and differentiable twice."""
+    """softmax((q k^T + shift) scale + mask) v, written out: in float64, and differentiable twice.
+
+    Arrays are [..., heads, length, size]. A boolean mask is true where something is attended to; a query to which
+    everything is masked attends to nothing.
+    """
     if enable_gqa and key.shape[-3] != query.shape[-3]:
         times = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.mT * scale
+    scores = query @ key.mT
+    scores = (scores if shift is None else scores + shift) * (query.shape[-1] ** -0.5 if scale is None else scale)
     if is_causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(future, -math.inf)
     if attn_mask is not None:
         hides = attn_mask.dtype == torch.bool
         scores = scores.masked_fill(~attn_mask, -math.inf) if hides else scores + attn_mask
-    return _weights(scores) @ value
-
-
-def _weights(scores: Tensor) -> Tensor:
-    """The softmax of scores; a row in which everything is masked attends to nothing."""
     is_empty = (scores == -math.inf).all(-1, keepdim=True)
-    return torch.softmax(scores.masked_fill(is_empty, 0.0), -1).masked_fill(is_empty, 0.0)
+    weights = torch.softmax(scores.masked_fill(is_empty, 0.0), -1).masked_fill(is_empty, 0.0)
+    return weights @ value
 
 
 def npu_fusion_attention(
@@ -86,29 +87,20 @@ def flash_attention(
     layout: str = "BNSD",
     is_causal: bool = False,
 ) -> Tensor:
-    """Attention in the layouts BSH, SBH, BNSD and BSND; the mask is true where nothing is attended to."""
+    """`attention` in the layouts BSH, SBH, BNSD and BSND; the mask is true where nothing is attended to."""
+    is_merged = layout in ("BSH", "SBH")
+    of_keys = key.shape[2] // (query.shape[2] // heads) if is_merged else heads
 
-    def inner(x: Tensor, count: int) -> Tensor:
-        if layout in ("BSH", "SBH"):
+    def split(x: Tensor, count: int) -> Tensor:
+        if is_merged:
             x = x.transpose(0, 1) if layout == "SBH" else x
             return x.reshape(*x.shape[:2], count, -1).transpose(1, 2)
         return x.transpose(1, 2) if layout == "BSND" else x
 
-    of_keys = heads
-    if layout in ("BSH", "SBH"):
-        of_keys = key.shape[2] // (query.shape[2] // heads)
-    q, k, v = inner(query, heads), inner(key, of_keys), inner(value, of_keys)
-    if k.shape[1] != q.shape[1]:
-        times = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(times, 1), v.repeat_interleave(times, 1)
-    scores = q @ k.mT
-    scores = (scores if real_shift is None else scores + real_shift) * scale
-    if mask is not None:
-        scores = scores.masked_fill(mask.bool(), -math.inf)
-    if is_causal:
-        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    out = _weights(scores) @ v
-    if layout in ("BSH", "SBH"):
+    q, k, v = split(query, heads), split(key, of_keys), split(value, of_keys)
+    seen = None if mask is None else ~mask.bool()
+    out = attention(q, k, v, seen, is_causal=is_causal, scale=scale, enable_gqa=True, shift=real_shift)
+    if is_merged:
         out = out.transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
         return out.transpose(0, 1) if layout == "SBH" else out
     return out.transpose(1, 2) if layout == "BSND" else out

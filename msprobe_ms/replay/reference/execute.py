@@ -1,20 +1,19 @@
-"""Execute a candidate in float64 by torch on the CPU, forward or backward.
-
-A candidate becomes a function of its floating tensors in float64, executed by torch on the CPU, forward or backward.
+"""A candidate as a function of its floating tensors in float64, executed by torch on the CPU, forward or backward.
 
 Nothing of torch's global state changes: the grad mode is set within a block, random numbers are not drawn, dtypes are
 written out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from msprobe.replay.operations import Kind, Operation, plain_name
-from msprobe.replay.plan import Candidate, words
-from msprobe.replay.recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall, leaves
+from msprobe.replay.plan import Candidate
+from msprobe.replay.recorded import CannotReplay, Cause, Leaf, Named, Path, RecordedCall, leaves, mapped
 
 from .functions import OF_PYTORCH, OWN
 from .indexing import Recorded
@@ -22,18 +21,8 @@ from .indexing import Recorded
 Tensor = Any
 
 
-def _softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    dim = program.option("dim", 1, -1)
-    return y * (g - (g * y).sum(dim, keepdim=True))
-
-
-def _log_softmax(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    dim = program.option("dim", 1, -1)
-    return g - torch.exp(y) * g.sum(dim, keepdim=True)
-
-
 def _logsumexp(y: Tensor, g: Tensor, program: Any) -> Tensor:
-    x, dim = program.inputs[0], program.option("dim", 1, -1)
+    x, dim = program.inputs[0], program.dim
     if y.dim() != x.dim():
         for axis in sorted(each % x.dim() for each in (dim if isinstance(dim, tuple) else (dim,))):
             y, g = y.unsqueeze(axis), g.unsqueeze(axis)
@@ -47,10 +36,11 @@ SAVED: Mapping[str, Callable[[Tensor, Tensor, Any], Tensor]] = {
     "sqrt": lambda y, g, _: g / (2 * y),
     "rsqrt": lambda y, g, _: g * y * y * y / -2,
     "reciprocal": lambda y, g, _: -g * y * y,
-    "softmax": _softmax,
-    "log_softmax": _log_softmax,
+    "softmax": lambda y, g, program: y * (g - (g * y).sum(program.dim, keepdim=True)),
+    "log_softmax": lambda y, g, program: g - torch.exp(y) * g.sum(program.dim, keepdim=True),
     "logsumexp": _logsumexp,
 }
+"""Derivatives by a saved output y and the incoming gradient g, as kernels compute them."""
 
 Outputs = dict[Path, Tensor]
 
@@ -82,6 +72,15 @@ def tensor_of(leaf: Leaf) -> Tensor:
     return torch.from_numpy(np.array(array, order="C"))
 
 
+_REAL = (Kind.ELEMENTWISE, Kind.PROBED, Kind.BILINEAR)
+_ROUNDED = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+def rounded(reference: Tensor, dtype: str) -> Tensor:
+    """A reference as the output's dtype holds it."""
+    return reference.to(_ROUNDED[dtype]).double() if dtype in _ROUNDED else reference
+
+
 class Program:
     """A candidate with its tensors. `floating` are the leaves that it is a function of; the others are constants."""
 
@@ -89,8 +88,7 @@ class Program:
         self._candidate = candidate
         self._constants: dict[Leaf, Tensor] = {}
         self.floating: list[Leaf] = []
-        given = list(dict.fromkeys(leaves([*candidate.args, dict(candidate.kwargs)])))
-        for leaf in given:
+        for leaf in dict.fromkeys(leaves([candidate.args, candidate.kwargs])):
             if leaf not in loaded:
                 loaded[leaf] = tensor_of(leaf)
             if loaded[leaf].is_floating_point():
@@ -103,15 +101,26 @@ class Program:
         if not self.floating and "float" in self._recorded.dtype and operation.kind in _REAL:
             self._constants = {leaf: value.double() for leaf, value in self._constants.items()}
         self._function = self._resolved(call)
-        self._is_exact = operation.kind is Kind.EXACT or (first is not None and not first.is_floating)
+        is_exact = operation.kind is Kind.EXACT or (first is not None and not first.is_floating)
+        self._scalar_dtype = self.floating[0].dtype if is_exact and self.floating else ""
         self._writes = candidate.name.endswith("_") or candidate.name.startswith("__i")
 
     def __call__(self, inputs: Sequence[Tensor]) -> Outputs:
         """The outputs by path, for these values of the floating tensors."""
         values = {**self._constants, **dict(zip(self.floating, inputs, strict=True))}
-        args = tuple(self._filled(value, values) for value in self._candidate.args)
+
+        def argument(value: Any) -> Any:
+            if isinstance(value, Leaf):
+                return values[value]
+            if isinstance(value, Named):
+                return _dtype(value)
+            if isinstance(value, float) and self._scalar_dtype:  # as a kernel has it that compares it with tensors
+                return float(rounded(torch.tensor(value, dtype=torch.float64), self._scalar_dtype))
+            return value
+
+        args = mapped(self._candidate.args, argument)
         kwargs = {
-            key: self._filled(value, values)
+            key: mapped(value, argument)
             for key, value in self._candidate.kwargs.items()
             if self._candidate.family == "own" or key not in _IGNORED
         }
@@ -121,18 +130,19 @@ class Program:
 
     def path(self, recorded: Path) -> Path | None:
         """Where in the outputs a recorded output stands; None for one that is not evidence."""
-        mapped = self._candidate.outputs
-        for length in range(len(recorded), 0, -1) if mapped else ():
-            if recorded[:length] in mapped:
-                to = mapped[recorded[:length]]
+        outputs = self._candidate.outputs
+        for length in range(len(recorded), 0, -1) if outputs else ():
+            if recorded[:length] in outputs:
+                to = outputs[recorded[:length]]
                 return None if to is None else (*to, *recorded[length:])
         return recorded
 
-    def option(self, name: str, place: int, default: Any) -> Any:
-        """An argument that is no tensor, by keyword or position."""
+    @property
+    def dim(self) -> Any:
+        """The axis or axes of a function along some: by keyword or the second argument; the last by default."""
         args, kwargs = self._candidate.args, self._candidate.kwargs
-        value = kwargs.get(name, args[place] if place < len(args) else None)
-        return default if value is None else value
+        value = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        return -1 if value is None else value
 
     def _resolved(self, call: RecordedCall) -> Callable[..., Any]:
         family, name = self._candidate.family, self._candidate.name
@@ -146,52 +156,18 @@ class Program:
                     break
         if not callable(found):
             raise CannotReplay(Cause.UNKNOWN_OPERATION, call.stem)
-        if "recorded" in _parameters(found):
-            function, recorded = found, self._recorded
-            return lambda *args, **kwargs: function(*args, recorded=recorded, **kwargs)
+        code = getattr(found, "__code__", None)  # a builtin has none
+        if code is not None and "recorded" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            return partial(found, recorded=self._recorded)
         return found
 
-    def _filled(self, value: Any, values: Mapping[Leaf, Tensor]) -> Any:
-        if isinstance(value, Leaf):
-            return values[value]
-        if isinstance(value, Named):
-            return self._named(value)
-        if isinstance(value, tuple | list):
-            return tuple(self._filled(inner, values) for inner in value)
-        if isinstance(value, dict):
-            return {key: self._filled(inner, values) for key, inner in value.items()}
-        if isinstance(value, float) and self._is_exact and self.floating:
-            return _rounded_scalar(value, self.floating[0].dtype)
-        return value
 
-    def _named(self, value: Named) -> Any:
-        dtype = words(value)
-        if dtype is None:
-            return None
-        if "float" in dtype:
-            return torch.float64
-        return getattr(torch, dtype, None)
-
-
-_REAL = (Kind.ELEMENTWISE, Kind.PROBED, Kind.BILINEAR)
-
-
-def _parameters(function: Any) -> tuple[str, ...]:
-    """The parameters of a function in Python; none of a builtin."""
-    code = getattr(function, "__code__", None)
-    return () if code is None else code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def _rounded_scalar(value: float, dtype: str) -> float:
-    """A number as a kernel has it that compares it with tensors of this dtype."""
-    known = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}.get(dtype)
-    return value if known is None else float(torch.tensor(value, dtype=torch.float64).to(known))
-
-
-def rounded(reference: Tensor, dtype: str) -> Tensor:
-    """A reference as the output's dtype holds it."""
-    known = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}.get(dtype)
-    return reference if known is None else reference.to(known).double()
+def _dtype(named: Named) -> Any:
+    """The dtype to compute with; None for any other name (a device, a layout)."""
+    if "dtype" not in named.kind:
+        return None
+    dtype = named.text.rpartition(".")[2].lower()
+    return torch.float64 if "float" in dtype else getattr(torch, dtype, None)
 
 
 def _flat(found: Any) -> Outputs:
@@ -224,17 +200,17 @@ class Backward:
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The gradients; zeros where an input has no part in the outputs."""
         count = len(self.program.inputs)
-        given, incoming = list(inputs[:count]), inputs[count:]
+        own, incoming = list(inputs[:count]), inputs[count:]
         with torch.enable_grad():
             for place in self.wanted:
-                given[place] = given[place].detach().requires_grad_()
-            outputs = self.program(given)
+                own[place] = own[place].detach().requires_grad_()
+            outputs = self.program(own)
             pairs = [
                 (outputs[path], gradient)
                 for path, gradient in zip(self._paths, incoming, strict=True)
                 if path in outputs and outputs[path].requires_grad
             ]
-            targets = [given[place] for place in self.wanted]
+            targets = [own[place] for place in self.wanted]
             if not pairs:
                 return [torch.zeros_like(target) for target in targets]
             for output, gradient in pairs:

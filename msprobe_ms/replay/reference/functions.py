@@ -1,12 +1,11 @@
-"""References for losses by class, written out: in PyTorch the weights of the classes have no derivative.
+"""References that PyTorch has no function for, or one with other arguments; everything in torch.
 
-References that PyTorch has no function of its own for, or only one with other arguments; everything in torch.
-
-`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own.py`.
-`recorded` is what the record says of the first output: its shape and dtype.
+`OF_PYTORCH` stands in place of PyTorch's function of that plain name; `OWN` is named by the rows of `own`. A function
+with a parameter `recorded` gets the shape and dtype of the first recorded output.
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,38 +20,38 @@ Tensor = Any
 
 def cross_entropy(x: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
     """PyTorch's, without the arguments that it deprecates."""
-    told = _loss_options(args, kwargs)
-    smoothing = told.pop("label_smoothing", 0.0)
+    options = _loss_options(args, kwargs)
+    smoothing = options.pop("label_smoothing", 0.0)
     if weight is None or target.is_floating_point():
-        return functional.cross_entropy(x, target, weight, label_smoothing=smoothing, **told)
+        return functional.cross_entropy(x, target, weight, label_smoothing=smoothing, **options)
     axis = 1 if x.dim() > 1 else 0
     log_p = torch.log_softmax(x, axis)
-    picked = nll_loss(log_p, target, weight, **told)
+    picked = nll_loss(log_p, target, weight, **options)
     if not smoothing:
         return picked
     shape = [-1 if i == axis else 1 for i in range(x.dim())]
-    ignored = target == told.get("ignore_index", -100)
+    ignored = target == options.get("ignore_index", -100)
     uniform = (-(log_p * weight.reshape(shape)).sum(axis)).masked_fill(ignored, 0.0) / x.shape[axis]
     weights = weight[target.masked_fill(ignored, 0)].masked_fill(ignored, 0.0)
-    return (1 - smoothing) * picked + smoothing * _reduced(uniform, weights, told.get("reduction", "mean"))
+    return (1 - smoothing) * picked + smoothing * _reduced(uniform, weights, options.get("reduction", "mean"))
 
 
 def nll_loss(log_p: Tensor, target: Tensor, weight: Tensor = None, *args: Any, **kwargs: Any) -> Tensor:
     """PyTorch's, written out, for there the weight has no derivative; a mean is weighted."""
-    told = _loss_options(args, kwargs)
+    options = _loss_options(args, kwargs)
     axis = 1 if log_p.dim() > 1 else 0
-    ignored = target == told.get("ignore_index", -100)
+    ignored = target == options.get("ignore_index", -100)
     safe = target.masked_fill(ignored, 0)
     weights = torch.ones(log_p.shape[axis], dtype=torch.float64) if weight is None else weight
     of_targets = weights[safe].masked_fill(ignored, 0.0)
     loss = -log_p.gather(axis, safe.unsqueeze(axis)).squeeze(axis) * of_targets
-    return _reduced(loss, of_targets, told.get("reduction", "mean"))
+    return _reduced(loss, of_targets, options.get("reduction", "mean"))
 
 
 def _loss_options(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     names = ("size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
-    told = dict(zip(names, args, strict=False)) | dict(kwargs)
-    return {key: value for key, value in told.items() if key not in ("size_average", "reduce") and value is not None}
+    options = dict(zip(names, args, strict=False)) | dict(kwargs)
+    return {key: value for key, value in options.items() if key not in ("size_average", "reduce") and value is not None}
 
 
 def _reduced(loss: Tensor, weights: Tensor, reduction: str) -> Tensor:
@@ -114,9 +113,10 @@ def batch_norm(
     return y if bias is None else y + bias.reshape(shape)
 
 
-def rms_norm(x: Tensor, weight: Tensor = None, eps: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """y = x / sqrt(mean(x^2) + eps) * weight over the axes of weight, and 1 / sqrt(mean(x^2) + eps)."""
-    axes = list(range(-weight.dim(), 0)) if weight is not None else [-1]
+def rms_norm(x: Tensor, weight: Tensor = None, eps: float = 1e-6, axes: Any = None) -> tuple[Tensor, Tensor]:
+    """y = x / sqrt(mean(x^2) + eps) * weight and 1 / sqrt(mean(x^2) + eps), over axes which default to the weight's."""
+    if axes is None:
+        axes = list(range(-weight.dim(), 0)) if weight is not None else [-1]
     inverse = torch.rsqrt(x.square().mean(axes, keepdim=True) + eps)
     y = x * inverse
     return (y if weight is None else y * weight), inverse
@@ -125,8 +125,7 @@ def rms_norm(x: Tensor, weight: Tensor = None, eps: float = 1e-6) -> tuple[Tenso
 def torch_rms_norm(x: Tensor, normalized_shape: Any = None, weight: Tensor = None, eps: Any = None) -> Tensor:
     """`rms_norm` with PyTorch's arguments: without eps that of float32."""
     axes = list(range(-len(tuple(normalized_shape)), 0))
-    y = x * torch.rsqrt(x.square().mean(axes, keepdim=True) + (eps if eps is not None else 2.0**-23))
-    return y if weight is None else y * weight
+    return rms_norm(x, weight, 2.0**-23 if eps is None else eps, axes)[0]
 
 
 def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
@@ -163,16 +162,6 @@ def bias_add(x: Tensor, bias: Tensor, data_format: str = "NCHW") -> Tensor:
     return x + bias.reshape(shape)
 
 
-def matmul(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
-    """a @ b, either transposed in its last two axes."""
-    return torch.matmul(a.mT if transpose_a else a, b.mT if transpose_b else b)
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
-    """x @ weight^T + bias."""
-    return functional.linear(x, weight, bias)
-
-
 def convolution(
     x: Tensor,
     weight: Tensor,
@@ -184,11 +173,10 @@ def convolution(
 ) -> Tensor:
     """A convolution of as many axes as the weight has; `padding` may be a (before, after) for each axis."""
     axes = weight.dim() - 2
-    if x.dim() != weight.dim() and weight.dim() == 4 and x.dim() == 3:  # MindSpore's Conv1d
-        x, weight, axes = x, weight.squeeze(2), 1
+    if weight.dim() == 4 and x.dim() == 3:  # MindSpore's Conv1d
+        weight, axes = weight.squeeze(2), 1
     if isinstance(padding, (tuple, list)) and padding and isinstance(padding[0], (tuple, list)):
-        x = functional.pad(x, [n for pair in reversed(padding) for n in pair])
-        padding = 0
+        x, padding = _padded(x, padding), 0
     function = (functional.conv1d, functional.conv2d, functional.conv3d)[axes - 1]
     return function(x, weight, bias, stride, padding, dilation, groups)
 
@@ -200,19 +188,17 @@ def layer_norm(x: Tensor, gamma: Tensor = None, beta: Tensor = None, eps: float 
     return functional.layer_norm(x, tuple(gamma.shape), gamma, beta, eps), mean, var
 
 
-def group_norm(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
-    """Group norm."""
-    return functional.group_norm(x, groups, gamma, beta, eps)
+def _padded(x: Tensor, padding: Sequence[Sequence[int]], value: float = 0.0) -> Tensor:
+    """x with (before, after) of its last axes."""
+    return functional.pad(x, [n for pair in reversed(padding) for n in pair], value=value)
 
 
 def max_pool(
     x: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[Sequence[int]], ceil_mode: bool = False
 ) -> Tensor:
     """The maximum of each window; padding is never one."""
-    axes = len(kernel)
-    padded = functional.pad(x, [n for pair in reversed(padding) for n in pair], value=-math.inf)
-    function = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[axes - 1]
-    return function(padded, list(kernel), list(stride), ceil_mode=ceil_mode)
+    function = (functional.max_pool1d, functional.max_pool2d, functional.max_pool3d)[len(kernel) - 1]
+    return function(_padded(x, padding, -math.inf), list(kernel), list(stride), ceil_mode=ceil_mode)
 
 
 def avg_pool(
@@ -223,24 +209,17 @@ def avg_pool(
     count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of each window, with or without the padding."""
-    axes = len(kernel)
-    around = [n for pair in reversed(padding) for n in pair]
-    function: Any = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[axes - 1]
-    pooled = function(functional.pad(x, around), list(kernel), list(stride))
+    function: Any = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[len(kernel) - 1]
+    pooled = function(_padded(x, padding), list(kernel), list(stride))
     if count_include_pad:
         return pooled
-    share = function(functional.pad(torch.ones_like(x), around), list(kernel), list(stride))
-    return pooled / share
+    return pooled / function(_padded(torch.ones_like(x), padding), list(kernel), list(stride))
 
 
 def adaptive_avg_pool(x: Tensor, *_: Any, recorded: Recorded, **__: Any) -> Tensor:
     """The mean of each of as many windows as the output has."""
-    axes = x.dim() - 2
-    function: Any = (
-        functional.adaptive_avg_pool1d,
-        functional.adaptive_avg_pool2d,
-        functional.adaptive_avg_pool3d,
-    )[axes - 1]
+    functions = (functional.adaptive_avg_pool1d, functional.adaptive_avg_pool2d, functional.adaptive_avg_pool3d)
+    function: Any = functions[x.dim() - 3]
     return function(x, recorded.shape[2:])
 
 
@@ -274,50 +253,47 @@ def dynamic_lstm(
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """`torch.einsum`; operands as one list or by themselves."""
-    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else operands
-    return torch.einsum(equation, *given)
+    """`torch.einsum`; operands as one list or one by one."""
+    is_list = len(operands) == 1 and isinstance(operands[0], (tuple, list))
+    return torch.einsum(equation, *(operands[0] if is_list else operands))
 
 
-def concatenated(tensors: Sequence[Tensor], *_: Any, axis: int = 0) -> Tensor:
-    """The tensors along an axis."""
-    return torch.cat(list(tensors), axis)
+def _named(function: str) -> Any:
+    return getattr(functional, function, None) or getattr(torch, function)
 
 
-def stacked(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors along a new axis."""
-    return torch.stack(list(tensors), axis)
-
-
-def split_evenly(x: Tensor, axis: int = 0, count: int = 1) -> tuple[Tensor, ...]:
-    """As many equal parts as there are outputs."""
-    return tuple(torch.chunk(x, count, axis))
-
-
-def applied(x: Tensor, function: str, **options: Any) -> Tensor:
-    """A function of `torch.nn.functional` (or of `torch`) with options."""
-    return getattr(functional, function, getattr(torch, function, None))(x, **options)  # type: ignore[misc]
-
+_RENAMED: Mapping[str, Callable[..., Any]] = {
+    "matmul": lambda a, b, transpose_a=False, transpose_b=False: torch.matmul(
+        a.mT if transpose_a else a, b.mT if transpose_b else b
+    ),
+    "linear": lambda x, weight, bias=None: functional.linear(x, weight, bias),
+    "group_norm": lambda x, gamma, beta, groups, eps=1e-5: functional.group_norm(x, groups, gamma, beta, eps),
+    "concatenated": lambda tensors, *_, axis=0: torch.cat(list(tensors), axis),
+    "stacked": lambda tensors, axis=0: torch.stack(list(tensors), axis),
+    "split_evenly": lambda x, axis=0, count=1: tuple(torch.chunk(x, count, axis)),
+    "applied": lambda x, function, **options: _named(function)(x, **options),
+}
+"""Functions of PyTorch by the arguments of `own`; `applied` is any function of one tensor with options."""
 
 OWN: Mapping[str, Callable[..., Any]] = {
-    name: function
-    for module in (attention, indexing)
-    for name, function in vars(module).items()
-    if getattr(function, "__module__", "") == module.__name__
-} | {name: function for name, function in list(globals().items()) if getattr(function, "__module__", "") == __name__}
+    **{
+        name: function
+        for module in (attention, indexing, sys.modules[__name__])
+        for name, function in vars(module).items()
+        if getattr(function, "__module__", "") == module.__name__
+    },
+    **_RENAMED,
+}
+
+_CASTS = "to type float half double bfloat16 long int short byte bool type_as cast"
+_CREATE = "zeros ones full arange eye linspace zeros_like ones_like full_like tril_indices triu_indices"
 
 OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
-    **{name: cast for name in ("to", "type", "float", "half", "double", "bfloat16", "long", "int", "short", "byte")},
-    **{name: cast for name in ("bool", "type_as", "cast")},
-    "reshape": to_recorded_shape,
-    "view": to_recorded_shape,
-    "reshape_as": to_recorded_shape,
-    "view_as": to_recorded_shape,
-    "contiguous": identity,
-    "identity": identity,
-    "clone": identity,
-    "detach": identity,
-    "dropout": identity,
+    **dict.fromkeys(_CASTS.split(), cast),
+    **dict.fromkeys(("reshape", "view", "reshape_as", "view_as"), to_recorded_shape),
+    **dict.fromkeys(("contiguous", "identity", "clone", "detach", "dropout"), identity),
+    **{name: created(getattr(torch, name)) for name in _CREATE.split()},
+    **{name: created(getattr(torch.Tensor, name)) for name in ("new_zeros", "new_ones", "new_full")},
     "setitem": indexing.setitem,
     "getitem": indexing.getitem,
     "batch_norm": batch_norm,
@@ -337,18 +313,4 @@ OF_PYTORCH: Mapping[str, Callable[..., Any]] = {
     "scaled_dot_product_attention": attention.attention,
     "npu_fusion_attention": attention.npu_fusion_attention,
     "einsum": einsum,
-    "zeros": created(torch.zeros),
-    "ones": created(torch.ones),
-    "full": created(torch.full),
-    "arange": created(torch.arange),
-    "eye": created(torch.eye),
-    "linspace": created(torch.linspace),
-    "zeros_like": created(torch.zeros_like),
-    "ones_like": created(torch.ones_like),
-    "full_like": created(torch.full_like),
-    "new_zeros": created(torch.Tensor.new_zeros),
-    "new_ones": created(torch.Tensor.new_ones),
-    "new_full": created(torch.Tensor.new_full),
-    "tril_indices": created(torch.tril_indices),
-    "triu_indices": created(torch.triu_indices),
 }

@@ -1,4 +1,4 @@
-"""What a reference is told of the record: it decides between meanings that the arguments leave open."""
+"""References that read or write by index, and what they know of the record."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +7,15 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+Tensor = Any
+
 
 @dataclass(frozen=True)
 class Recorded:
-    """Shape and dtype (`float32`) of the first output as recorded."""
+    """Shape and dtype (`float32`) of the first output as recorded; they decide where the arguments are ambiguous."""
 
     shape: tuple[int, ...]
     dtype: str
-
-
-Tensor = Any
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> Tensor:
@@ -89,23 +88,18 @@ def strided_slice(
     """
     index: list[Any] = []
     for place, (first, last) in enumerate(zip(begin, end, strict=True)):
-        step = strides[place] if strides else 1
-        bit = 1 << place
+        step, bit = strides[place] if strides else 1, 1 << place
         if ellipsis_mask & bit:
             index.append(...)
         elif new_axis_mask & bit:
             index.append(None)
         elif shrink_axis_mask & bit:
             index.append(first)
+        elif step < 0:
+            raise ValueError("torch has no negative strides")
         else:
-            index.append(_sliced(None if begin_mask & bit else first, None if end_mask & bit else last, step))
+            index.append(slice(None if begin_mask & bit else first, None if end_mask & bit else last, step))
     return x[tuple(index)]
-
-
-def _sliced(first: Any, last: Any, step: int) -> slice:
-    if step < 0:
-        raise ValueError("torch has no negative strides")
-    return slice(first, last, step)
 
 
 def scatter_nd(indices: Tensor, updates: Tensor, shape: Sequence[int]) -> Tensor:
@@ -120,7 +114,7 @@ def scatter_nd_add(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any
 
 def scatter_nd_sub(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any = None) -> Tensor:
     """x with the updates subtracted."""
-    return x.index_put(tuple(indices.unbind(-1)), -updates, accumulate=True)
+    return scatter_nd_add(x, indices, -updates)
 
 
 def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor, use_locking: Any = None) -> Tensor:

@@ -27,7 +27,7 @@ Tensor = Any
 Function = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 STEP = 2.0**-20
-"""Of finite differences, relative: the error is 1e-6 of the curvature and 1e-10 of the value."""
+"""Relative step of finite differences: the error is 1e-6 of the curvature and 1e-10 of the value."""
 
 PATTERNS = 8
 _HADAMARD = np.array([[1 - 2 * (bin(i & j).count("1") % 2) for j in range(PATTERNS)] for i in range(PATTERNS)])
@@ -47,7 +47,9 @@ def of_moved(values: Sequence[Tensor]) -> list[Tensor]:
 def probed(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
     """S by sign patterns over all inputs at once."""
     squares = [torch.zeros_like(value, dtype=torch.float64) for value in values]
-    signs = [_columns(tuple(x.shape), place) for place, x in enumerate(inputs)]
+    signs = [
+        (_kept_columns if x.numel() <= _SMALL else _columns)(tuple(x.shape), place) for place, x in enumerate(inputs)
+    ]
     for row in range(PATTERNS):
         moved = [
             x * (1 + STEP * torch.from_numpy(np.asarray(_HADAMARD[row][column] * sign)))
@@ -57,12 +59,10 @@ def probed(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor
     return [(square + value.square()).sqrt() for square, value in zip(squares, values, strict=True)]
 
 
-def one_by_one(
-    function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor], places: Sequence[int] | None = None
-) -> list[Tensor]:
-    """The squares (df/dx_i x_i)^2 + f^2 of an elementwise function, summed over its inputs (or some of them)."""
+def one_by_one(function: Function, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> list[Tensor]:
+    """The squares (df/dx_i x_i)^2 + f^2 of an elementwise function, summed over its inputs."""
     squares = [value.square() for value in values]
-    for place in range(len(inputs)) if places is None else places:
+    for place in range(len(inputs)):
         moved = [x * (1 + STEP) if i == place else x for i, x in enumerate(inputs)]
         _add(squares, function(moved), values, 1)
     return squares
@@ -79,24 +79,18 @@ def summed_to(square: Tensor, shape: Sequence[int]) -> Tensor:
     return square.sum_to_size(tuple(shape)) if tuple(square.shape) != tuple(shape) else square
 
 
-def _columns(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
-    """For every element a column of the patterns, neighbours along any axis having different ones, and a sign."""
-    return _made(shape, seed) if np.prod(shape) > _SMALL else _kept(shape, seed)
-
-
 _SMALL = 1 << 14
 """Elements; patterns of smaller tensors are kept, for shapes come again and again."""
 
 
-@lru_cache(maxsize=64)
-def _kept(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
-    return _made(shape, seed)
-
-
-def _made(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
+def _columns(shape: tuple[int, ...], seed: int) -> tuple[Any, Any]:
+    """For every element a column of the patterns, neighbours along any axis having different ones, and a sign."""
     column: Any = np.full((1,) * len(shape), seed, np.int64)
     for axis, size in enumerate(shape):
         steps = np.arange(size) * (2 * axis + 1)
         column = column + steps.reshape([-1 if i == axis else 1 for i in range(len(shape))])
     sign = np.random.default_rng([seed, *shape]).integers(0, 2, shape, np.int8).astype(np.float64) * 2 - 1
     return np.broadcast_to(column % PATTERNS, shape), sign
+
+
+_kept_columns = lru_cache(maxsize=64)(_columns)
