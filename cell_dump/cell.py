@@ -7,7 +7,7 @@ user's own forward hooks.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
@@ -16,6 +16,7 @@ from weakref import finalize, ref
 from msprobe.base.framework import named_cells, roots_of
 from msprobe.base.patches import Patches
 
+from .alias_patching import within
 from .framework import Framework
 from .session import Session
 
@@ -33,6 +34,10 @@ class Named:
     stem: str
     owner: type
     model: int = 0
+
+
+def _backward_of(session: Session, cell: Any) -> AbstractContextManager[None]:
+    return session.position.backward_of(cell)
 
 
 class CellCalls:
@@ -83,15 +88,12 @@ class CellCalls:
         if owner not in self._owners:
             self._owners.add(owner)
             patches.add(owner, "__call__", partial(self._wrap, owner))
-        self._take_backward(type(cell), patches)
-
-    def _take_backward(self, kind: type, patches: Patches) -> None:
-        """A backward that the user wrote himself is code that calls, like a forward."""
+        # A backward that the user wrote himself is code that calls, like a forward.
         name = self._framework.own_backward
-        owner = next((c for c in kind.__mro__ if name and name in vars(c)), None)
+        owner = next((c for c in type(cell).__mro__ if name and name in vars(c)), None)
         if owner is not None and owner not in self._backwards:
             self._backwards.add(owner)
-            patches.add(owner, name, self._wrap_backward)
+            patches.add(owner, name, partial(within, _backward_of, self._current))
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
@@ -123,19 +125,6 @@ class CellCalls:
             yield
         finally:
             self._handles = [(parameter, tell, parameter.register_hook(tell)) for parameter, tell, _ in self._handles]
-
-    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        current = self._current
-
-        @wraps(original)
-        def bprop(cell: Any, *args: Any, **kwargs: Any) -> Any:
-            session = current()
-            if session is None:
-                return original(cell, *args, **kwargs)
-            with session.position.backward_of(cell):
-                return original(cell, *args, **kwargs)
-
-        return bprop
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current

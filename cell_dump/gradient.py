@@ -6,19 +6,26 @@ by walking the graph from the outputs, never to or below `floor`, the last seque
 tensor captured from outside does not count. Nothing is inserted into the graph: accumulation order, and with it every
 bit, stays as it was.
 
-Order of several hooks at one node: incoming gradients are told to the outermost call first, contributions to the
+Order of several hooks at one node: incoming gradients are passed to the outermost call first, contributions to the
 innermost first, so that calls begin and end like brackets.
+
+On request (`gradients: "hooks"`) a module's backward is seen by the framework's own backward hooks instead. They insert
+a node on the module's inputs and one on its outputs, so the order of accumulation, and with it the last bits of the
+training, may change. Their gradients are the framework's: of the tensors among the positional arguments and of a
+tensor, or a tuple's tensors, as the result; nothing for results of another shape. With MindSpore a cell whose inputs
+need no gradient reports them as null, at the end of the whole backward.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.base.nested import Leaf
+from msprobe.base.nested import Leaf, tree_of
 
 from .backward import Backward, Memo
 from .describer import Sources
+from .forward import Forward
 
 Identity = Hashable
 """What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""
@@ -298,3 +305,67 @@ def _walk(
         else:
             edges.extend((k, n, s, places, len(places) > 1, leaf) for k, n, s, leaf in consumers)
     return edges, inside, lowest
+
+
+FULL_HOOKS = ("register_full_backward_pre_hook", "register_full_backward_hook")
+"""The methods of `torch.nn.Module` that take such hooks."""
+
+
+class ModuleHooks:
+    """Places the framework's backward hooks on modules, and passes the gradients to the calls' backwards.
+
+    `before` and `after` are the methods of a module that take a hook for before and after its backward; `has_backward`
+    tells whether what runs now will have one.
+    """
+
+    def __init__(
+        self, hook: Callable[..., Callable[..., None]], before: str, after: str, has_backward: Callable[[], bool]
+    ) -> None:
+        self._make = hook
+        self._places = {before: self._before, after: self._after}
+        self._has_backward = has_backward
+        self._handles: list[Any] = []
+        self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
+        self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}
+
+    def attach(self, modules: Iterable[Any]) -> None:
+        """Hook modules; `detach` takes the hooks off again."""
+        for module in modules:
+            for place, arrived in self._places.items():
+                self._handles.append(getattr(module, place)(self._make(arrived)))
+
+    def detach(self) -> None:
+        """Take every hook off."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def expect(self, call: Forward, backward: Backward) -> None:
+        """A module's call has ended: its hooks will fire twice, before and after its backward."""
+        if self._has_backward():
+            places = [place for place, _ in call.tensors]
+            backward.expect([])
+            backward.expect(places)
+            self._called.setdefault(id(call.cell), []).append((backward, places))
+
+    def _before(self, module: Any, grad_output: Any) -> None:
+        called = self._called.get(id(module))
+        if not called:
+            return
+        backward, places = called.pop()  # of several calls of one module the last comes back first
+        self._begun.setdefault(id(module), []).append((backward, places))
+        for place, gradient in tree_of(_listed(grad_output)).tensors:
+            backward.incoming(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+    def _after(self, module: Any, grad_input: Any, _: Any) -> None:
+        begun = self._begun.get(id(module))
+        if not begun:
+            return
+        backward, places = begun.pop(0)
+        for place, gradient in zip(places, _listed(grad_input), strict=False):
+            backward.contribute(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+
+def _listed(gradients: Any) -> list[Any]:
+    return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]

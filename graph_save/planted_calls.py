@@ -10,10 +10,9 @@ from mindspore import Tensor, ops
 from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
-from .compiled import in_graph
-from .operators import Tap, sendable
+from .calls import Owners
+from .operators import Tap, in_graph, sendable
 from .transport.callback import (
-    Owners,
     beginning,
     beginning_run,
     call_at,

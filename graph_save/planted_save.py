@@ -1,24 +1,31 @@
-"""What `save` and `save_grad` refuse, at the call or while a graph is compiled.
+"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, what it does and refuses.
 
-`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does.
-
-Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
+The operator is chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
 """
 
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from mindspore import Tensor, ops
-from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 
-from .compiled import Places
-from .operators import Array, Tap, nothing, number, operator, sendable, wide
-from .runtime import has_tensor_dump, rank
+from .operators import (
+    Array,
+    Places,
+    Tap,
+    has_tensor_dump,
+    nothing,
+    number,
+    operator,
+    rank,
+    sendable,
+    wide,
+    zeros,
+)
 from .transport.tensordump import GradientDump, dump
 from .tree import task, tree
 
@@ -135,7 +142,7 @@ _no_shape = AtCompile(_unknown_shape)
 
 
 def _array(array: Array | None, dtype: Any, shape: tuple[int, ...]) -> Array:
-    return np.reshape(np.zeros(shape, mstype.dtype_to_nptype(dtype)) if array is None else array, shape)
+    return zeros(dtype, shape) if array is None else np.reshape(array, shape)
 
 
 def _save(place: Any, array: Any) -> Array:

@@ -21,9 +21,9 @@ from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.executors import api
 
+from .calls import Owners
+from .operators import synchronize
 from .planted_calls import planted, planted_optimizer, planted_root
-from .runtime import synchronize
-from .transport.callback import Owners
 
 _ASKED = ("_JitExecutor", "_CellGraphExecutor")
 """Whom Python asks for a graph at each call."""
@@ -82,7 +82,7 @@ class Planting:
         for stem, cell in self._cells():
             if self.leaves_root and cell is self.root:
                 continue
-            gradients = self._gradients and not _has_own_backward(cell)
+            gradients = self._gradients and not callable(getattr(cell, "bprop", None))
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
         if self.is_called_by_python:
             return
@@ -181,7 +181,3 @@ def _optimizers() -> Iterator[Any]:
 def _is_called(cell: Any) -> bool:
     """Whether a cell has a construct of its own; lists of cells have none."""
     return type(cell).construct is not nn.Cell.construct and not isinstance(cell, nn.Optimizer)
-
-
-def _has_own_backward(cell: Any) -> bool:
-    return callable(getattr(cell, "bprop", None))

@@ -17,7 +17,7 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import roots_of
 from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
-from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.collector_protocol import HomeOf

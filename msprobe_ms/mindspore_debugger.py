@@ -7,8 +7,8 @@ import mindspore
 from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.backends.mindspore.at_save import in_graph
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
+from msprobe.cell_dump.backends.mindspore.jit import in_graph
 from msprobe.cell_dump.saves import Saves
 from msprobe.class_or_instance import on_either
 from msprobe.collector_selection import Collectors

@@ -1,4 +1,4 @@
-"""The dataflow of a kernel by the graph's text: the origin of its inputs, and its source lines."""
+"""The dataflow of kernels by a graph's text: the origin of their inputs, and their source lines."""
 
 import re
 from collections import deque
@@ -87,14 +87,11 @@ class Flow:
         read: set[int] = set()
         for user in self._users.get(id(node), ()):
             if user.op == "TupleGetItem":
-                if self._is_read(user):
+                if any(_takes(each, user) for each in self._users.get(id(user), ())):
                     read.add(_index(user))
             elif _takes(user, node):
                 return frozenset()
         return frozenset(range(_MOST_OUTPUTS)) - read
-
-    def _is_read(self, node: Node) -> bool:
-        return any(_takes(user, node) for user in self._users.get(id(node), ()))
 
     def is_recompute(self, name: str) -> bool:
         """Whether a kernel repeats one of the forward, to save memory."""

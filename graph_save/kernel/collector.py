@@ -1,15 +1,11 @@
-"""The collector of kernels: switches the framework's own dump, and checks what has arrived.
+"""The collector of kernels: switches the framework's own dump, and checks at the end what has arrived.
 
-Whether what was asked for has come: read from the folders that the framework wrote.
-
-The framework says of a name that matches nothing, or of settings that came too late, little or nothing. So, at the end
-of the process, what was asked for is held against the kernels that its graphs have.
-
-Kernel dump as the debugger drives it: the doors of `cell_dump.collector.Collector`, behind them the framework.
-
-Everything is settled when it is constructed, for then the framework must read its settings. `open` and `shut` only move
+Everything is decided when it is constructed, for then the framework must read its settings. `open` and `shut` only move
 the framework's iteration. The framework writes the files (`rank_{r}/Net/{graph}/{step}/...` below `dump_path`), and
 `msprobe gather` makes a dump of ours of them.
+
+The framework says little or nothing of a name that matches no kernel, or of settings that came too late. So, at the end
+of the process, what was asked for is compared with the kernels that its graphs have.
 """
 
 import atexit
@@ -39,11 +35,6 @@ from .environment import Always, Iterations, Parking, Switch
 def rank_root(dump_path: Path, rank: int | None) -> Path:
     """Where the framework writes for a rank; a single process is its rank 0."""
     return dump_path / f"rank_{rank or 0}"
-
-
-def was_written(root: Path) -> bool:
-    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
-    return holds_kernels(root) or (root / "execution_order").is_dir()
 
 
 def holds_kernels(root: Path) -> bool:
@@ -124,7 +115,7 @@ class KernelDump:
         folder = self._settings.dump_path
         environment.check(folder)
         rank = _rank_so_far()
-        if rank is not None and was_written(earlier := rank_root(folder, rank)):
+        if rank is not None and _was_written(earlier := rank_root(folder, rank)):
             raise _of_an_earlier_run(earlier)
         self._is_fresh = rank is not None
         file = folder / plan.file
@@ -211,6 +202,11 @@ class KernelDump:
         if self._by_step and self._root is not None and isinstance(section, CollectSettings):
             for complaint in complaints(self._root, section.patterns, self._steps):
                 logger.warning(complaint)
+
+
+def _was_written(root: Path) -> bool:
+    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
+    return holds_kernels(root) or (root / "execution_order").is_dir()
 
 
 def _of_an_earlier_run(root: Path) -> UsageError:

@@ -1,17 +1,13 @@
 """Environment variables and iteration of the framework's dump, set at the right moment.
 
-Telling the framework where its dump settings are: variables of the environment, at the right moment.
-
 Found with MindSpore 2.7.0 and 2.10.0 on a CPU: the runtime of graphs reads `MINDSPORE_DUMP_CONFIG` when it is built,
 that is, when the first graph of the process is compiled. Importing MindSpore, setting the context, making tensors and
 cells, and running PyNative operations do not build it. Later it is not built again: settings that come after the first
 graph are read without any complaint, and nothing is dumped. Optimizers compile graphs in PyNative mode too, and so do
 gradient functions in graph mode. On Ascend, communication must not be initialised before either.
 
-The framework's dump iteration, kept at our step while a step is being collected.
-
-Left alone the framework counts an iteration for every run of a graph. Once it is told an iteration
-(`_set_init_iter`) it stays there until it is told another.
+By itself the framework counts an iteration of its dump for every run of a graph. Once an iteration is set
+(`_set_init_iter`) it stays there until another is set: so it is kept at our step while a step is being collected.
 """
 
 import os

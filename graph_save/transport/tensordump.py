@@ -1,23 +1,12 @@
-"""Events of running graphs by files: the framework's own operator writes them, and they are replayed afterwards.
-
-The framework's own operator that writes a tensor to a file, for devices whose graphs cannot call Python.
-
-Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
-
-The files that `dumped_calls.py` had written, in the order of their numbers, told as the calls that they are of.
-
-The forward's files are in the order of the program. A file of a gradient does not say which call of its cell it belongs
-to: the backward runs the calls of a cell from the last to the first.
-
-The calls of cells in graphs of a device whose graphs cannot call Python: the framework's own operator writes files.
+"""Calls of running graphs by files, for devices whose graphs cannot call Python: the framework's own operator writes
+them, and they are replayed at the end of a step.
 
 One file for a call's begin, one for each value and gradient, one for its end, below `{folder}/{step}/{rank}/`; the
-framework puts step and rank in their place, and a number behind each name. `replay.py` reads them. Written against the
-documented interface of `ops.TensorDump`; not run on such a device.
+framework puts step and rank in their place, and a number behind each name. The forward's files are in the order of the
+program. A file of a gradient does not say which call of its cell it belongs to: the backward runs the calls of a cell
+from the last to the first.
 
-A step of a Cell dump where the framework's operator writes the files: its end, its replay.
-
-Not run on such a device.
+Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
 """
 
 import re
@@ -35,12 +24,9 @@ from mindspore import dtype as mstype
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
 from msprobe.base.log import once
-from msprobe.graph_save.compiled import structure_of
-from msprobe.graph_save.operators import wide
-from msprobe.graph_save.runtime import has_tensor_dump, synchronize
+from msprobe.graph_save.calls import GraphCalls, Value
+from msprobe.graph_save.operators import has_tensor_dump, structure_of, synchronize, wide
 from msprobe.store.npy import load_npy
-
-from .callback import Listener, Value
 
 dump = ops.TensorDump()
 """Writes `{path}_{dtype}_{number}.npy`; in the path it replaces `{step}` and `{rank}`."""
@@ -116,8 +102,8 @@ def wait(folder: Path, patience: float = PATIENCE) -> bool:
     return True
 
 
-def replay(folder: Path, plan: "Plan", listener: Listener) -> None:
-    """Tell `listener` the calls of one step. Files of calls that `plan` does not know are left alone."""
+def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
+    """Report the calls of one step to `listener`. Files of calls that `plan` does not know are left alone."""
     forward: dict[str, list[int]] = {}
     backward: dict[str, list[Dumped]] = {}
     open_calls: dict[str, list[int]] = {}
@@ -153,7 +139,7 @@ def _read(dumped: Dumped, plan: "Plan") -> tuple[Value, np.ndarray]:
 class Plan:
     """Where files go, and what the compiler knew of the calls that it read: structures, and values by file name.
 
-    A value is what `telling.Value` is made of.
+    A value is what `calls.Value` is made of.
     """
 
     folder: str = ""
@@ -229,7 +215,7 @@ class Dumping:
         """Before a graph is compiled: where its operators write."""
         plan.folder = str(self._root)
 
-    def finish(self, listener: Listener) -> None:
+    def finish(self, listener: GraphCalls) -> None:
         """Wait for the step's files and tell their calls; where no graph has our operators there are none."""
         if not plan.arguments:
             return

@@ -17,6 +17,8 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, nn
 
+from msprobe.at_compile import AtCompile
+from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current, Stems
 from msprobe.executors import api, tracer
@@ -28,6 +30,22 @@ _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
 
 _WORKERS = ("JitExecutor_", "GraphExecutor_")
 """Who is asked by them where the graph is not there yet."""
+
+
+def _in_graph() -> bool:
+    once(
+        "save in a graph",
+        "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
+    )
+    return True
+
+
+in_graph = AtCompile(_in_graph, eager=False)
+"""Of `PrecisionDebugger.save`: where Python runs, a function that returns False; where the graph compiler reads the
+call, the constant True.
+
+So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run.
+"""
 
 
 def plan_calls(current: Current, patches: Patches, wanted: Stems = None) -> None:
