@@ -85,7 +85,7 @@ class Backward:
     def expect(self, places: list[str], to_leaf: bool = False) -> None:
         """One more arrival is to come; `places` are the arguments that it will contribute to.
 
-        Of a leaf nothing tells whether its gradient is wanted at all (`to_leaf`).
+        Whether the gradient of a leaf is wanted at all cannot be known (`to_leaf`).
         """
         self._waiting += 1
         if to_leaf:
@@ -161,7 +161,7 @@ class Backward:
             self.finish()
 
     def finish(self) -> None:
-        """Write what has come, tell the enclosing call; a second time is nothing."""
+        """Write what has come and notify the enclosing call; a second time does nothing."""
         if self.done:
             return
         self.done = True

@@ -27,7 +27,8 @@ NOT_RECORDED = "calls of other threads than the one that called start() are not 
 class Named:
     """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called.
 
-    A root has no stem: it is not collected, but its runs are counted. `model` tells in which order roots were met.
+    A root has no stem: it is not collected, but its runs are counted. `model` is the number of its root, in the order
+    of their first `start`.
     """
 
     cell: "ref[Any]"
@@ -41,7 +42,7 @@ def _backward_of(session: Session, cell: Any) -> AbstractContextManager[None]:
 
 
 class CellCalls:
-    """Sees the calls of the given models' cells while its patches are installed."""
+    """Sees the calls of the cells of models while its patches are installed."""
 
     def __init__(self, framework: Framework, current: Callable[[], Session | None]) -> None:
         self._framework, self._current = framework, current
@@ -59,7 +60,7 @@ class CellCalls:
         return self._models > 0
 
     def add(self, model: Any, patches: Patches, *, roots_only: bool = False) -> None:
-        """Take a model in, or with `roots_only` its roots alone; what is known already stays as it is."""
+        """Take a model in, or with `roots_only` its roots only; what is known already stays as it is."""
         for prefix, root in roots_of(model, self._framework.kind):
             if id(root) not in self._stems:
                 self._take(root, "", self._models, patches)
@@ -106,8 +107,8 @@ class CellCalls:
                 continue  # it holds the parameters of others
             for name, parameter in self._framework.own_parameters(cell):
                 if parameter.requires_grad:
-                    tell = session.hook(session.parameter_gradient, named.stem, name)
-                    self._handles.append((parameter, tell, parameter.register_hook(tell)))
+                    hook = session.hook(session.parameter_gradient, named.stem, name)
+                    self._handles.append((parameter, hook, parameter.register_hook(hook)))
 
     def unhook_parameters(self) -> None:
         """Take the parameters' hooks off."""
@@ -124,7 +125,7 @@ class CellCalls:
         try:
             yield
         finally:
-            self._handles = [(parameter, tell, parameter.register_hook(tell)) for parameter, tell, _ in self._handles]
+            self._handles = [(parameter, hook, parameter.register_hook(hook)) for parameter, hook, _ in self._handles]
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current

@@ -106,7 +106,7 @@ def _notifying(current: Callable[[], Any], original: Callable[..., Any]) -> Call
 
 
 class Pending(NamedTuple):
-    """A call whose results are not there yet, and the handles to wait for; held, for their ids tell them apart."""
+    """A call whose results are not there yet, and the handles to wait for; held, so that their ids stay theirs."""
 
     call: Forward
     results: Any

@@ -47,7 +47,7 @@ class Collector:
 
     @property
     def has_model(self) -> bool:
-        """Whether a model was given."""
+        """Whether a model is known."""
         return self._cells.any
 
     def check(self, model: Any, token_range: Any = None) -> None:

@@ -166,8 +166,8 @@ class Stacks:
     """The call stacks of one writer, each described once.
 
     A stack is known by the identity of its code objects and the instruction in each; line numbers and source texts are
-    looked up at the first sight only. The code objects are kept, so that an identity is never given to another one.
-    Above the function `enclosing`, which runs a cell whose own stack is known, nothing is looked at again.
+    looked up at the first sight only. The code objects are kept, so that an identity is never used again for another
+    one. Above the function `enclosing`, which runs a cell whose own stack is known, nothing is looked at again.
     """
 
     def __init__(self, writer: Writer, enclosing: CodeType) -> None:

@@ -38,7 +38,7 @@ class Forward:
         self.stack: int | None = None
         self.parts: list[str] = []
         self.arguments: Sequence[Any] = ()
-        """The inputs as trees, those given by keyword behind the others."""
+        """The inputs as trees, keyword arguments behind the others."""
         self.tensors: Sequence[Leaf] = ()
         """The tensors among them."""
         self.lost: list[tuple[str, Lost]] = []
@@ -60,12 +60,13 @@ class Forward:
         return Forward(self.stem, name, None, self.cell, self.describer, self.mode, self.tail)
 
     def let_go(self) -> None:
-        """Hold the inputs no longer: a recomputation may remember the call, but not what it was given."""
+        """Hold the inputs no longer: a recomputation may remember the call, but not its inputs."""
         self.arguments = self.tensors = ()
         self.wanted = None
 
     def describe_inputs(self, lost: Sequence[Lost], keywords: Sequence[str], sources: Sources) -> None:
-        """Record the inputs as they are now, the last of them given by `keywords`, and a cell's own parameters.
+        """Record the inputs as they are now, the last of them arguments of these `keywords`, and a cell's own
+        parameters.
 
         `lost` is what was left out of them when they were read.
         """
@@ -115,7 +116,7 @@ Begin = Callable[[str, int, str], str]
 
 
 def outcome(args: tuple[Any, ...], result: Any) -> Any:
-    """What a call did: its result, or the tensor that it changed in place when it gives nothing (`x[0] = 1`)."""
+    """The result of a call, or the tensor that it changed in place when it returns nothing (`x[0] = 1`)."""
     return args[0] if result is None and args else result
 
 
@@ -123,7 +124,7 @@ def results_of(result: Any) -> tuple[Any, ...]:
     """A call's result as a tuple of results; one with names of its own (a named tuple) is a single one."""
     if type(result) is tuple:
         return result
-    # torch.return_types, by which torch.max(x, dim=1) gives values and indices, is a tuple without `_fields`
+    # torch.return_types, of torch.max(x, dim=1) for values and indices, is a tuple without `_fields`
     return tuple(tuple.__iter__(result)) if is_tuple(result) else (result,)
 
 

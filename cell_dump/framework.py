@@ -39,7 +39,7 @@ class Gradients(Protocol):
         """
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number given so far; -1 where there is none."""
+        """The last sequence number used so far; -1 where there is none."""
 
     def place(self, backward: Backward, call: str, wanted: Any, outputs: list[Leaf], floor: int) -> None:
         """Hook what reports the gradients of a finished forward call."""

@@ -135,7 +135,7 @@ COLLECTIVE = ("Distributed", "MintDistributed")
 
 
 class FunctionCalls:
-    """The functions of one collector. Their places are taken and given back with its patches.
+    """The functions of one collector. They are replaced and restored with its patches.
 
     A framework's subclass knows which functions there are, and what else is collected with them.
     """

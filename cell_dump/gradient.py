@@ -28,7 +28,7 @@ from .describer import Sources
 from .forward import Forward
 
 Identity = Hashable
-"""What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""
+"""Distinguishes a node from every other that lives; it may be the node itself, and is held no longer than the node."""
 
 Key = tuple[Identity, int]
 """Which result of which node a tensor is: (identity of the node, index of the output)."""
@@ -54,15 +54,15 @@ class Graph:
     is_leaf: Callable[[Any], bool]
     """Whether gradients end in this node."""
     probe: Callable[[list[Leaf]], int]
-    """The last sequence number given so far; -1 where no tensor has a gradient."""
+    """The last sequence number used so far; -1 where no tensor has a gradient."""
     when_backward_ends: Callable[[Callable[[], None]], Any]
-    """From inside a backward: be told once when it has run as a whole."""
+    """From inside a backward: register a callback for when it has run as a whole."""
 
 
 class Watch:
-    """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
+    """A node with hooks of ours. Holding the node keeps its identity from being used for another one."""
 
-    __slots__ = ("after", "before", "is_leaf", "is_told", "key", "node", "producers", "sequence")
+    __slots__ = ("after", "before", "is_hooked", "is_leaf", "key", "node", "producers", "sequence")
 
     def __init__(self, key: Identity, node: Any, is_leaf: bool) -> None:
         # Both are let go as soon as they are not needed: the node's hooks hold this watch.
@@ -70,7 +70,7 @@ class Watch:
         self.node: Any = node
         self.sequence: int = node._sequence_nr()
         self.is_leaf = is_leaf
-        self.is_told = False
+        self.is_hooked = False
         self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
@@ -84,7 +84,7 @@ class NodeGradients:
     """Places gradient hooks on the autograd nodes of one step.
 
     `hook(work, *args)` makes a hook of a piece of collecting, so that nothing of it reaches the training: no
-    exception, no record of our own reading. `flush` is told when a whole backward has run.
+    exception, no record of our own reading. `flush` is called when a whole backward has run.
     """
 
     def __init__(self, graph: Graph, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
@@ -131,7 +131,7 @@ class NodeGradients:
         return wanted, floor, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number given so far; -1 where no argument has a gradient."""
+        """The last sequence number used so far; -1 where no argument has a gradient."""
         try:
             return self._graph.probe(tensors)
         except AttributeError:  # as above
@@ -176,13 +176,13 @@ class NodeGradients:
             backward.expect(places, to_leaf)
 
     def notice(self, outputs: list[Leaf]) -> None:
-        """Tell by `running` when a backward passes what a call gave, of which nothing else is wanted."""
+        """Have `running` say when a backward passes a call's outputs, of which nothing else is wanted."""
         for _, key, node in self._results(self._ours(outputs)):
             self._listen(self._watch(key[0], node), node)
 
     def _listen(self, watch: Watch, node: Any) -> None:
-        if not watch.is_told:
-            watch.is_told = True
+        if not watch.is_hooked:
+            watch.is_hooked = True
             node.register_prehook(self._hook(self._incoming, watch))
 
     def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Any]]:
@@ -198,7 +198,7 @@ class NodeGradients:
         return [leaf for leaf in tensors if isinstance(leaf[1], self._graph.tensor)]
 
     def forget(self) -> None:
-        """Let go of every node; hooks that still fire find nobody to tell."""
+        """Let go of every node; hooks that still fire do nothing."""
         for watch in self._watches.values():
             watch.let_go()
             watch.before.clear()
@@ -242,7 +242,7 @@ class NodeGradients:
     def _finish_above(self, sequence: int) -> None:
         """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.
 
-        Some edges never fire, those to arguments whose gradient nobody wants; their calls would wait for the end.
+        Some edges never fire, those to arguments whose gradient is not wanted; their calls would wait for the end.
         """
         waiting = [b for b in self._begun if not b.done]
         for backward in waiting:
@@ -273,7 +273,7 @@ def _walk(
     """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
     A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
-    slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
+    slots are in the order of the arguments. Otherwise the contributions cannot be separated and are marked as shared.
     """
     identity_of, is_leaf = graph.identity, graph.is_leaf
     found: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
@@ -315,7 +315,7 @@ class ModuleHooks:
     """Places the framework's backward hooks on modules, and passes the gradients to the calls' backwards.
 
     `before` and `after` are the methods of a module that take a hook for before and after its backward; `has_backward`
-    tells whether what runs now will have one.
+    says whether what runs now will have one.
     """
 
     def __init__(

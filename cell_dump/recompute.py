@@ -39,7 +39,7 @@ def _of_the_same_kind(wrap: Callable[[Callable[..., Any]], Callable[..., Any]], 
 
 
 def _first_run(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember by which call the first run is enclosed; runs of one object are told apart as a stack."""
+    """Remember by which call the first run is enclosed; the runs of one object are a stack."""
 
     @wraps(original)
     def first_run(owner: Any, *args: Any, **kwargs: Any) -> Any:

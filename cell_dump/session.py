@@ -1,6 +1,6 @@
 """One collected step: its counters, its open calls, and how a call becomes records.
 
-A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient
+A session lives from a step's first `start` to its `step`; `on` says whether `start` or `stop` came last. Gradient
 hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
 """
 
@@ -110,7 +110,7 @@ class Session:
         self.guard(self.writer.assemble)
 
     def close(self) -> None:
-        """End the step: what is incomplete is written as it is, and hooks that still fire find nobody."""
+        """End the step: what is incomplete is written as it is, and hooks that still fire do nothing."""
         self._stop()
         self.guard(self.writer.close)
         self._gradients.forget()
@@ -127,7 +127,7 @@ class Session:
         if self.closed:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it gives nothing
+            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it returns nothing
         before = self.busy, self._api
         self.busy, self._api = True, None
         try:
@@ -313,7 +313,7 @@ class Session:
         if call is None or not self.on:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it gives nothing
+            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it returns nothing
         try:
             results, tensors, lost, _ = tree_of(results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
@@ -359,7 +359,7 @@ class Session:
         return self._exchanges.call(stem, function, args, kwargs)
 
     def waited(self, handle: Any) -> None:
-        """The training has waited for a handle that an exchange gave."""
+        """The training has waited for a handle of an exchange."""
         if threading.get_ident() != self._thread:
             return
         before = self.busy, self.on
@@ -372,7 +372,7 @@ class Session:
     # ---- backward --------------------------------------------------------------------------------------------------
 
     def begin_backward(self, backward: Backward) -> bool:
-        """The first gradient of a call arrived; tells whether its records are wanted."""
+        """The first gradient of a call arrived; returns whether its records are wanted."""
         return self._keeps(backward.name, parse(backward.name).kind == "cell") and self._wishes.values
 
     def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:

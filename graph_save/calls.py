@@ -34,14 +34,14 @@ _KIND = "mindspore.Tensor"
 class Value:
     """Where a tensor stands in a call: `part` is `input`, `kwargs`, `parameters` or `output`, `path` its place there.
 
-    `place` is the gradient's: keyword arguments are counted behind the positional ones. Of one that is not `alone`, but
-    stands beside others in a tuple, list or dict, the framework sends zeros where nobody used it.
+    `place` is the gradient's: keyword arguments are counted behind the positional ones. Of one that is not `single`,
+    but stands beside others in a tuple, list or dict, the framework sends zeros where nothing used it.
     """
 
     part: str
     path: str
     place: str
-    alone: bool
+    single: bool
     dtype: Any
     shape: tuple[int, ...]
 
@@ -132,7 +132,7 @@ class GraphCalls:
         self.listens = True
         self.any = False
 
-    # ---- what the operators tell -----------------------------------------------------------------------------------
+    # ---- what the operators report ---------------------------------------------------------------------------------
 
     def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
         """A call begins."""
@@ -143,7 +143,7 @@ class GraphCalls:
         self._of(token, f"{value.part}.{value.path}", self._value, value, array)
 
     def begin_run(self, token: int, model: int) -> None:
-        """A run of a model begins; `model` tells in which order models were met."""
+        """A run of a model begins; `model` is its number in the order of the models."""
         self.guard("step", "run", self._begin_run, token, model)
 
     def end_run(self, token: int) -> None:
@@ -265,7 +265,7 @@ class GraphCalls:
         part = "input" if value.part == "output" else "output"
         call.arrived += 1
         wanted = self._mode.input if part == "input" else self._mode.output
-        if wanted and (value.alone or array.any()):
+        if wanted and (value.single or array.any()):
             place = f"{part}.{value.place}"
             record = call.describer.array(array, call.backward, place, _KIND, str(value.dtype))
             call.gradients[part][value.place] = record
@@ -318,7 +318,7 @@ class GraphCalls:
             self._describer.lost("step", "parameters_grad", cause)
 
     def lack(self, cause: str) -> None:
-        """Note that a graph was compiled without the operators, which therefore tells nothing."""
+        """Note that a graph was compiled without the operators, which therefore reports nothing."""
         self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
 
     def _flush(self) -> None:
@@ -330,7 +330,7 @@ class GraphCalls:
             self._writer.order(order)
 
     def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:
-        """Write the backward calls of a pass; gives their names in order."""
+        """Write the backward calls of a pass; returns their names in order."""
         order = []
         for call, begins in reversed(turns):
             if not call.arrived:
@@ -359,7 +359,7 @@ def backward_of(forward: str) -> str:
 
 
 def _arguments(call: Call) -> Any:
-    """All arguments in one list: what was given by keyword stands behind the rest."""
+    """All arguments in one list: keyword arguments stand behind the rest."""
     return ("tuple", (*call.inputs[1], *call.keywords[2]))
 
 

@@ -46,7 +46,7 @@ class GraphCollector:
 
     @property
     def has_model(self) -> bool:
-        """Whether a model was given."""
+        """Whether a model is known."""
         return self._planting.any
 
     def check(self, model: Any, token_range: Any = None) -> None:
@@ -124,7 +124,7 @@ class GraphCollector:
         if self._writer is not None:
             self._calls.guard("step", "files", self._writer.assemble)
             if not self._planting.is_called_by_python:  # what is not here may stand in the dump of Python's calls
-                self._say_what_was_not_seen(self._calls)
+                self._warn_of_unseen(self._calls)
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
@@ -154,7 +154,7 @@ class GraphCollector:
             self._scope.reset()
         self._calls = self._writer = None
 
-    def _say_what_was_not_seen(self, calls: GraphCalls) -> None:
+    def _warn_of_unseen(self, calls: GraphCalls) -> None:
         if not calls.any and not self._planting.refused:
             what = "start(): no call of the model's cells was seen in graphs since start"
             once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")

@@ -9,8 +9,8 @@ found by trying:
 - `side_effect_io` keeps an operator whose result nobody uses, and all of them in the order of the program.
 - The function's parameters must be named one by one; behind `*args` an operator refuses its inputs.
 - A tensor without dimensions would arrive as a number of Python, or not at all (bfloat16): it is sent as one element.
-- An empty tensor fails to arrive: only its place is told.
-- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are told with a token,
+- An empty tensor fails to arrive: only its place is sent.
+- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are sent with a token,
   the result of an operator that ran in the forward. The token also says which run of the forward a gradient belongs to.
 - The array is the framework's memory: it must be read before the function returns.
 """
@@ -36,14 +36,14 @@ _NOTHING = np.zeros(1, np.int32)
 
 
 def operator(function: Callable[..., Array]) -> Any:
-    """An operator that runs a Python function with arrays; the function gives one int32 element."""
+    """An operator that runs a Python function with arrays; the function returns one int32 element."""
     made = ops.Custom(function, out_shape=[1], out_dtype=ms.int32, func_type="pyfunc")
     made.add_prim_attr("side_effect_io", True)
     return made
 
 
 def nothing() -> Array:
-    """What an operator gives that has nothing to say."""
+    """The result of an operator without one."""
     return _NOTHING
 
 
@@ -80,45 +80,46 @@ _is_whole = AtCompile(_has_its_backward)
 
 
 class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
-    """Gives its input back, and has the gradient that flows back to it told, by `tell(gradient, token, place)`.
+    """Returns its input, and reports the gradient that flows back to it by `report(gradient, token, place)`.
 
-    `tell` is compiled, and gives what its operator gives: in a backward an operator that nobody waits for may be lost.
+    `report` is compiled, and returns the result of its operator: in a backward an operator whose result is not used may
+    be lost.
 
     Where Python runs the backward (`@jit` with the gradient taken outside of it), what comes back is a copy: the
-    framework lets the next operator write over what a cell with a `bprop` gave, though the backward still needs it, and
-    gradients would be wrong. Where the backward is in the graph there is no copy, and must be none: the framework gives
-    its memory away while a view of it is in use (the weights of `nn.LSTM`).
+    framework lets the next operator write over the result of a cell with a `bprop`, though the backward still needs it,
+    and gradients would be wrong. Where the backward is in the graph there is no copy, and must be none: the framework
+    reuses its memory while a view of it is in use (the weights of `nn.LSTM`).
     """
 
-    def __init__(self, tell: Callable[..., Any]) -> None:
+    def __init__(self, report: Callable[..., Any]) -> None:
         super().__init__(auto_prefix=False)
-        self._told = _Told(tell)
+        self._reporting = _Reporting(report)
         self._copy = ops.Identity()
 
     def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
         if isinstance(value, Parameter):  # of two parameters in one cell the compiler would take the first for both
             value = ops.reshape(value, value.shape)
-        told = self._told(value, token, place)
+        reported = self._reporting(value, token, place)
         if _is_whole():
-            return told
-        if told.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
-            return ops.cast(self._copy(ops.cast(told, ms.float32)), ms.bfloat16)
-        return self._copy(told)
+            return reported
+        if reported.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
+            return ops.cast(self._copy(ops.cast(reported, ms.float32)), ms.bfloat16)
+        return self._copy(reported)
 
 
-class _Told(nn.Cell):  # type: ignore[misc]  # the framework has no types
-    """Gives its input back; its backward tells."""
+class _Reporting(nn.Cell):  # type: ignore[misc]  # the framework has no types
+    """Returns its input; its backward reports."""
 
-    def __init__(self, tell: Callable[..., Any]) -> None:
+    def __init__(self, report: Callable[..., Any]) -> None:
         super().__init__(auto_prefix=False)
-        self._tell = tell
+        self._report = report
 
     def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
         return value
 
     def bprop(self, value, token, place, out, gradient):  # type: ignore[no-untyped-def]  # compiled code
-        told = self._tell(gradient, token, place)
-        return ops.depend(gradient, told), ops.zeros_like(token), ops.zeros_like(place)
+        reported = self._report(gradient, token, place)
+        return ops.depend(gradient, reported), ops.zeros_like(token), ops.zeros_like(place)
 
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ in_graph = AtCompile(_in_graph, eager=False)
 def structure_of(flat: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The structure of a value as nested tuples, each a kind and what is inside, of what `_structure` makes of it.
 
-    It can be looked up: constants that are equal, as 1 and True, are told apart, and foreign ones are left out.
+    It can be looked up: constants that are equal, as 1 and True, are distinguished, and foreign ones are left out.
     """
     todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
     for entry in flat:
@@ -202,7 +203,7 @@ def is_traced() -> bool:
 
 
 def synchronize() -> None:
-    """Wait until everything that was given to the framework has run."""
+    """Wait until everything that is queued has run."""
     executor.sync()
     if ms.get_context("device_target") != "CPU":
         ms.runtime.synchronize()

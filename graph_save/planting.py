@@ -1,6 +1,6 @@
-"""Planting: while a graph is compiled, the cells of the model have a `construct` that tells their calls.
+"""Planting: while a graph is compiled, the cells of the model have a `construct` that reports their calls.
 
-So do the optimizers of the model's parameters, which are given the gradients: to hear of a parameter where it is used
+So do the optimizers of the model's parameters, which receive the gradients: to hook a parameter where it is used
 would ask the compiler for hooks that it refuses as soon as two layers share a parameter.
 
 Before and after, nothing of ours is left on the cells: a graph keeps what it was compiled with, and Python's own calls
@@ -70,7 +70,7 @@ class Planting:
                     yield stem, cell
 
     def plan(self, compiling: Patches, calling: Patches) -> None:
-        """Plan to plant when a graph is compiled, and to have it told all its calls when one is called."""
+        """Plan to plant when a graph is compiled, and to have all its calls reported when one is called."""
         for name in _ASKED:
             compiling.add(getattr(api, name), "compile", partial(_asked, self))
         for name in _COMPILERS:
@@ -160,7 +160,7 @@ def _compiled(planting: Planting, original: Callable[..., Any]) -> Callable[...,
 
 
 def _complete(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that Python calls has told all its calls before Python goes on: what encloses them is still open."""
+    """A graph that Python calls reports all its calls before Python goes on: what encloses them is still open."""
 
     @wraps(original)
     def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -33,7 +33,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
 
 
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
-    """Save the gradient that will flow back to a tensor, as `{name}_grad`; gives the tensor, to be used instead.
+    """Save the gradient that will flow back to a tensor, as `{name}_grad`; returns the tensor, to be used instead.
 
     TypeError for anything but a tensor. See `docs/saving.md`.
     """

@@ -1,4 +1,4 @@
-"""PyTorch's API, whoever implements it: which of its names are collected, and whether it is a layer on MindSpore.
+"""PyTorch's API in PyTorch and in layers on MindSpore: which of its names are collected, and which of the two it is.
 
 Neither PyTorch nor such a layer is imported here.
 """

@@ -41,7 +41,7 @@ class Provenance:
 
     def __init__(self, beside: Beside) -> None:
         self._flows = beside.flows
-        # Then what is given to the graph is given to the run, and does not come from another graph.
+        # Then the graph's arguments are those of the run, and do not come from another graph.
         self._is_alone = len(set(beside.orders) | set(beside.flows)) <= 1
         self._calls: dict[tuple[int, str], str] = {}
         self._written: set[str] = set()
@@ -59,7 +59,7 @@ class Provenance:
         return Scene(run, parts(run, arguments, unread), arguments, sources)
 
     def _source(self, graph: int, argument: Argument) -> str:
-        """The text of `from`; empty where it is not known: what a kernel writes is not what it was given, and what an
+        """The text of `from`; empty where it is not known: what a kernel writes is not its input, and what an
         earlier one wrote is no longer the parameter that the iteration began with."""
         origin = argument.origin
         if origin is None or argument.is_written:
@@ -89,7 +89,7 @@ def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
 
 
 def runs_of_graphs(runs: Sequence[Execution]) -> dict[int, int]:
-    """How often each graph ran in an iteration, as its parameters tell: a graph writes them down once, at its end."""
+    """How often each graph ran in an iteration, by its parameters: a graph writes them down once, at its end."""
     times = Counter((run.first.graph, run.name) for run in runs if run.is_parameter)
     return {graph: max(n for (of, _), n in times.items() if of == graph) for graph in sorted({of for of, _ in times})}
 

@@ -26,7 +26,7 @@ def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[
     graphs before it. The number behind `-op` is not always the same in files and graph: nodes that a late pass made (a
     Cast, an AddN, what an operator was expanded to) are numbered anew for their files, and all nodes of a later graph
     where an earlier one left off; always in the order of the nodes. So where files and graph hold as many kernels of
-    one stem, their order tells. Else, as when some kernels only were dumped, equal numbers belong together, if they
+    one stem, their order decides. Else, as when some kernels only were dumped, equal numbers belong together, if they
     rise in the graph and no earlier graph has the stem. What is left has a name that is none of the graph's.
     """
     of_files = _by_stem(spelled)
@@ -37,11 +37,11 @@ def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[
         if len(files) == len(graph):
             found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
             continue
-        is_told = list(graph) == sorted(graph) and stem not in counted
+        is_known = list(graph) == sorted(graph) and stem not in counted
         whole = next((stem_and_number(name)[0] for name in graph.values()), "")
         for number, name in files.items():
             if number in graph:
-                found[name] = graph[number] if is_told else name
+                found[name] = graph[number] if is_known else name
             else:
                 found[name] = f"{whole}-op{number}" if whole and number >= 0 else name
     return found
@@ -53,7 +53,7 @@ def stems(names: Iterable[str]) -> set[str]:
 
 
 def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Spelled stem -> number -> name, in the order that was given."""
+    """Spelled stem -> number -> name, in the order of the arguments."""
     found: dict[str, dict[int, str]] = {}
     for name in names:
         stem, number = stem_and_number(key(name))
@@ -79,7 +79,7 @@ class Measured:
 def measure(value: Value, target: str | None) -> Measured:
     """Read a value's file, compute its statistics and put it under the path `target`; None: the tensor is not wanted.
 
-    A file that is broken, or no npy, gives what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
+    For a file that is broken, or no npy, what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
     written.
     """
     if value.path is None:
@@ -147,8 +147,8 @@ class Part:
 def parts(execution: Execution, arguments: Sequence[Argument], unread: Container[int]) -> list[Part]:
     """Where each value of an execution goes.
 
-    The framework writes inputs down after the kernel ran. So an argument that the kernel was given to write holds what
-    it left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
+    The framework writes inputs down after the kernel ran. So an argument that the kernel may write holds what it
+    left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
     """
     if execution.is_parameter:
         return [Part("input", n) for n in range(len(execution.values))]

@@ -82,14 +82,14 @@ class DumpSettings:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The kernels that were asked for by name; empty where all were, or where nothing tells."""
+        """The kernels that were asked for by name; empty where all were, or where no settings are known."""
         kernels = self.common.get("kernels")
         is_list = self._dump_mode == 1 and isinstance(kernels, list)
         return tuple(name for name in kernels or () if isinstance(name, str)) if is_list else ()
 
     @property
     def all_kernels(self) -> bool:
-        """Whether every kernel was to be dumped; also where nothing tells."""
+        """Whether every kernel was to be dumped; also where no settings are known."""
         return self._dump_mode == 0
 
     @property
@@ -101,7 +101,7 @@ class DumpSettings:
     @property
     def counts_steps(self) -> bool:
         """Whether an iteration is a step of the program, which may run a graph several times: our debugger sees to it.
-        Left alone the framework counts an iteration for every run of a graph."""
+        By itself the framework counts an iteration for every run of a graph."""
         return bool(self.ours)
 
     @property

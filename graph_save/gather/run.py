@@ -44,7 +44,7 @@ def gather_all(
 ) -> Report:
     """Gather every rank and iteration of `raw` into `output`; empty `steps` and `ranks` mean all.
 
-    `with_tensors` None: as the debugger that made the dump was told, and with tensors where none did.
+    `with_tensors` None: as the settings of the debugger that made the dump say, and with tensors where there are none.
 
     UsageError where `raw` is no folder, where nothing of what was asked for is there, or where `output` cannot be
     written; DumpError where `raw` holds no kernel dump.
@@ -79,7 +79,7 @@ def _gather_rank(
     pool: ThreadPoolExecutor,
     report: Report,
 ) -> int:
-    """Gather one rank; gives the number of its iterations."""
+    """Gather one rank; returns the number of its iterations."""
     beside = read_beside(rank.root, raw)
     contents = {place: content(place.path, place.graph) for place in rank.places}
     is_wanted = beside.settings.wants_tensors if with_tensors is None else with_tensors

@@ -75,7 +75,7 @@ class Parameter:
 class Node:
     """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first.
 
-    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text tells none.
+    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text has none.
     """
 
     op: str
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass
 class Trace:
-    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be told apart."""
+    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be distinguished."""
 
     parameters: list[Parameter] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -126,7 +126,7 @@ class KernelDump:
             raise UsageError(
                 f"PrecisionDebugger: {file} cannot be written: {why}; free some space, or choose another dump_path"
             ) from err
-        take_back = environment.tell(file, plan.acl)
+        take_back = environment.set_variables(file, plan.acl)
         iterations = _iterations(plan, machine)
         if iterations.first is not None:
             try:
@@ -167,7 +167,7 @@ class KernelDump:
         """Dump from here on, into the iteration that has the number of the step."""
         step = step_number(home.folder.parent.name)
         assert step is not None, "the folder of a step"
-        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever `start` was told
+        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever the argument of `start`
         if self._iterations is None:
             self._open = self._in_step = True
             dump_settings.write(self._settings.dump_path, step, rank)
@@ -223,7 +223,7 @@ def _iterations(plan: Plan, machine: Machine) -> Iterations:
 
 
 def _rank_so_far() -> int | None:
-    """This process's rank before communication is initialised: what its launcher says; None where that is not told."""
+    """This process's rank before communication is initialised: what its launcher says; None where that is unknown."""
     if GlobalComm.INITED:
         return int(get_rank())
     said = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""

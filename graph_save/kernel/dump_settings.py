@@ -24,7 +24,7 @@ from msprobe.base.settings import Settings
 from msprobe.store.layout import step_folder
 
 FIRST_ASCEND = "ascend910"
-"""The chip that compiles whole graphs where no jit_level is given; its successors' names are longer."""
+"""The chip that compiles whole graphs where no jit_level is set; its successors' names are longer."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Machine:
 
     @property
     def whole_graph(self) -> bool:
-        """Whether graphs are given to the device as a whole, so that no kernel is launched by the framework."""
+        """Whether graphs run on the device as a whole, so that no kernel is launched by the framework."""
         return self.device == "Ascend" and self.graph and self.jit_level == "O2"
 
 
@@ -141,7 +141,7 @@ class Plan:
     """The file beside the dump that the framework reads, and what the user should know of it.
 
     `acl`: the file is named to the Ascend runtime too (`MS_ACL_DUMP_CFG_PATH`). `by_step`: the dump is switched on and
-    off with the steps; else the settings alone say what is dumped.
+    off with the steps; else only the settings say what is dumped.
     """
 
     file: str

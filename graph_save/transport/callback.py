@@ -21,7 +21,7 @@ _listener: GraphCalls | None = None
 
 
 def listen(listener: GraphCalls | None) -> None:
-    """From here on `listener` receives the calls; None: nobody does."""
+    """From here on `listener` receives the calls; None: nothing does."""
     global _listener
     _listener = listener
 

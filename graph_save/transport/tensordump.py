@@ -32,7 +32,7 @@ dump = ops.TensorDump()
 """Writes `{path}_{dtype}_{number}.npy`; in the path it replaces `{step}` and `{rank}`."""
 
 _dump_gradient = ops.TensorDump()
-# In a backward the order of side effects would be a circle; there a gradient waits for its own file alone.
+# In a backward the order of side effects would be a circle; there a gradient waits for its own file only.
 _dump_gradient.add_prim_attr("side_effect_io", False)
 _dump_gradient.add_prim_attr("td_flag", True)
 
@@ -41,7 +41,7 @@ _NEXT_STEP = "<tensordump-update-step>"
 
 
 def next_step() -> None:
-    """Have the operator count its step, when all it was given is written."""
+    """Have the operator count its step, when everything before is written."""
     synchronize()
     dump(_NEXT_STEP, Tensor(0.0))
     synchronize()
@@ -66,7 +66,7 @@ def _writing(path):  # type: ignore[no-untyped-def]  # compiled code
 
 
 _FILE = re.compile(r"^(?P<stem>.+)_(?P<dtype>[a-z]+[0-9]*)_(?P<number>[0-9]+)\.npy$")
-_TOLD = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")
+_EVENT = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")
 
 DONE = "step.done"
 """The stem of the file that is asked for behind all others of a step."""
@@ -103,16 +103,16 @@ def wait(folder: Path, patience: float = PATIENCE) -> bool:
 
 
 def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
-    """Report the calls of one step to `listener`. Files of calls that `plan` does not know are left alone."""
+    """Report the calls of one step to `listener`. Files of calls that `plan` does not know are skipped."""
     forward: dict[str, list[int]] = {}
     backward: dict[str, list[Dumped]] = {}
     open_calls: dict[str, list[int]] = {}
     token = 0
     for dumped in files(folder):
-        told = _TOLD.match(dumped.stem)
-        if told is None or told["call"] not in plan.arguments:
+        event = _EVENT.match(dumped.stem)
+        if event is None or event["call"] not in plan.arguments:
             continue
-        stem, what = told["call"], told["what"]
+        stem, what = event["call"], event["what"]
         if what == "begin":
             token += 1
             forward.setdefault(stem, []).append(token)
@@ -148,7 +148,7 @@ class Plan:
     values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def path(self, stem: str) -> str:
-        """What the operator is told; the framework replaces the words in braces."""
+        """The path for the operator; the framework replaces the words in braces."""
         return f"{self.folder}/{{step}}/{{rank}}/{stem}"
 
 
@@ -194,14 +194,14 @@ def dump_end(stem, outputs):  # type: ignore[no-untyped-def]  # compiled code
     dump(_end_file(stem, outputs), _MARK)
 
 
-def dump_value(stem, part, path, place, alone, tensor):  # type: ignore[no-untyped-def]  # compiled code
+def dump_value(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
     """A value of a call."""
-    dump(_value_file(stem, part, path, place, alone, tensor.dtype, tensor.shape), wide(tensor))
+    dump(_value_file(stem, part, path, place, single, tensor.dtype, tensor.shape), wide(tensor))
 
 
-def dump_gradient(stem, part, path, place, alone, tensor):  # type: ignore[no-untyped-def]  # compiled code
+def dump_gradient(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
     """Gives the tensor, and has its gradient written down."""
-    return GradientDump(_gradient_file(stem, part, path, place, alone, tensor.dtype, tensor.shape))(tensor)
+    return GradientDump(_gradient_file(stem, part, path, place, single, tensor.dtype, tensor.shape))(tensor)
 
 
 class Dumping:
@@ -216,7 +216,7 @@ class Dumping:
         plan.folder = str(self._root)
 
     def finish(self, listener: GraphCalls) -> None:
-        """Wait for the step's files and tell their calls; where no graph has our operators there are none."""
+        """Wait for the step's files and report their calls; where no graph has our operators there are none."""
         if not plan.arguments:
             return
         dump(plan.path(DONE), Tensor(0.0))

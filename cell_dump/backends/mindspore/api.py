@@ -57,8 +57,9 @@ FORGOTTEN: dict[str, tuple[str, ...]] = {
         "softshrink",
     ),
 }
-"""Functions that the documentation has and the module's `__all__` lacks. They are named here because nothing tells
-them from the functions that such a module imports for its own use (`functional.clamp`, `mint.softmax_ext`)."""
+"""Functions that the documentation has and the module's `__all__` lacks. They are named here because nothing
+distinguishes them from the functions that such a module imports for its own use (`functional.clamp`,
+`mint.softmax_ext`)."""
 
 GROUPS = frozenset(
     str.split("""
@@ -131,7 +132,7 @@ def is_method(name: str) -> bool:
 
 
 class PrimitiveCalls:
-    """Sees the calls of the primitives of the given models while its patches are installed."""
+    """Sees the calls of the primitives of models while its patches are installed."""
 
     def __init__(self, current: Current) -> None:
         self._current = current

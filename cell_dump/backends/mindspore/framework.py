@@ -43,7 +43,7 @@ _KEEPERS = ("_RecomputeHandle", "_RecomputeState")
 
 
 def plan_recompute(current: Current, guards: Patches) -> None:
-    """Plan patches of the framework's recomputation that tell the session when a second run begins and ends."""
+    """Plan patches of the framework's recomputation: the session is notified when a second run begins and ends."""
 
     def again(session: Any, owner: Any) -> Any:
         return session.position.second_run(owner)
@@ -80,8 +80,8 @@ def _dispatch_mode(current: Current) -> Any:
     return Mode()
 
 
-_TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
-"""Whether the framework tells when a whole backward has run; 2.7.0 does not."""
+_HAS_FINAL_CALLBACK = hasattr(executor, "queue_backward_final_callback")
+"""Whether the framework has a callback for the end of a whole backward; 2.7.0 has none."""
 
 
 def _before_hook(gradients: tuple[Any, ...]) -> None:
@@ -143,9 +143,9 @@ class MindSpore(Framework):
 
     @staticmethod
     def when_backward_ends(call: Callable[[], None]) -> bool:
-        if _TELLS_THE_END:
+        if _HAS_FINAL_CALLBACK:
             executor.queue_backward_final_callback(call)
-        return _TELLS_THE_END
+        return _HAS_FINAL_CALLBACK
 
     def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
         jit.plan(guards, patches, unhooked)

@@ -21,9 +21,9 @@ HAS_NODES = hasattr(Tensor, "_grad_node")
 
 
 def _identity(node: Any) -> Identity:
-    """Nodes are wrapped anew at each look. MindSpore 2.9 and later tell an identity; before that an operation is known
-    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be told
-    apart).
+    """Nodes are wrapped anew at each look. MindSpore 2.9 and later have an identity; before that an operation is known
+    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be
+    distinguished).
     """
     return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
 
@@ -97,7 +97,7 @@ class TensorGradients:
         """Nothing here knows of a backward that runs."""
 
     def _hook(
-        self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str, expected: list[str]
+        self, tensor: Tensor, arrived: Callable[..., None], backward: Backward, place: str, expected: list[str]
     ) -> None:
         """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
         waiting = [True]
@@ -105,7 +105,7 @@ class TensorGradients:
         def first(gradient: Any) -> None:
             if waiting and not backward.done:
                 waiting.clear()
-                tell(backward, place, gradient)
+                arrived(backward, place, gradient)
 
         try:
             self._handles.append(tensor.register_hook(self._make(first)))

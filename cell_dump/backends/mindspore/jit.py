@@ -1,4 +1,4 @@
-"""`@jit` code: seen from outside as one call, left alone while it is compiled.
+"""`@jit` code: recorded from outside as one call, not touched while it is compiled.
 
 A call of a `@jit` function, or of a cell whose construct is one, becomes `Jit.{its name}.0.forward` with its arguments
 and results; nothing inside is recorded, for no Python runs there. So it is with code captured from its source
@@ -135,7 +135,7 @@ def _unhooked(argument: Any) -> Any:
     """What is compiled for, without gradient hooks.
 
     Where we have to hook tensors, for want of autograd nodes, the compiler would take our hooks into the graph. They
-    are told by PyNative all the same: the graph is run with the very arguments.
+    still fire in PyNative: the graph is run with the very arguments.
     """
     if HAS_NODES or not isinstance(argument, Tensor) or isinstance(argument, Parameter) or not argument.hooks():
         return argument

@@ -36,7 +36,7 @@ _DEVICE = getattr(torch, "device", None)
 
 
 class Values(describer.Describer):
-    """What differs from MindSpore, whoever reads the tensors."""
+    """What differs from MindSpore, on a CPU and on a device."""
 
     dtypes = (*tensor.Describer.dtypes, *(((_DEVICE, "torch.device"),) if isinstance(_DEVICE, type) else ()))
 

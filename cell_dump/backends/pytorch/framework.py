@@ -28,7 +28,7 @@ from .tensor import Describer, own_parameters
 
 
 def plan_recompute(current: Current, guards: Patches) -> None:
-    """Plan patches of the framework's recomputation that tell the session when a second run begins and ends."""
+    """Plan patches of the framework's recomputation: the session is notified when a second run begins and ends."""
     plan_reentrant(current, guards, checkpoint.CheckpointFunction, "forward", "backward", Session.again_here)
     frame, hook = getattr(checkpoint, "_CheckpointFrame", None), getattr(checkpoint, "_recomputation_hook", None)
     if frame is not None and hook is not None:

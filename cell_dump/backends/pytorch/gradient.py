@@ -76,7 +76,7 @@ _RUN = ("apply", "apply_boxed")
 
 
 def plan_node_backward(current: Current, guards: Patches) -> None:
-    """Plan patches by which the session knows whose backward runs; none where nodes do not tell their numbers."""
+    """Plan patches by which the session knows whose backward runs; none where nodes have no numbers."""
     for name in _RUN if hasattr(BackwardCFunction, "_sequence_nr") else ():
         if name in vars(BackwardCFunction):
             guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
