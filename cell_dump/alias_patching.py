@@ -1,12 +1,10 @@
 """Replace collected functions, also where users imported them before: `from mindspore.ops import relu`.
 
-References to the collected functions that users made before the tool: `from mindspore.ops import relu`.
-
-Replacing `ops.relu`, or `torch.nn.functional.relu`, does not reach them. So while a collection is open each of them is
-replaced too, and put back afterwards, by the discipline of `patches.py`. Looked at are the variables of users' modules
-and the attributes of the model's cells, there also the members of lists, dicts and tuples, and what a
-`functools.partial` calls. The framework's own layers and other names of its namespaces count as users; the modules that
-the functions are made of do not.
+Replacing `ops.relu`, or `torch.nn.functional.relu`, does not reach such a reference. So while a collection is open each
+of them is replaced too, and put back afterwards. Looked at are the variables of users' modules and the attributes of
+the model's cells, there also the members of lists, dicts and tuples, and what a `functools.partial` calls. The
+framework's own layers and other names of its namespaces count as users; the modules that the functions are made of do
+not.
 
 Not seen are references inside closures, default arguments, class attributes, attributes of other objects than the
 model's cells, containers within containers, and those in a cell or container that was changed after its model's first
@@ -27,37 +25,35 @@ from weakref import ref
 
 from msprobe.base.patches import Patch, Replaced, Together
 
-from .session import Session
-
 Stems = frozenset[str] | None
 """The stems that are wanted; None where all are."""
 
-Current = Callable[[], Session | None]
-"""Gives the session that records."""
+Current = Callable[[], Any]
+"""Returns the `Session` that records, or None."""
 
 
 def recorded(
-    stem: str, current: Current, original: Callable[..., Any], *, door: str = "call_api"
+    stem: str, current: Current, original: Callable[..., Any], *, method: str = "call_api"
 ) -> Callable[..., Any]:
-    """`original`, whose outermost calls go through a session's method `door` while one listens."""
+    """`original`, whose outermost calls go through a session's `method` while one listens."""
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         session = current()
         if session is None or not session.listens():
             return original(*args, **kwargs)
-        return getattr(session, door)(stem, original, args, kwargs)
+        return getattr(session, method)(stem, original, args, kwargs)
 
     return call
 
 
 def standing_at(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]], original: Any) -> Callable[..., Any]:
-    """What `make` makes of `original` to stand in a module or class, saying that it stands there.
+    """The replacement that `make` makes of `original`, with the `__module__` and `__qualname__` of its new place.
 
-    What refers to it may be pickled meanwhile: a whole model by `torch.save`, what is sent to another process. Pickle
-    takes a function only where it finds that very object by its `__module__` and `__qualname__`; those of the original
-    are those of the place it was defined in, `torch._C._nn` for `F.gelu`. In a process without us the place has the
-    framework's own function.
+    References to it may be pickled meanwhile: a whole model by `torch.save`, a message to another process. Pickle
+    accepts a function only where it finds that very object by these two names; the original's are those of the place
+    it was defined in, `torch._C._nn` for `F.gelu`. In a process without msprobe the place has the framework's own
+    function.
     """
     call = make(original)
     if isinstance(owner, type):
@@ -65,6 +61,20 @@ def standing_at(owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]
     else:
         call.__module__, call.__qualname__ = owner.__name__, name
     return call
+
+
+def within(context: Callable[[Any, Any], Any], current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method `original` that runs inside of `context(session, owner)` while there is a session."""
+
+    @wraps(original)
+    def method(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        session = current()
+        if session is None:
+            return original(owner, *args, **kwargs)
+        with context(session, owner):
+            return original(owner, *args, **kwargs)
+
+    return method
 
 
 def quietly(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +105,7 @@ _HERE = object()
 
 @dataclass(frozen=True)
 class Users:
-    """Whose modules are looked at, besides those that are of no library here, and what a model's modules are.
+    """Which modules' references are replaced, besides those of the user's code, and the modules of a model.
 
     `layers` are beginnings of modules' names, `aliases` whole names. A function may be public in two namespaces; what
     begins with `second` belongs to the second one.
@@ -141,7 +151,9 @@ class References:
         known = len(self._models)
         self._models = [each for each in self._models if each() is not None]
         if len(self._models) < known:
-            self._found = {place: reference for place, reference in self._found.items() if reference.is_alive}
+            self._found = {
+                place: reference for place, reference in self._found.items() if reference.holder() is not None
+            }
             self._arranged = None
         for root in roots:
             if not any(each() is root for each in self._models):
@@ -261,50 +273,36 @@ class _Function(_Pair):
         return self._name != name, self._second != second
 
 
-class _Reference:
+class _Reference(_Pair):
     """A place that holds a known function: a variable, or a member of a container."""
 
-    __slots__ = ("_container", "_holder", "_key", "_pair", "name")
+    __slots__ = ("_container", "_key", "holder", "name")
 
     def __init__(self, holder: "ref[Any]", name: str, key: Any, pair: _Pair) -> None:
-        self._holder, self.name, self._key, self._pair = holder, name, key, pair
+        super().__init__(pair.original, pair.replacement)
+        self.holder, self.name, self._key = holder, name, key
         self._container: Any = None  # held only while our replacement is in it
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether there is still a module or cell that holds it."""
-        return self._holder() is not None
 
     @property
     def module(self) -> ModuleType | None:
         """The module whose variable this is; None for what cells or containers hold."""
-        holder = self._holder() if self._key is _HERE else None
+        holder = self.holder() if self._key is _HERE else None
         return holder if isinstance(holder, ModuleType) else None
-
-    @property
-    def original(self) -> Any:
-        """What stands there otherwise."""
-        return self._pair.original
-
-    @property
-    def replacement(self) -> Any:
-        """What stands there meanwhile."""
-        return self._pair.replacement
 
     def install(self) -> None:
         """Put the replacement in place."""
         self._take()
-        self._put(self._pair.replacement, instead_of=self._pair.original)
+        self._put(self.replacement, instead_of=self.original)
 
     def remove(self) -> None:
         """Put the original back."""
         if self._container is None:  # in a module that was imported after `install`
             self._take()
-        self._put(self._pair.original, instead_of=self._pair.replacement)
+        self._put(self.original, instead_of=self.replacement)
         self._container = None
 
     def _take(self) -> None:
-        holder = self._holder()
+        holder = self.holder()
         if holder is not None:
             namespace = vars(holder)  # not setattr: a cell would make something of it
             self._container = namespace if self._key is _HERE else namespace.get(self.name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,40 +25,23 @@ Memo = dict[int, str]
 """Records already made of the gradients of one node, by index: several calls may share a node."""
 
 
-class Ledger(Protocol):
-    """What a backward asks of the collection that it belongs to."""
-
-    takes_backward_input: bool
-    takes_backward_output: bool
-
-    def begin_backward(self, backward: "Backward") -> bool:
-        """The first gradient of a call arrived; tells whether its records are wanted."""
-
-    def end_backward(self, backward: "Backward", incoming: str, outgoing: str) -> None:
-        """Everything of a call arrived."""
-
-
 class Contribution:
     """What arrived so far for one argument: the sum of the parts, in their order of arrival."""
 
-    __slots__ = ("_sum", "dtype", "parts", "record", "shared")
+    __slots__ = ("dtype", "parts", "record", "shared", "total")
 
     def __init__(self) -> None:
         self.parts = 0
         self.shared = False
         self.dtype = ""
         self.record = ""
-        self._sum: np.ndarray[Any, Any] | None = None
+        self.total: np.ndarray[Any, Any] | None = None
+        """The sum, where it was built from arrays."""
 
     def add(self, array: np.ndarray[Any, Any]) -> None:
         """Add a part; the first is copied, since the framework may write into its memory again."""
         with np.errstate(all="ignore"):  # a sum that overflows is infinite, also where the user has numpy raise
-            self._sum = widen(array).copy() if self._sum is None else self._sum + widen(array)
-
-    @property
-    def total(self) -> np.ndarray[Any, Any] | None:
-        """The sum, when it was built from arrays."""
-        return self._sum
+            self.total = widen(array).copy() if self.total is None else self.total + widen(array)
 
 
 class Backward:
@@ -69,26 +52,11 @@ class Backward:
     """
 
     __slots__ = (
-        "_above",
-        "_arguments",
-        "_describer",
-        "_expected",
-        "_incoming",
-        "_inner",
-        "_ledger",
-        "_outgoing",
-        "_results",
-        "_to_leaves",
-        "_waiting",
-        "at",
-        "begun",
-        "done",
-        "kept",
-        "lowest",
-        "name",
+        *("_above", "_arguments", "_describer", "_expected", "_incoming", "_inner", "_outgoing", "_results"),
+        *("_session", "_to_leaves", "_waiting", "at", "begun", "done", "kept", "lowest", "name"),
     )
 
-    def __init__(self, name: str, above: "Backward | None", ledger: Ledger, describer: Describer, at: str = "") -> None:
+    def __init__(self, name: str, above: "Backward | None", session: Any, describer: Describer, at: str = "") -> None:
         self.name = name
         self.at = at
         """Where in the step the call stands, as members of its entry; empty at the usual place."""
@@ -97,7 +65,7 @@ class Backward:
         self.lowest = -1
         """The lowest sequence number among the call's own nodes, where the framework has such."""
         self._above = above
-        self._ledger = ledger
+        self._session = session
         self._waiting = 0
         self._inner: list[Backward] = []
         self._incoming: dict[str, str] = {}
@@ -117,7 +85,7 @@ class Backward:
     def expect(self, places: list[str], to_leaf: bool = False) -> None:
         """One more arrival is to come; `places` are the arguments that it will contribute to.
 
-        Of a leaf nothing tells whether its gradient is wanted at all (`to_leaf`).
+        Whether the gradient of a leaf is wanted at all cannot be known (`to_leaf`).
         """
         self._waiting += 1
         if to_leaf:
@@ -134,8 +102,8 @@ class Backward:
         """The JSON text of its entry; None where nothing of it is recorded."""
         if not self.kept:
             return None
-        parts = [f'"input":{incoming}'] if self._ledger.takes_backward_input else []
-        if self._ledger.takes_backward_output:
+        parts = [f'"input":{incoming}'] if self._session.takes_backward_input else []
+        if self._session.takes_backward_output:
             parts.append(f'"output":{outgoing}')
         return f"{{{','.join(parts)}{self.at}}}"
 
@@ -150,8 +118,8 @@ class Backward:
             return
         if not self.begun:
             self.begun = True
-            self.kept = self._ledger.begin_backward(self)
-        if self.kept and self._ledger.takes_backward_input and gradient is not None:
+            self.kept = self._session.begin_backward(self)
+        if self.kept and self._session.takes_backward_input and gradient is not None:
             record = self._record(gradient, f"input.{place}", index, memo)
             self._incoming[place] = _accumulated(record) if shared else record
 
@@ -164,7 +132,7 @@ class Backward:
         if gradient is None:
             return
         part.parts += 1
-        if not (self.kept and self._ledger.takes_backward_output):
+        if not (self.kept and self._session.takes_backward_output):
             return
         if self._expected.get(place, 1) == 1:
             part.record = self._record(gradient, f"output.{place}", index, memo)
@@ -193,16 +161,16 @@ class Backward:
             self.finish()
 
     def finish(self) -> None:
-        """Write what has come, tell the enclosing call; a second time is nothing."""
+        """Write what has come and notify the enclosing call; a second time does nothing."""
         if self.done:
             return
         self.done = True
         if self.begun and self.kept:
             records = {place: self._gradient(place, part) for place, part in self._outgoing.items()}
             incoming, outgoing = fill(self._results, self._incoming), fill(self._arguments, records)
-            self._ledger.end_backward(self, incoming, outgoing)
+            self._session.end_backward(self, incoming, outgoing)
         elif self.begun:
-            self._ledger.end_backward(self, "", "")
+            self._session.end_backward(self, "", "")
         self._incoming.clear()
         self._outgoing.clear()
         self._inner.clear()

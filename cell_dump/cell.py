@@ -7,7 +7,7 @@ user's own forward hooks.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any
@@ -16,6 +16,7 @@ from weakref import finalize, ref
 from msprobe.base.framework import named_cells, roots_of
 from msprobe.base.patches import Patches
 
+from .alias_patching import within
 from .framework import Framework
 from .session import Session
 
@@ -26,7 +27,8 @@ NOT_RECORDED = "calls of other threads than the one that called start() are not 
 class Named:
     """A cell to collect, not kept alive: its stem, and the class whose `__call__` runs when it is called.
 
-    A root has no stem: it is not collected, but its runs are counted. `model` tells in which order roots were met.
+    A root has no stem: it is not collected, but its runs are counted. `model` is the number of its root, in the order
+    of their first `start`.
     """
 
     cell: "ref[Any]"
@@ -35,8 +37,12 @@ class Named:
     model: int = 0
 
 
+def _backward_of(session: Session, cell: Any) -> AbstractContextManager[None]:
+    return session.position.backward_of(cell)
+
+
 class CellCalls:
-    """Sees the calls of the given models' cells while its patches are installed."""
+    """Sees the calls of the cells of models while its patches are installed."""
 
     def __init__(self, framework: Framework, current: Callable[[], Session | None]) -> None:
         self._framework, self._current = framework, current
@@ -54,7 +60,7 @@ class CellCalls:
         return self._models > 0
 
     def add(self, model: Any, patches: Patches, *, roots_only: bool = False) -> None:
-        """Take a model in, or with `roots_only` its roots alone; what is known already stays as it is."""
+        """Take a model in, or with `roots_only` its roots only; what is known already stays as it is."""
         for prefix, root in roots_of(model, self._framework.kind):
             if id(root) not in self._stems:
                 self._take(root, "", self._models, patches)
@@ -83,15 +89,12 @@ class CellCalls:
         if owner not in self._owners:
             self._owners.add(owner)
             patches.add(owner, "__call__", partial(self._wrap, owner))
-        self._take_backward(type(cell), patches)
-
-    def _take_backward(self, kind: type, patches: Patches) -> None:
-        """A backward that the user wrote himself is code that calls, like a forward."""
+        # A backward that the user wrote himself is code that calls, like a forward.
         name = self._framework.own_backward
-        owner = next((c for c in kind.__mro__ if name and name in vars(c)), None)
+        owner = next((c for c in type(cell).__mro__ if name and name in vars(c)), None)
         if owner is not None and owner not in self._backwards:
             self._backwards.add(owner)
-            patches.add(owner, name, self._wrap_backward)
+            patches.add(owner, name, partial(within, _backward_of, self._current))
 
     def hook_parameters(self, session: Session) -> None:
         """Hook the gradients of every cell's own parameters, once a step; `unhook_parameters` ends the step."""
@@ -104,8 +107,8 @@ class CellCalls:
                 continue  # it holds the parameters of others
             for name, parameter in self._framework.own_parameters(cell):
                 if parameter.requires_grad:
-                    tell = session.hook(session.parameter_gradient, named.stem, name)
-                    self._handles.append((parameter, tell, parameter.register_hook(tell)))
+                    hook = session.hook(session.parameter_gradient, named.stem, name)
+                    self._handles.append((parameter, hook, parameter.register_hook(hook)))
 
     def unhook_parameters(self) -> None:
         """Take the parameters' hooks off."""
@@ -122,20 +125,7 @@ class CellCalls:
         try:
             yield
         finally:
-            self._handles = [(parameter, tell, parameter.register_hook(tell)) for parameter, tell, _ in self._handles]
-
-    def _wrap_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        current = self._current
-
-        @wraps(original)
-        def bprop(cell: Any, *args: Any, **kwargs: Any) -> Any:
-            session = current()
-            if session is None:
-                return original(cell, *args, **kwargs)
-            with session.position.backward_of(cell):
-                return original(cell, *args, **kwargs)
-
-        return bprop
+            self._handles = [(parameter, hook, parameter.register_hook(hook)) for parameter, hook, _ in self._handles]
 
     def _wrap(self, owner: type, original: Callable[..., Any]) -> Callable[..., Any]:
         stems, current = self._stems, self._current

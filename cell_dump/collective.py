@@ -1,12 +1,13 @@
 """Collectives: functions that exchange tensors between ranks, at once or behind a handle.
 
-Most of them give nothing and write into their arguments, so what such a call gave are its arguments as they are
-afterwards. An asynchronous call gives a handle, and its results are there when the handle's `wait` has returned; only
+Most of them return nothing and write into their arguments, so the outputs of such a call are its arguments as they are
+afterwards. An asynchronous call returns a handle, and its results are there when the handle's `wait` has returned; only
 then are they read. To read them earlier would mean to wait for other ranks at a place where the training does not,
 which costs what the asynchrony was for, and may be for ever.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -19,13 +20,12 @@ from msprobe.store.writer import Writer
 
 from .describer import Bare
 from .forward import Forward
-from .framework import Framework
 
 NOT_WAITED = "the call is asynchronous, and its handle was not waited for before stop"
 
 
 class Message(NamedTuple):
-    """What a `P2POp` says, as a value that can be described; its group by the CRC-32 of the group's name."""
+    """The contents of a `P2POp`, as a value that can be described; its group by the CRC-32 of the group's name."""
 
     class_type: Bare
     tensor: Any
@@ -35,8 +35,78 @@ class Message(NamedTuple):
     group_id: Bare
 
 
+@dataclass(frozen=True)
+class Collectives:
+    """The classes and functions by which one framework exchanges tensors."""
+
+    message_type: str
+    """The class of messages as records name it."""
+    handles: tuple[type, ...]
+    """What asynchronous calls return."""
+    messages: tuple[type, ...]
+    """The classes of messages, `P2POp`."""
+    peers: tuple[Callable[..., Any], ...]
+    """The functions `isend` and `irecv`: messages accept no others."""
+
+    def handles_in(self, result: Any) -> list[Any]:
+        """The handles among what a call returned."""
+        if isinstance(result, self.handles):
+            return [result]
+        return [each for one in result for each in self.handles_in(one)] if isinstance(result, (list, tuple)) else []
+
+    def with_messages(self, value: Any) -> Any:
+        """`value` with each message, which is no container, replaced by its contents."""
+        if isinstance(value, self.messages):
+            return self._contents(value)
+        if type(value) in (list, tuple):
+            return type(value)([self.with_messages(each) for each in value])
+        return {k: self.with_messages(v) for k, v in value.items()} if type(value) is dict else value
+
+    def _contents(self, message: Any) -> Message:
+        op = getattr(message.op, "__name__", message.op)  # a function, or its name
+        group = message.group if isinstance(message.group, str) else getattr(message.group, "group_name", None)
+        plain = self.message_type, op, message.peer, getattr(message, "tag", 0), group_id(group)
+        class_type, op, peer, tag, group = map(Bare, plain)
+        return Message(class_type, message.tensor, op, peer, tag, group)
+
+    def plan(self, current: Callable[[], Any], patches: Patches) -> None:
+        """Plan to notify the session of every `wait` for a handle, and to pass messages the framework's own `peers`."""
+        for handle in self.handles:
+            patches.add(handle, "wait", partial(_notifying, current))
+        for message in self.messages:
+            patches.add(message, "__new__", lambda original: staticmethod(self._unwrapping(original)))
+            patches.add(message, "__init__", self._unwrapping)
+
+    def _unwrapping(self, original: Any) -> Callable[..., Any]:
+        original = getattr(original, "__func__", original)
+
+        @wraps(original)
+        def made(message: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+            plain = getattr(op, "__wrapped__", None)
+            return original(message, plain if plain in self.peers else op, *args, **kwargs)
+
+        return made
+
+
+def group_id(name: object) -> str | None:
+    """The CRC-32 of a group's name; None where there is no group."""
+    return None if name is None else f"{crc32(str(name).encode()):08x}"
+
+
+def _notifying(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
+    def wait(handle: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(handle, *args, **kwargs)
+        session = current()
+        if session is not None:
+            session.waited(handle)
+        return result
+
+    return wait
+
+
 class Pending(NamedTuple):
-    """A call whose results are not there yet, and the handles to wait for; held, for their ids tell them apart."""
+    """A call whose results are not there yet, and the handles to wait for; held, so that their ids stay theirs."""
 
     call: Forward
     results: Any
@@ -46,22 +116,22 @@ class Pending(NamedTuple):
 class Exchanges:
     """The collectives of a session: complete at once, or when somebody has waited for their handles.
 
-    `run` runs an API and records it; `end` records what it gave.
+    `run` runs an API and records it; `end` records its results.
     """
 
     def __init__(
         self,
-        framework: Framework,
+        collectives: Collectives,
         run: Callable[..., Any],
         end: Callable[[Forward | None, Any], None],
         writer: Writer,
     ) -> None:
-        self._framework = framework
+        self._collectives = collectives
         self._run, self._end, self._writer = run, end, writer
         self._pending: list[Pending] = []  # oldest first
 
     def call(self, stem: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a collective. What it gives or raises is passed on untouched."""
+        """Run a collective. What it returns or raises is passed on untouched."""
 
         def run(*_: Any, **__: Any) -> Any:
             return function(*args, **kwargs)
@@ -69,7 +139,9 @@ class Exchanges:
         def end(call: Forward | None, result: Any) -> None:
             results, waits_for, has_tensors = result, [], False
             try:
-                results, waits_for = exchanged(shown, named, result), self._framework.handles(result)
+                waits_for = self._collectives.handles_in(result)
+                if not tree_of([result]).tensors:
+                    results = *shown, *named.values()  # it wrote into its arguments
                 has_tensors = bool(tree_of([results]).tensors)
             except Exception as cause:  # a debugger never stops the training because of itself
                 once(f"{stem}: {reason(cause)}", f"{stem}: its handles could not be read: {reason(cause)}")
@@ -80,7 +152,7 @@ class Exchanges:
 
         shown, named = args, kwargs
         try:
-            shown, named = self._framework.messages(args), self._framework.messages(kwargs)
+            shown, named = self._collectives.with_messages(args), self._collectives.with_messages(kwargs)
         except Exception as cause:  # as above; the messages are then recorded as null
             once(f"{stem}: {reason(cause)}", f"{stem}: its messages could not be read: {reason(cause)}")
         return self._run(stem, run, shown, named, end)
@@ -107,72 +179,3 @@ class Exchanges:
             if entry is not None:
                 self._writer.missing(call.name, "output", NOT_WAITED)
             self._writer.call(call.name, call.parent_name, call.stack, entry)
-
-
-def exchanged(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-    """What a call gave: its result where that has tensors, else the arguments, into which it wrote."""
-    return result if tree_of([result]).tensors else (*args, *kwargs.values())
-
-
-def handles_in(result: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The handles of these kinds among what a call gave."""
-    if isinstance(result, kinds):
-        return [result]
-    return [each for one in result for each in handles_in(one, kinds)] if isinstance(result, (list, tuple)) else []
-
-
-def with_messages(value: Any, kinds: tuple[type, ...], said: Callable[[Any], Message]) -> Any:
-    """`value` with each message of these kinds, which is no container, replaced by what `said` makes of it."""
-    if isinstance(value, kinds):
-        return said(value)
-    if type(value) in (list, tuple):
-        return type(value)([with_messages(each, kinds, said) for each in value])
-    return {k: with_messages(v, kinds, said) for k, v in value.items()} if type(value) is dict else value
-
-
-def group_id(name: object) -> str | None:
-    """The CRC-32 of a group's name; None where there is no group."""
-    return None if name is None else f"{crc32(str(name).encode()):08x}"
-
-
-def plan(
-    current: Callable[[], Any],
-    patches: Patches,
-    *,
-    handles: tuple[type, ...],
-    messages: tuple[type, ...],
-    peers: tuple[Callable[..., Any], ...],
-) -> None:
-    """Plan to tell the session of every `wait` for a handle, and to let messages see the framework's own `isend` and
-    `irecv`, the `peers`: they take no others.
-    """
-    for handle in handles:
-        patches.add(handle, "wait", partial(_told, current))
-    for message in messages:
-        patches.add(message, "__new__", partial(_made_of_plain, peers))
-        patches.add(message, "__init__", partial(_of_plain, peers))
-
-
-def _made_of_plain(peers: tuple[Callable[..., Any], ...], original: Any) -> Any:
-    return staticmethod(_of_plain(peers, getattr(original, "__func__", original)))
-
-
-def _of_plain(peers: tuple[Callable[..., Any], ...], original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def made(self: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-        plain = getattr(op, "__wrapped__", None)
-        return original(self, plain if plain in peers else op, *args, **kwargs)
-
-    return made
-
-
-def _told(current: Callable[[], Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def wait(handle: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(handle, *args, **kwargs)
-        session = current()
-        if session is not None:
-            session.waited(handle)
-        return result
-
-    return wait

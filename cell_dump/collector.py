@@ -1,4 +1,4 @@
-"""The collector of the calls that Python makes: patches while it is open, one session a step.
+"""The collector of the calls that Python makes: it installs patches while it is open, and has one session a step.
 
 `open` and `shut` may alternate within a step; the records go on in the same dump. `end_step` ends the step's dump.
 """
@@ -8,12 +8,13 @@ from typing import Any
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
-from msprobe.base.patches import Patches, Replaced
+from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, scope_of, wishes_of
 from msprobe.store.writer import Home
 
 from .cell import CellCalls
 from .framework import Framework, Names
+from .functions import Dispatch
 from .session import Session, Tokens
 
 
@@ -23,29 +24,30 @@ class Collector:
     def __init__(self, settings: Settings, framework: Framework) -> None:
         self._settings, self._framework = settings, framework
         self._wishes = wishes_of(settings)
-        self._session: Session | None = None
+        self.session: Session | None = None
+        """The step that is being collected."""
         self._scope = scope_of(settings)
         self._patches = Patches()
         self._guards = Patches()
         self._cells = CellCalls(framework, self._current)
-        self._sources = framework.sources(self._current, self._patches)
-        self._finest: Replaced | None = None
+        self._functions = framework.calls(self._current, self._patches)
+        self._dispatch: Dispatch | None = None
         self._names: Names = {}
         self._planned = False
 
     @property
     def is_open(self) -> bool:
         """Whether calls are being recorded, or will be when the tokens' turn comes."""
-        return self._session is not None and self._session.open
+        return self.session is not None and self.session.open
 
     @property
     def in_step(self) -> bool:
         """Whether a step's dump has begun and is not finished."""
-        return self._session is not None
+        return self.session is not None
 
     @property
     def has_model(self) -> bool:
-        """Whether a model was given."""
+        """Whether a model is known."""
         return self._cells.any
 
     def check(self, model: Any, token_range: Any = None) -> None:
@@ -61,22 +63,25 @@ class Collector:
             )
         if token_range is not None:
             check_tokens(token_range)
-        if self._settings.dispatch and self._finest is None:
-            self._finest = self._framework.finest(self._current, self._settings)
+        if self._settings.dispatch and self._dispatch is None:
+            self._dispatch = self._framework.dispatch(self._current)
 
     def open(self, model: Any, home: Home, token_range: Any = None) -> None:
         """Start recording; `home` is used when this begins a step."""
         if not self._planned:
             self._planned = True
             self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
-            if self._finest is not None:
-                self._guards.join(self._finest)
+            if self._dispatch is not None:
+                self._guards.join(self._dispatch)
         level = self._settings.level
         if level in ("L1", "mix"):
             roots = [] if model is None else [root for _, root in roots_of(model, self._framework.kind)]
-            self._sources.plan(roots, self._settings.names_from, home.folder.name)
+            self._functions.plan(roots, self._settings.names_from, home.folder.name)
         if model is not None:
-            self._name_parameters(model)
+            # Of parameters that do not know their names; of several models the last one that has it names it.
+            self._names.clear()
+            for _, root in roots_of(model, self._framework.kind):
+                self._names.update((id(parameter), name) for name, parameter in self._framework.names_of(root))
             self._cells.add(model, self._patches, roots_only=level == "L1")
             if level == "L0" and next(self._cells.cells(), None) is None:
                 once(
@@ -84,23 +89,15 @@ class Collector:
                     f"level L0 collects what a model holds, and {type(model).__name__} holds nothing: the dump will be "
                     "empty; use level mix or L1, or start() with a model that holds this one",
                 )
-        if self._session is None:
-            self._session = Session(
-                self._framework, self._settings, self._wishes, home.open(), self._scope, self._names
-            )
+        if self.session is None:
+            self.session = Session(self._framework, self._settings, self._wishes, home.open(), self._scope, self._names)
         if self._wishes.data_mode.parameters_grad:
-            self._session.guard(self._cells.hook_parameters, self._session)
-        if self._session.cell_hooks is not None and level != "L1":
-            self._session.cell_hooks.attach(self._cells.cells())
+            self.session.guard(self._cells.hook_parameters, self.session)
+        if self.session.cell_hooks is not None and level != "L1":
+            self.session.cell_hooks.attach(self._cells.cells())
         self._patches.install()
         self._guards.install()
-        self._session.resume(None if token_range is None else self._tokens(model, token_range))
-
-    def _name_parameters(self, model: Any) -> None:
-        """Of parameters that do not know their names; of several models the last one that has it names it."""
-        self._names.clear()
-        for _, root in roots_of(model, self._framework.kind):
-            self._names.update((id(parameter), name) for name, parameter in self._framework.names_of(root))
+        self.session.resume(None if token_range is None else self._tokens(model, token_range))
 
     def _tokens(self, model: Any, token_range: Any) -> Tokens:
         roots = roots_of(model, self._framework.kind)
@@ -110,38 +107,33 @@ class Collector:
 
     def give_way(self) -> None:
         """Another debugger has begun to collect: what passes none of our calls is its."""
-        if self._session is not None and not self._session.open:
-            self._session.gave_way = True
+        if self.session is not None and not self.session.open:
+            self.session.gave_way = True
 
     def shut(self) -> None:
         """Stop recording calls; gradients of calls already made may still arrive until `end_step`."""
-        self._guards.remove()
-        self._patches.remove()
-        if self._session is not None:
-            if self._session.cell_hooks is not None:
-                self._session.cell_hooks.detach()
-            self._session.pause()
+        self._give_back()
+        if self.session is not None:
+            self.session.pause()
             self._scope.say_unmatched()
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
-        self._guards.remove()
-        self._patches.remove()
+        self._give_back()
         self._cells.unhook_parameters()
-        if self._session is not None:
-            if self._session.cell_hooks is not None:
-                self._session.cell_hooks.detach()
-            self._session.close()
-            self._session = None
+        if self.session is not None:
+            self.session.close()
+            self.session = None
         self._scope.reset()
 
-    @property
-    def session(self) -> Session | None:
-        """The step that is being collected."""
-        return self._session
+    def _give_back(self) -> None:
+        self._guards.remove()
+        self._patches.remove()
+        if self.session is not None and self.session.cell_hooks is not None:
+            self.session.cell_hooks.detach()
 
     def _current(self) -> Session | None:
-        return self._session
+        return self.session
 
 
 def check_tokens(token_range: Any) -> None:

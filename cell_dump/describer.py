@@ -1,18 +1,25 @@
-"""A value becomes a record, as JSON text: what `docs/format.md` 2.2 and 2.3 say of it, whatever framework made it.
+"""A value becomes a record, as JSON text (`docs/format.md` 2.2 and 2.3), and a call stack its lines, in any framework.
 
-How a tensor is read is the framework's: `mindspore_side/tensor.py`, `pytorch_side/tensor.py`.
+How a tensor is read is the framework's, in the `tensor.py` of its backend.
 """
 
 import json
+import linecache
+import sys
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any, ClassVar, TypeAlias
+from math import prod
+from types import CodeType, FrameType
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from msprobe.base.errors import reason
 from msprobe.base.nested import PASSED, PLAIN, is_tensor, type_name
-from msprobe.store.describe import WIDEST, ArrayDescriber
+from msprobe.base.statistic import kernel
+from msprobe.store.describe import WIDEST, ArrayDescriber, beginning
+from msprobe.store.writer import Writer
 
 Sources: TypeAlias = dict[int, str]
 """Who produced a tensor, by its id, in the words of the format's `from`."""
@@ -27,6 +34,15 @@ class Bare:
         self.value = value
 
 
+class _Head(NamedTuple):
+    """What all tensors of one dtype and shape have in common: the record's beginning, and how to read them."""
+
+    text: str
+    size: int
+    letter: str
+    dtype: Any
+
+
 class Describer(ArrayDescriber):
     """Makes records of any value, and writes the npy files where tensors are saved."""
 
@@ -35,6 +51,18 @@ class Describer(ArrayDescriber):
 
     dtypes: ClassVar[tuple[tuple[type, str], ...]] = ()
     """Classes of values that a record holds as their text, with the type that it says: dtypes, devices."""
+
+    letters: ClassVar[Mapping[Any, str]]
+    """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
+
+    lies_here: ClassVar[Callable[[Any], bool]]
+    """Whether a tensor's elements stand in this process's memory, one after the other, at `data_ptr`."""
+
+    def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
+        super().__init__(writer, saves=saves, digests=digests)
+        self._direct = kernel is not None
+        # By the dtype's id: to hash one of MindSpore costs more than to read a small tensor. The head keeps it alive.
+        self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
 
     def value(self, node: Any, call: str, part: str, sources: Sources | None = None) -> str:
         """The record of a node of a tree (`base/nested.py`). `part` is its place in the call, `input.1`."""
@@ -91,13 +119,33 @@ class Describer(ArrayDescriber):
             self.lost(call, part, reason(cause))
             return "null"
 
-    @abstractmethod
     def read(self, tensor: Any, call: str, part: str) -> str:
         """The record of a tensor, which is read now; raises whatever the framework does."""
+        dtype, shape = tensor.dtype, tensor.shape
+        head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
+        text = None
+        if head.letter and self.lies_here(tensor):
+            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
+            if text is not None and not self.saves and not self.digests:
+                return f"{text}}}"
+        if text is None and (cause := self.without_data(tensor)):
+            self.lost(call, part, cause)
+            return "null"
+        return self._finished(text or head.text, self.elements(tensor), call, part, described=text is not None)
 
-    @abstractmethod
+    def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
+        letter = self.letters.get(dtype, "") if self._direct else ""
+        head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
+        self._heads[id(dtype), shape] = head
+        return head
+
     def dtype(self, tensor: Any) -> str:
         """The dtype's name as the dump spells it: `Float32`, `torch.float32`."""
+        return str(tensor.dtype)
+
+    @abstractmethod
+    def without_data(self, tensor: Any) -> str:
+        """Why a tensor has no elements to read now; empty where it has."""
 
     @abstractmethod
     def elements(self, tensor: Any) -> np.ndarray[Any, Any]:
@@ -106,3 +154,67 @@ class Describer(ArrayDescriber):
     @abstractmethod
     def parameters_of(self, module: Any) -> list[tuple[str, Any]] | None:
         """A module's own parameters as they are when its call begins; None for one that can have none."""
+
+
+_OURS = 3
+"""At least so many frames of msprobe are between the training and `Stacks.here`."""
+
+UNAVAILABLE = ("The call stack retrieval failed.",)
+
+
+class Stacks:
+    """The call stacks of one writer, each described once.
+
+    A stack is known by the identity of its code objects and the instruction in each; line numbers and source texts are
+    looked up at the first sight only. The code objects are kept, so that an identity is never used again for another
+    one. Above the function `enclosing`, which runs a cell whose own stack is known, nothing is looked at again.
+    """
+
+    def __init__(self, writer: Writer, enclosing: CodeType) -> None:
+        self._writer = writer
+        self._enclosing = enclosing
+        self._known: dict[tuple[int, ...], int] = {}
+        self._kept: list[CodeType] = []
+
+    def here(self, above: int | None = None) -> int:
+        """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
+        key: list[int] = []
+        frame: FrameType | None = sys._getframe(_OURS)
+        top = None
+        while frame is not None:
+            code = frame.f_code
+            if top is None:
+                if _is_ours(frame):
+                    frame = frame.f_back
+                    continue
+                top = frame
+            elif above is not None and code is self._enclosing:
+                key.append(above)
+                break
+            key.append(id(code))
+            key.append(frame.f_lasti)
+            frame = frame.f_back
+        known = self._known.get(tuple(key))
+        if known is None:
+            known = self._known[tuple(key)] = self._writer.stack(self._describe(top))
+        return known
+
+    def _describe(self, frame: FrameType | None) -> tuple[str, ...]:
+        lines = []
+        while frame is not None:
+            code = frame.f_code
+            self._kept.append(code)
+            try:
+                source = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+            except Exception:  # a loader of the user's own, which may raise anything
+                source = ""
+            if source and not _is_ours(frame):
+                lines.append(f"File {code.co_filename}, line {frame.f_lineno}, in {code.co_name}, \n {source}")
+            frame = frame.f_back
+        return tuple(lines) or UNAVAILABLE
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a frame is of msprobe; code that is run by `exec` may have globals without a name."""
+    name = frame.f_globals.get("__name__")
+    return type(name) is str and name.startswith("msprobe.")

@@ -1,18 +1,12 @@
-"""The functions that are collected: the framework's, and those that the user registers.
-
-The function names of an older dump, so that a new one numbers and names its outermost calls as that one did.
+"""Which functions are collected: the framework's, those that the user registers, or those that an older dump names.
 
 Tools differ in which functions they know. Where this one knows an outer function that the other did not, it records
-that one and nothing inside; with the names of the golden dump it sees what the other saw.
+that one and nothing inside; with the names of the golden dump it sees what the other saw, and numbers it alike.
 
-Functions that the user registers, to be collected like those of the framework.
-
-The registry is of the whole process; what it holds at a `start` is collected from there on. References to a registered
-function that were made before are reached by `references.py`.
+The registry of the user's functions is of the whole process; what it holds at a `start` is collected from there on.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import getattr_static
@@ -26,7 +20,8 @@ from msprobe.base.patches import Patch, Patches
 from msprobe.store import layout
 from msprobe.store.reader import read
 
-from .alias_patching import Current, References, Stems, Users, recorded
+from .alias_patching import Current, References, Stems, Users, recorded, standing_at
+from .collective import Collectives
 
 
 def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
@@ -52,18 +47,16 @@ def stems_of(path: "str | Path", rank: str = "") -> frozenset[str]:
 
 def _folder(path: Path, rank: str) -> Path:
     """The folder of one rank, where `path` holds several steps or ranks; otherwise `path` itself."""
-    path = _first((f for f in _inner(path) if layout.step_number(f.name) is not None), layout.step_number) or path
-    ranks = [folder for folder in _inner(path) if layout.rank_number(folder.name) is not None]
-    same = [folder for folder in ranks if folder.name == rank]
-    return _first(same or ranks, layout.rank_number) or path
+    path = next(iter(_numbered(path, layout.step_number)), path)
+    ranks = _numbered(path, layout.rank_number)
+    return next((folder for folder in ranks if folder.name == rank), ranks[0] if ranks else path)
 
 
-def _inner(path: Path) -> list[Path]:
-    return [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
-
-
-def _first(folders: Iterable[Path], number: "object") -> Path | None:
-    return min(folders, key=lambda folder: (number(folder.name), folder.name), default=None)  # type: ignore[operator]
+def _numbered(path: Path, number: Callable[[str], int | None]) -> list[Path]:
+    """The folders in `path` whose names have a number, by that number."""
+    inner = [entry for entry in path.iterdir() if entry.is_dir()] if path.is_dir() else []
+    found = [((n, entry.name), entry) for entry in inner if (n := number(entry.name)) is not None]
+    return [entry for _, entry in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -137,11 +130,21 @@ def _recorded(stem: str, current: Current, original: Any) -> Any:
     return recorded(stem, current, original)
 
 
-class FunctionCalls(ABC):
-    """The functions of one collector. Their places are taken and given back with its patches."""
+COLLECTIVE = ("Distributed", "MintDistributed")
+"""Prefixes of functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
+
+
+class FunctionCalls:
+    """The functions of one collector. They are replaced and restored with its patches.
+
+    A framework's subclass knows which functions there are, and what else is collected with them.
+    """
 
     users: ClassVar[Users]
     """Whose modules refer to the framework's functions."""
+    tensor: ClassVar[type]
+    """The class of tensors; references to its methods are not followed."""
+    collectives: ClassVar[Collectives]
     other_stems: ClassVar[tuple[str, ...]] = ()
     """How stems begin that stand in no list of functions, and are collected all the same."""
     golden: ClassVar[str]
@@ -163,20 +166,33 @@ class FunctionCalls(ABC):
         if not self._planned:
             self._wanted = self._named(names_from, rank) if names_from else None
             self._planned = True
-            for patch in self._functions():
-                self._references.follow(patch)
+            self.collectives.plan(self._current, self._patches)
+            self._plan_functions()
             self._patches.join(self._references)
         if roots:
             self._take_in(roots)
         self._customs.update(self._wanted)
 
-    @abstractmethod
-    def _functions(self) -> Iterator[Patch]:
-        """Plan the patches of the framework's functions; those that others may refer to are given."""
+    @staticmethod
+    def functions() -> Iterator[tuple[Any, str, str]]:
+        """What is collected: (owner of the attribute, its name, stem of the calls' names)."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def _stems(self) -> Iterable[str]:
-        """The stems of all functions that are known."""
+    def _plan_functions(self) -> None:
+        """Plan a patch for every function whose stem is wanted."""
+        for owner, name, stem in self.functions():
+            if self._wanted is None or stem in self._wanted:
+                self._plan_function(owner, name, stem)
+
+    def _plan_function(self, owner: Any, name: str, stem: str) -> None:
+        patch = self._replace(owner, name, stem)
+        if owner is not self.tensor:
+            self._references.follow(patch)
+
+    def _replace(self, owner: Any, name: str, stem: str) -> Patch:
+        method = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
+        make = partial(recorded, stem, self._current, method=method)
+        return self._patches.add(owner, name, partial(standing_at, owner, name, make))
 
     def _take_in(self, roots: list[Any]) -> None:
         """Follow what these cells or modules hold."""
@@ -184,8 +200,32 @@ class FunctionCalls(ABC):
 
     def _named(self, path: str, rank: str) -> frozenset[str]:
         stems = stems_of(path, rank)
-        if stems.isdisjoint(self._stems()) and not any(stem.startswith(self.other_stems) for stem in stems):
+        known = (stem for *_, stem in self.functions())
+        if stems.isdisjoint(known) and not any(stem.startswith(self.other_stems) for stem in stems):
             raise SettingsError(
                 f"names_from: {path}: none of its {len(stems)} functions is known here; give a dump of {self.golden}"
             )
         return stems
+
+
+class Dispatch:
+    """A mode of the framework that sees each operation, entered while a collection is open; to be joined to patches.
+
+    `innermost` tells which mode is entered last.
+    """
+
+    def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:
+        self._mode, self._innermost = mode, innermost
+        self._entered: Any = None
+
+    def install(self) -> None:
+        """Enter the mode, unless it could not be left last time."""
+        if self._entered is None:
+            self._mode.__enter__()
+            self._entered = self._innermost()
+
+    def remove(self) -> None:
+        """Leave the mode; where the user is inside a mode of his own, ours stays below it and does nothing."""
+        if self._entered is not None and self._innermost() == self._entered:
+            self._mode.__exit__(None, None, None)
+            self._entered = None

@@ -6,22 +6,29 @@ by walking the graph from the outputs, never to or below `floor`, the last seque
 tensor captured from outside does not count. Nothing is inserted into the graph: accumulation order, and with it every
 bit, stays as it was.
 
-Order of several hooks at one node: incoming gradients are told to the outermost call first, contributions to the
+Order of several hooks at one node: incoming gradients are passed to the outermost call first, contributions to the
 innermost first, so that calls begin and end like brackets.
+
+On request (`gradients: "hooks"`) a module's backward is seen by the framework's own backward hooks instead. They insert
+a node on the module's inputs and one on its outputs, so the order of accumulation, and with it the last bits of the
+training, may change. Their gradients are the framework's: of the tensors among the positional arguments and of a
+tensor, or a tuple's tensors, as the result; nothing for results of another shape. With MindSpore a cell whose inputs
+need no gradient reports them as null, at the end of the whole backward.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from msprobe.base.nested import Leaf
+from msprobe.base.nested import Leaf, tree_of
 
 from .backward import Backward, Memo
 from .describer import Sources
+from .forward import Forward
 
 Identity = Hashable
-"""What tells a node from every other that lives; it may be the node itself, and is held no longer than the node."""
+"""Distinguishes a node from every other that lives; it may be the node itself, and is held no longer than the node."""
 
 Key = tuple[Identity, int]
 """Which result of which node a tensor is: (identity of the node, index of the output)."""
@@ -47,15 +54,15 @@ class Graph:
     is_leaf: Callable[[Any], bool]
     """Whether gradients end in this node."""
     probe: Callable[[list[Leaf]], int]
-    """The last sequence number given so far; -1 where no tensor has a gradient."""
+    """The last sequence number used so far; -1 where no tensor has a gradient."""
     when_backward_ends: Callable[[Callable[[], None]], Any]
-    """From inside a backward: be told once when it has run as a whole."""
+    """From inside a backward: register a callback for when it has run as a whole."""
 
 
 class Watch:
-    """A node that somebody listens to. Holding the node keeps its identity from being given to another one."""
+    """A node with hooks of ours. Holding the node keeps its identity from being used for another one."""
 
-    __slots__ = ("after", "before", "is_leaf", "is_told", "key", "node", "producers", "sequence")
+    __slots__ = ("after", "before", "is_hooked", "is_leaf", "key", "node", "producers", "sequence")
 
     def __init__(self, key: Identity, node: Any, is_leaf: bool) -> None:
         # Both are let go as soon as they are not needed: the node's hooks hold this watch.
@@ -63,7 +70,7 @@ class Watch:
         self.node: Any = node
         self.sequence: int = node._sequence_nr()
         self.is_leaf = is_leaf
-        self.is_told = False
+        self.is_hooked = False
         self.before: list[tuple[Backward, str, int, list[str], bool]] = []
         self.after: list[tuple[Backward, int, list[str], bool]] = []
         self.producers: dict[int, str] = {}
@@ -77,7 +84,7 @@ class NodeGradients:
     """Places gradient hooks on the autograd nodes of one step.
 
     `hook(work, *args)` makes a hook of a piece of collecting, so that nothing of it reaches the training: no
-    exception, no record of our own reading. `flush` is told when a whole backward has run.
+    exception, no record of our own reading. `flush` is called when a whole backward has run.
     """
 
     def __init__(self, graph: Graph, hook: Callable[..., Callable[..., None]], flush: Callable[[], None]) -> None:
@@ -124,7 +131,7 @@ class NodeGradients:
         return wanted, floor, sources
 
     def probe(self, tensors: list[Leaf]) -> int:
-        """The last sequence number given so far; -1 where no argument has a gradient."""
+        """The last sequence number used so far; -1 where no argument has a gradient."""
         try:
             return self._graph.probe(tensors)
         except AttributeError:  # as above
@@ -169,13 +176,13 @@ class NodeGradients:
             backward.expect(places, to_leaf)
 
     def notice(self, outputs: list[Leaf]) -> None:
-        """Tell by `running` when a backward passes what a call gave, of which nothing else is wanted."""
+        """Have `running` say when a backward passes a call's outputs, of which nothing else is wanted."""
         for _, key, node in self._results(self._ours(outputs)):
             self._listen(self._watch(key[0], node), node)
 
     def _listen(self, watch: Watch, node: Any) -> None:
-        if not watch.is_told:
-            watch.is_told = True
+        if not watch.is_hooked:
+            watch.is_hooked = True
             node.register_prehook(self._hook(self._incoming, watch))
 
     def _results(self, outputs: list[Leaf]) -> list[tuple[str, Key, Any]]:
@@ -191,7 +198,7 @@ class NodeGradients:
         return [leaf for leaf in tensors if isinstance(leaf[1], self._graph.tensor)]
 
     def forget(self) -> None:
-        """Let go of every node; hooks that still fire find nobody to tell."""
+        """Let go of every node; hooks that still fire do nothing."""
         for watch in self._watches.values():
             watch.let_go()
             watch.before.clear()
@@ -235,7 +242,7 @@ class NodeGradients:
     def _finish_above(self, sequence: int) -> None:
         """Finish the calls whose nodes have all had their turn: the engine runs the highest sequence number first.
 
-        Some edges never fire, those to arguments whose gradient nobody wants; their calls would wait for the end.
+        Some edges never fire, those to arguments whose gradient is not wanted; their calls would wait for the end.
         """
         waiting = [b for b in self._begun if not b.done]
         for backward in waiting:
@@ -266,7 +273,7 @@ def _walk(
     """The edges by which a call's contributions leave it, the results that its nodes use, its lowest sequence number.
 
     A tensor that stands at several places of one call (`x * x`) has one edge for each where the call is one node: the
-    slots are in the order of the arguments. Otherwise the contributions cannot be told apart and are marked as shared.
+    slots are in the order of the arguments. Otherwise the contributions cannot be separated and are marked as shared.
     """
     identity_of, is_leaf = graph.identity, graph.is_leaf
     found: dict[Key, list[tuple[Identity, Any, int, bool]]] = {}
@@ -298,3 +305,67 @@ def _walk(
         else:
             edges.extend((k, n, s, places, len(places) > 1, leaf) for k, n, s, leaf in consumers)
     return edges, inside, lowest
+
+
+FULL_HOOKS = ("register_full_backward_pre_hook", "register_full_backward_hook")
+"""The methods of `torch.nn.Module` that take such hooks."""
+
+
+class ModuleHooks:
+    """Places the framework's backward hooks on modules, and passes the gradients to the calls' backwards.
+
+    `before` and `after` are the methods of a module that take a hook for before and after its backward; `has_backward`
+    says whether what runs now will have one.
+    """
+
+    def __init__(
+        self, hook: Callable[..., Callable[..., None]], before: str, after: str, has_backward: Callable[[], bool]
+    ) -> None:
+        self._make = hook
+        self._places = {before: self._before, after: self._after}
+        self._has_backward = has_backward
+        self._handles: list[Any] = []
+        self._called: dict[int, list[tuple[Backward, list[str]]]] = {}
+        self._begun: dict[int, list[tuple[Backward, list[str]]]] = {}
+
+    def attach(self, modules: Iterable[Any]) -> None:
+        """Hook modules; `detach` takes the hooks off again."""
+        for module in modules:
+            for place, arrived in self._places.items():
+                self._handles.append(getattr(module, place)(self._make(arrived)))
+
+    def detach(self) -> None:
+        """Take every hook off."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def expect(self, call: Forward, backward: Backward) -> None:
+        """A module's call has ended: its hooks will fire twice, before and after its backward."""
+        if self._has_backward():
+            places = [place for place, _ in call.tensors]
+            backward.expect([])
+            backward.expect(places)
+            self._called.setdefault(id(call.cell), []).append((backward, places))
+
+    def _before(self, module: Any, grad_output: Any) -> None:
+        called = self._called.get(id(module))
+        if not called:
+            return
+        backward, places = called.pop()  # of several calls of one module the last comes back first
+        self._begun.setdefault(id(module), []).append((backward, places))
+        for place, gradient in tree_of(_listed(grad_output)).tensors:
+            backward.incoming(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+    def _after(self, module: Any, grad_input: Any, _: Any) -> None:
+        begun = self._begun.get(id(module))
+        if not begun:
+            return
+        backward, places = begun.pop(0)
+        for place, gradient in zip(places, _listed(grad_input), strict=False):
+            backward.contribute(place, gradient, 0, {}, shared=False)
+        backward.arrived()
+
+
+def _listed(gradients: Any) -> list[Any]:
+    return list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]

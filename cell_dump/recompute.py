@@ -2,9 +2,9 @@
 
 Two kinds are seen: the reentrant one, something that runs the block again as its own backward, and the one by hooks on
 saved tensors, which may stop the second run early by an exception of its own. Both frameworks have them, under inner
-names that the sides know (`mindspore_side/recompute.py`, `pytorch_side/recompute.py`).
+names that their `framework.py` knows; where a version lacks them, second runs are recorded as further calls.
 
-`again` gives the context of a second run: of the session, and of what ran first.
+`again(session, owner)` is the context of a second run of what `owner` ran first.
 """
 
 from collections.abc import Callable
@@ -14,21 +14,32 @@ from typing import Any
 
 from msprobe.base.patches import Patches
 
-from .alias_patching import Current
+from .alias_patching import Current, within
 
 Again = Callable[[Any, Any], AbstractContextManager[None]]
 
 
+def plan_reentrant(current: Current, guards: Patches, owner: type, first: str, second: str, again: Again) -> None:
+    """Plan patches for the reentrant kind: `owner` runs the block by its method `first`, and again by `second`."""
+    guards.add(owner, first, partial(_of_the_same_kind, partial(_first_run, current)))
+    guards.add(owner, second, partial(_of_the_same_kind, partial(within, again, current)))
+
+
 def plan_hooks(current: Current, guards: Patches, keeper: type, hook: type, again: Again) -> None:
     """Plan patches for the kind by hooks: `keeper` keeps what a first run was, `hook` is entered for the second."""
-    guards.add(keeper, "__init__", partial(first_run, current))
+    guards.add(keeper, "__init__", partial(_first_run, current))
     guards.add(hook, "__init__", _keep)
     guards.add(hook, "__enter__", partial(_begin, current, again))
     guards.add(hook, "__exit__", _end)
 
 
-def first_run(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Remember by which call the first run is enclosed; runs of one object are told apart as a stack."""
+def _of_the_same_kind(wrap: Callable[[Callable[..., Any]], Callable[..., Any]], original: Any) -> Any:
+    """A static method stays one."""
+    return staticmethod(wrap(original.__func__)) if isinstance(original, staticmethod) else wrap(original)
+
+
+def _first_run(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Remember by which call the first run is enclosed; the runs of one object are a stack."""
 
     @wraps(original)
     def first_run(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -38,20 +49,6 @@ def first_run(current: Current, original: Callable[..., Any]) -> Callable[..., A
         return original(owner, *args, **kwargs)
 
     return first_run
-
-
-def second_run(current: Current, again: Again, original: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs inside is the second run of what the same object ran first."""
-
-    @wraps(original)
-    def second_run(owner: Any, *args: Any) -> Any:
-        session = current()
-        if session is None:
-            return original(owner, *args)
-        with again(session, owner):
-            return original(owner, *args)
-
-    return second_run
 
 
 def _keep(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """What the user saves by hand, `PrecisionDebugger.save`: values at once, and the gradients that flow back to them.
 
-The gradient of a saved tensor is the sum over all its users. Nothing is inserted into the graph and nothing is given
-back to it, so every bit of the training stays as it was.
+The gradient of a saved tensor is the sum over all its users. Nothing is inserted into the graph and hooks return
+nothing to it, so every bit of the training stays as it was.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Saves:
 
         `variable` is a tensor, a number, a text, or lists, tuples and dicts of them, nested at most 50 deep. Anything
         else is said once in the log, and nothing of it is saved. `open_writer` is called at the first save of a step;
-        `end_step` closes what it gave.
+        `end_step` closes that writer.
         """
         try:
             tree = tree_of_one(variable)
@@ -99,7 +99,7 @@ class _Step:
             self._guard(gradients, "gradients", self._await, gradients, tree)
 
     def close(self) -> None:
-        """Finish the dump; hooks on parameters and data go, those on nodes that live on find nobody to tell."""
+        """Finish the dump; hooks on parameters and data go, those on nodes that live on do nothing."""
         for awaited in self._awaited:
             self._guard(awaited.call, "gradients", self._finish, awaited)
         self._let_go()
@@ -130,7 +130,7 @@ class _Step:
     # ---- gradients -------------------------------------------------------------------------------------------------
 
     def _await(self, call: str, tree: Tree) -> None:
-        self._asked = False  # a backward that an exception ended has told nobody
+        self._asked = False  # the end of a backward that raised was not reported
         awaited = _Awaited(call, skeleton(tree.values[0]))
         self._awaited.append(awaited)
         for place, tensor in tree.tensors:
@@ -141,20 +141,17 @@ class _Step:
             self._awaited.remove(awaited)
 
     def _hook(self, tensor: Any, awaited: _Awaited, place: str) -> bool:
-        """Have the gradient of a tensor told to `awaited`; False where none can come."""
+        """Hook the gradient of a tensor for `awaited`; False where none can come."""
 
-        def told(gradient: Any) -> None:
-            self._tell(awaited, place, gradient)
+        def arrived(gradient: Any) -> None:
+            if not awaited.done:
+                self._framework.settle(tree_of((gradient,)).tensors)
+                self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
 
-        comes, handle = self._framework.hook_of(tensor, told)
+        comes, handle = self._framework.hook_of(tensor, arrived)
         if handle is not None:
             awaited.handles.append(handle)
         return comes
-
-    def _tell(self, awaited: _Awaited, place: str, gradient: Any) -> None:
-        if not awaited.done:
-            self._framework.settle(tree_of((gradient,)).tensors)
-            self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
 
     def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
         if place in awaited.records:

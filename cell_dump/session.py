@@ -1,8 +1,6 @@
 """One collected step: its counters, its open calls, and how a call becomes records.
 
-One collected step: its counters, its open calls, and how a call becomes records.
-
-A session lives from a step's first `start` to its `step`; `on` tells whether `start` or `stop` came last. Gradient
+A session lives from a step's first `start` to its `step`; `on` says whether `start` or `stop` came last. Gradient
 hooks may still fire while it is off. Whatever goes wrong in here is noted in the dump and never reaches the training.
 """
 
@@ -21,24 +19,12 @@ from msprobe.store.writer import Writer
 
 from .backward import Backward, skeletons
 from .collective import Exchanges
-from .describer import Describer
-from .forward import Begin, Forward, outcome, results_of
+from .describer import Describer, Stacks
+from .forward import Begin, Forward, Position, outcome, results_of
 from .framework import Framework, Gradients, Names
-from .position import Position
-from .stack import Stacks
 
-_known: "WeakSet[Gradients]" = WeakSet()
-
-
-def shared(gradients: Gradients) -> Gradients:
-    """The gradients of one more session of this process."""
-    _known.add(gradients)
-    return gradients
-
-
-def others_run() -> bool:
-    """Whether a backward runs that has passed the calls of some session; whoever asks knows it is not its own."""
-    return any(each.running for each in _known)
+_all_gradients: "WeakSet[Gradients]" = WeakSet()
+"""Those of all sessions of this process."""
 
 
 class Tokens:
@@ -50,7 +36,7 @@ class Tokens:
         self._run = -1
 
     def takes_next(self) -> bool:
-        """Another run begins; whether it is collected."""
+        """Whether the run that begins now is collected."""
         self._run += 1
         return self._first <= self._run <= self._last
 
@@ -71,8 +57,8 @@ class Session:
         self._mode = mode
         self._wishes = wishes
         self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
-        self._writer = writer
-        self._scope = scope
+        self.writer = writer
+        self.scope = scope
         self._stacks = Stacks(writer, Session.call_cell.__code__) if settings.extra_info else None
         self._thread = threading.get_ident()
         self._numbers: dict[str, int] = {}
@@ -83,20 +69,11 @@ class Session:
         # Bound once, for these are asked at every call.
         (self._sees_functions, self._sees_operations), self._apart = framework.modes, framework.apart
         self._settle, self._before_hook = framework.settle, framework.before_hook
-        self._own_parameters, self._is_early_stop = framework.own_parameters, framework.is_early_stop
-        self._exchanges = Exchanges(framework, self.call_api, self._end, writer)
-        self._gradients = shared(framework.gradients(self.hook, self._flush, names))
+        self._own_parameters, self._early_stop = framework.own_parameters, framework.early_stop
+        self._exchanges = Exchanges(framework.collectives, self.call_api, self._end, writer)
+        self._gradients = framework.gradients(self.hook, self._flush, names)
+        _all_gradients.add(self._gradients)
         self.cell_hooks = framework.module_hooks(self.hook) if settings.gradients == "hooks" and mode.backward else None
-
-    @property
-    def writer(self) -> Any:
-        """Where the records go."""
-        return self._writer
-
-    @property
-    def scope(self) -> Scope:
-        """Which calls are kept."""
-        return self._scope
 
     def number(self, stem: str) -> int:
         """The number of the next call of a stem."""
@@ -127,29 +104,30 @@ class Session:
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
-        self.guard(self._exchanges.give_up)
-        self.on = self.open = False
+        self._stop()
         self._tokens = None
-        self.guard(self._flush)
         self._gradients.rest()
-        self.guard(self._writer.assemble)
+        self.guard(self.writer.assemble)
 
     def close(self) -> None:
-        """End the step: what is incomplete is written as it is, and hooks that still fire find nobody."""
-        self.guard(self._exchanges.give_up)
-        self.on = self.open = False
-        self.guard(self._flush)
-        self.guard(self._writer.close)
+        """End the step: what is incomplete is written as it is, and hooks that still fire do nothing."""
+        self._stop()
+        self.guard(self.writer.close)
         self._gradients.forget()
         self._backwards.clear()
         self.closed = True
+
+    def _stop(self) -> None:
+        self.guard(self._exchanges.give_up)
+        self.on = self.open = False
+        self.guard(self._flush)
 
     def guard(self, work: Callable[..., None], *args: Any) -> None:
         """Do a piece of collecting that the training must not feel: no exception, no record of our own reading."""
         if self.closed:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it gives nothing
+            return self._apart(self.guard, work, *args)  # type: ignore[no-any-return]  # it returns nothing
         before = self.busy, self._api
         self.busy, self._api = True, None
         try:
@@ -163,11 +141,11 @@ class Session:
         """`work`, guarded, as a hook; MindSpore 2.7 takes nothing but a plain function."""
         before_hook = self._before_hook
 
-        def told(*given: Any) -> None:
-            before_hook(given)
-            self.guard(work, *args, *given)
+        def hook(*gradients: Any) -> None:
+            before_hook(gradients)
+            self.guard(work, *args, *gradients)
 
-        return told
+        return hook
 
     @contextmanager
     def run_of(self, model: int) -> Iterator[None]:
@@ -202,7 +180,7 @@ class Session:
         kwargs: dict[str, Any],
         end: "Callable[[Forward | None, Any], None] | None" = None,
     ) -> Any:
-        """Run an API and record it, and nothing inside it. What it gives or raises is passed on untouched.
+        """Run an API and record it, and nothing inside it. What it returns or raises is passed on untouched.
 
         `end` does something else with the result than to record it at once.
         """
@@ -252,7 +230,7 @@ class Session:
     def call_cell(
         self, stem: str, function: Callable[..., Any], cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Run a cell and record it, and what is called inside. What it gives or raises is passed on untouched."""
+        """Run a cell and record it, and what is called inside. What it returns or raises is passed on untouched."""
         self.busy = True
         try:
             call = self._begin(stem, cell_call, args, kwargs, cell)
@@ -293,7 +271,7 @@ class Session:
             name = naming(stem, number, "forward")
             call = Forward(stem, name, above, cell, self._describer_of(name), self._mode, tail)
             call.kept = self._keeps(name, cell is not None)
-            call.take_inputs(tree)
+            call.arguments, call.tensors = tree.values, tree.tensors
             call.wanted, call.floor, sources = self._gradients.inputs(tensors)
             if self._mode.backward:
                 if cell is not None and call.wanted:
@@ -314,33 +292,33 @@ class Session:
         return self._saving if self._wishes.saved and self._wishes.saves_also(name) else self.describer
 
     def _keeps(self, name: str, is_cell: bool) -> bool:
-        return self._scope.trivial or (self._scope.enter(name) if is_cell else self._scope.wants(name))
+        return self.scope.trivial or (self.scope.enter(name) if is_cell else self.scope.wants(name))
 
     def _leave(self, call: Forward | None) -> None:
         if call is not None:
             self.position.leave(call)
-            if not self._scope.trivial:
-                self.guard(self._scope.leave, call.name)
+            if not self.scope.trivial:
+                self.guard(self.scope.leave, call.name)
 
     def _fail(self, call: Forward | None, cause: BaseException) -> None:
         """The call raised: its inputs are what one wants to see, so they are written."""
         if call is None or not self.on or (entry := call.entry(',"missing":["output"]')) is None:
             return
-        if not self._is_early_stop(cause):  # by which a recomputation ends when it has what it needs
-            self.guard(self._writer.missing, call.name, "output", f"the call raised {reason(cause)}")
+        if not isinstance(cause, self._early_stop):  # by which a recomputation ends when it has what it needs
+            self.guard(self.writer.missing, call.name, "output", f"the call raised {reason(cause)}")
         self.guard(call.name_lost)
-        self.guard(self._writer.call, call.name, call.parent_name, call.stack, entry)
+        self.guard(self.writer.call, call.name, call.parent_name, call.stack, entry)
 
     def _end(self, call: Forward | None, result: Any) -> None:
         if call is None or not self.on:
             return
         if self._sees_functions() or self._sees_operations():
-            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it gives nothing
+            return self._apart(self._end, call, result)  # type: ignore[no-any-return]  # it returns nothing
         try:
             results, tensors, lost, _ = tree_of(results_of(result))
         except Exception as cause:  # a debugger never stops the training because of itself
             self.describer.lost(call.name, "output", reason(cause))
-            self.guard(self._writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
+            self.guard(self.writer.call, call.name, call.parent_name, call.stack, call.entry(',"missing":["output"]'))
             return
         try:
             self._settle(tensors)
@@ -354,7 +332,7 @@ class Session:
             if call.kept and self._mode.forward and self._mode.output and self._wishes.values:
                 call.describe_outputs(results, lost)
             call.name_lost()
-            self._writer.call(call.name, call.parent_name, call.stack, call.entry())
+            self.writer.call(call.name, call.parent_name, call.stack, call.entry())
             if call.backward is not None:
                 self._expect_gradients(call, call.backward, tensors)
                 if call.backward.live:
@@ -381,7 +359,7 @@ class Session:
         return self._exchanges.call(stem, function, args, kwargs)
 
     def waited(self, handle: Any) -> None:
-        """The training has waited for a handle that an exchange gave."""
+        """The training has waited for a handle of an exchange."""
         if threading.get_ident() != self._thread:
             return
         before = self.busy, self.on
@@ -394,14 +372,14 @@ class Session:
     # ---- backward --------------------------------------------------------------------------------------------------
 
     def begin_backward(self, backward: Backward) -> bool:
-        """The first gradient of a call arrived; tells whether its records are wanted."""
+        """The first gradient of a call arrived; returns whether its records are wanted."""
         return self._keeps(backward.name, parse(backward.name).kind == "cell") and self._wishes.values
 
     def end_backward(self, backward: Backward, incoming: str, outgoing: str) -> None:
         """Write a backward call."""
-        self._writer.call(backward.name, backward.parent, None, backward.entry(incoming, outgoing))
-        if not self._scope.trivial:
-            self._scope.leave(backward.name)
+        self.writer.call(backward.name, backward.parent, None, backward.entry(incoming, outgoing))
+        if not self.scope.trivial:
+            self.scope.leave(backward.name)
 
     def parameter_gradient(self, stem: str, parameter: str, gradient: Any) -> None:
         """Write the gradient of a cell's parameter; later ones of the same step are numbered.
@@ -409,7 +387,7 @@ class Session:
         Where another debugger collects by now, or its backward runs, as in stages that share a model, only those of a
         backward that passes our calls are ours.
         """
-        if not self._gradients.running and (self.gave_way or others_run()):
+        if not self._gradients.running and (self.gave_way or any(each.running for each in _all_gradients)):
             return
         if not self._wishes.values or not self._keeps(f"{stem}.parameters_grad", False):
             return
@@ -418,7 +396,7 @@ class Session:
         self._numbers[counter] = number + 1
         name = f"{stem}.parameters_grad" if number == 0 else f"{stem}.parameters_grad.{number}"
         record = self._describer_of(name).tensor(gradient, name, parameter)
-        self._writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
+        self.writer.call(name, None, None, f'{{"{parameter}":[{record}]}}')
 
     def _flush(self) -> None:
         """A whole backward has run: nothing more will come for the calls that it reached; inner ones end first."""

@@ -1,4 +1,4 @@
-"""One step of a Cell dump in graphs: what the running graphs tell becomes the calls of a dump.
+"""One step of a Cell dump in graphs: what the operators of running graphs report becomes the calls of a dump.
 
 Forward operators run in the order of the program, so the calls that have begun and not ended are a stack, which says
 what encloses what. Gradients come in any order, also before the forward has ended: each belongs to the call whose
@@ -8,8 +8,9 @@ token it carries, and the order of the backward calls is the order of the forwar
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
@@ -18,9 +19,7 @@ from msprobe.base.settings import Wishes
 from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.writer import Writer
 
-from .compiled import CONTAINERS
-from .operators import Array
-from .transport.callback import Owners, Value
+from .operators import CONTAINERS, Array
 
 Records = dict[str, str]
 """Records by their place in a part of a call."""
@@ -31,17 +30,47 @@ Plain = Callable[[Any, str], str]
 _KIND = "mindspore.Tensor"
 
 
-class Surroundings(Protocol):
-    """What stands around the graphs in this step: other calls that are recorded in the same dump."""
+@dataclass(frozen=True, slots=True)
+class Value:
+    """Where a tensor stands in a call: `part` is `input`, `kwargs`, `parameters` or `output`, `path` its place there.
+
+    `place` is the gradient's: keyword arguments are counted behind the positional ones. Of one that is not `single`,
+    but stands beside others in a tuple, list or dict, the framework sends zeros where nothing used it.
+    """
+
+    part: str
+    path: str
+    place: str
+    single: bool
+    dtype: Any
+    shape: tuple[int, ...]
+
+
+Owners: TypeAlias = tuple[tuple[str, str], ...]
+"""The cells that a parameter belongs to, by their stems, with its name in each."""
+
+
+class Alone:
+    """The surroundings of graphs in a step: here nothing else runs, so calls are numbered here and nothing encloses
+    them. The session of Python's calls has the same methods, where graphs are recorded in its dump.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
 
     def number(self, stem: str) -> int:
         """The number of the next call of a stem."""
+        number = self._numbers.get(stem, 0)
+        self._numbers[stem] = number + 1
+        return number
 
     def enclosing(self) -> str | None:
         """The forward call that runs the graph; None where nothing recorded does."""
+        return None
 
     def tail(self) -> str:
         """What the entries of calls made now say of their place in the step, as members; empty at the usual place."""
+        return ""
 
 
 class Call:
@@ -84,7 +113,7 @@ class GraphCalls:
     What goes wrong in here is said once in the log, noted in the dump, and never reaches the training.
     """
 
-    def __init__(self, wishes: Wishes, writer: Writer, scope: Scope, surroundings: Surroundings) -> None:
+    def __init__(self, wishes: Wishes, writer: Writer, scope: Scope, surroundings: Alone) -> None:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
         self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)
@@ -103,7 +132,7 @@ class GraphCalls:
         self.listens = True
         self.any = False
 
-    # ---- what the operators tell -----------------------------------------------------------------------------------
+    # ---- what the operators report ---------------------------------------------------------------------------------
 
     def begin(self, token: int, stem: str, inputs: Any, keywords: Any) -> None:
         """A call begins."""
@@ -114,7 +143,7 @@ class GraphCalls:
         self._of(token, f"{value.part}.{value.path}", self._value, value, array)
 
     def begin_run(self, token: int, model: int) -> None:
-        """A run of a model begins; `model` tells in which order models were met."""
+        """A run of a model begins; `model` is its number in the order of the models."""
         self.guard("step", "run", self._begin_run, token, model)
 
     def end_run(self, token: int) -> None:
@@ -236,7 +265,7 @@ class GraphCalls:
         part = "input" if value.part == "output" else "output"
         call.arrived += 1
         wanted = self._mode.input if part == "input" else self._mode.output
-        if wanted and (value.alone or array.any()):
+        if wanted and (value.single or array.any()):
             place = f"{part}.{value.place}"
             record = call.describer.array(array, call.backward, place, _KIND, str(value.dtype))
             call.gradients[part][value.place] = record
@@ -289,7 +318,7 @@ class GraphCalls:
             self._describer.lost("step", "parameters_grad", cause)
 
     def lack(self, cause: str) -> None:
-        """Note that a graph was compiled without the operators, which therefore tells nothing."""
+        """Note that a graph was compiled without the operators, which therefore reports nothing."""
         self._writer.missing("step", "graph", f"a graph was compiled without the debugger's operators: {cause}")
 
     def _flush(self) -> None:
@@ -301,7 +330,7 @@ class GraphCalls:
             self._writer.order(order)
 
     def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:
-        """Write the backward calls of a pass; gives their names in order."""
+        """Write the backward calls of a pass; returns their names in order."""
         order = []
         for call, begins in reversed(turns):
             if not call.arrived:
@@ -330,7 +359,7 @@ def backward_of(forward: str) -> str:
 
 
 def _arguments(call: Call) -> Any:
-    """All arguments in one list: what was given by keyword stands behind the rest."""
+    """All arguments in one list: keyword arguments stand behind the rest."""
     return ("tuple", (*call.inputs[1], *call.keywords[2]))
 
 

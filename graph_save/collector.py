@@ -1,6 +1,6 @@
 """The collector of graph mode: cells are planted while graphs are compiled, and one step's calls go to one dump."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import mindspore as ms
 from mindspore import nn
@@ -9,48 +9,14 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.base.scope import Scope
 from msprobe.base.settings import Settings, scope_of, wishes_of
 from msprobe.store.writer import Home, Writer
 
-from .calls import GraphCalls, Surroundings
+from .calls import Alone, GraphCalls
+from .operators import has_tensor_dump, synchronize
 from .planting import Planting
-from .runtime import has_tensor_dump, synchronize
 from .transport.callback import listen
 from .transport.tensordump import Dumping
-
-
-class Session(Surroundings, Protocol):
-    """The step of Python's calls that graphs are recorded in."""
-
-    @property
-    def writer(self) -> Writer:
-        """Where the records go."""
-
-    @property
-    def scope(self) -> Scope:
-        """Which calls are kept."""
-
-
-class Alone:
-    """Nothing but graphs runs: calls are numbered here, and nothing encloses them."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, stem: str) -> int:
-        """The number of the next call of a stem."""
-        number = self._numbers.get(stem, 0)
-        self._numbers[stem] = number + 1
-        return number
-
-    def enclosing(self) -> str | None:
-        """Nothing."""
-        return None
-
-    def tail(self) -> str:
-        """The usual place."""
-        return ""
 
 
 class GraphCollector:
@@ -80,7 +46,7 @@ class GraphCollector:
 
     @property
     def has_model(self) -> bool:
-        """Whether a model was given."""
+        """Whether a model is known."""
         return self._planting.any
 
     def check(self, model: Any, token_range: Any = None) -> None:
@@ -116,8 +82,8 @@ class GraphCollector:
         self.expect(model, by_python=True)
         self._open(home)
 
-    def join(self, model: Any, session: Session) -> None:
-        """Record the graphs that Python calls where Python's calls are recorded."""
+    def join(self, model: Any, session: Any) -> None:
+        """Record the graphs that Python calls in the session of Python's calls."""
         self.expect(model, by_python=True, joined=True)
         if self._calls is None:
             self._calls = GraphCalls(self._wishes, session.writer, session.scope, session)
@@ -158,7 +124,7 @@ class GraphCollector:
         if self._writer is not None:
             self._calls.guard("step", "files", self._writer.assemble)
             if not self._planting.is_called_by_python:  # what is not here may stand in the dump of Python's calls
-                self._say_what_was_not_seen(self._calls)
+                self._warn_of_unseen(self._calls)
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""
@@ -188,7 +154,7 @@ class GraphCollector:
             self._scope.reset()
         self._calls = self._writer = None
 
-    def _say_what_was_not_seen(self, calls: GraphCalls) -> None:
+    def _warn_of_unseen(self, calls: GraphCalls) -> None:
         if not calls.any and not self._planting.refused:
             what = "start(): no call of the model's cells was seen in graphs since start"
             once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")

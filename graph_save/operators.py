@@ -1,4 +1,7 @@
-"""Operators that hand a tensor of a running graph to Python, and the gradient that flows back to it.
+"""Operators that pass a tensor of a running graph to Python, and the gradient that flows back to it.
+
+With them, what compiled code of ours knows: that it is compiled, and where in a graph it stands; and what the running
+framework says: the rank, the device, and when it has nothing in hand any more.
 
 On a CPU an operator is `ops.Custom` around a Python function. Several things that the framework does not say have been
 found by trying:
@@ -6,20 +9,26 @@ found by trying:
 - `side_effect_io` keeps an operator whose result nobody uses, and all of them in the order of the program.
 - The function's parameters must be named one by one; behind `*args` an operator refuses its inputs.
 - A tensor without dimensions would arrive as a number of Python, or not at all (bfloat16): it is sent as one element.
-- An empty tensor fails to arrive: only its place is told.
-- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are told with a token,
+- An empty tensor fails to arrive: only its place is sent.
+- An operator that hangs on constants only runs once, when the graph is compiled: so gradients are sent with a token,
   the result of an operator that ran in the forward. The token also says which run of the forward a gradient belongs to.
 - The array is the framework's memory: it must be read before the function returns.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import mindspore as ms
 import numpy as np
-from mindspore import Parameter, nn, ops
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore import dtype as mstype
+from mindspore.common.dtype import Type
+from mindspore.communication import GlobalComm, get_rank
 
 from msprobe.at_compile import AtCompile
+from msprobe.base.nested import PLAIN
+from msprobe.executors import executor, tracer
 
 Array = np.ndarray[Any, Any]
 
@@ -27,20 +36,25 @@ _NOTHING = np.zeros(1, np.int32)
 
 
 def operator(function: Callable[..., Array]) -> Any:
-    """An operator that runs a Python function with arrays; the function gives one int32 element."""
+    """An operator that runs a Python function with arrays; the function returns one int32 element."""
     made = ops.Custom(function, out_shape=[1], out_dtype=ms.int32, func_type="pyfunc")
     made.add_prim_attr("side_effect_io", True)
     return made
 
 
 def nothing() -> Array:
-    """What an operator gives that has nothing to say."""
+    """The result of an operator without one."""
     return _NOTHING
 
 
 def number(value: Any) -> int:
     """A constant of the graph, or a token, as a number."""
     return int(value if np.ndim(value) == 0 else value[0])
+
+
+def zeros(dtype: Any, shape: tuple[int, ...]) -> Array:
+    """What stands for a tensor that does not arrive."""
+    return np.zeros(shape, mstype.dtype_to_nptype(dtype))
 
 
 def wide(tensor):  # type: ignore[no-untyped-def]  # compiled code
@@ -66,42 +80,130 @@ _is_whole = AtCompile(_has_its_backward)
 
 
 class Tap(nn.Cell):  # type: ignore[misc]  # the framework has no types
-    """Gives its input back, and has the gradient that flows back to it told, by `tell(gradient, token, place)`.
+    """Returns its input, and reports the gradient that flows back to it by `report(gradient, token, place)`.
 
-    `tell` is compiled, and gives what its operator gives: in a backward an operator that nobody waits for may be lost.
+    `report` is compiled, and returns the result of its operator: in a backward an operator whose result is not used may
+    be lost.
 
     Where Python runs the backward (`@jit` with the gradient taken outside of it), what comes back is a copy: the
-    framework lets the next operator write over what a cell with a `bprop` gave, though the backward still needs it, and
-    gradients would be wrong. Where the backward is in the graph there is no copy, and must be none: the framework gives
-    its memory away while a view of it is in use (the weights of `nn.LSTM`).
+    framework lets the next operator write over the result of a cell with a `bprop`, though the backward still needs it,
+    and gradients would be wrong. Where the backward is in the graph there is no copy, and must be none: the framework
+    reuses its memory while a view of it is in use (the weights of `nn.LSTM`).
     """
 
-    def __init__(self, tell: Callable[..., Any]) -> None:
+    def __init__(self, report: Callable[..., Any]) -> None:
         super().__init__(auto_prefix=False)
-        self._told = _Told(tell)
+        self._reporting = _Reporting(report)
         self._copy = ops.Identity()
 
     def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
         if isinstance(value, Parameter):  # of two parameters in one cell the compiler would take the first for both
             value = ops.reshape(value, value.shape)
-        told = self._told(value, token, place)
+        reported = self._reporting(value, token, place)
         if _is_whole():
-            return told
-        if told.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
-            return ops.cast(self._copy(ops.cast(told, ms.float32)), ms.bfloat16)
-        return self._copy(told)
+            return reported
+        if reported.dtype == ms.bfloat16:  # which `Identity` does not take on a CPU
+            return ops.cast(self._copy(ops.cast(reported, ms.float32)), ms.bfloat16)
+        return self._copy(reported)
 
 
-class _Told(nn.Cell):  # type: ignore[misc]  # the framework has no types
-    """Gives its input back; its backward tells."""
+class _Reporting(nn.Cell):  # type: ignore[misc]  # the framework has no types
+    """Returns its input; its backward reports."""
 
-    def __init__(self, tell: Callable[..., Any]) -> None:
+    def __init__(self, report: Callable[..., Any]) -> None:
         super().__init__(auto_prefix=False)
-        self._tell = tell
+        self._report = report
 
     def construct(self, value, token, place):  # type: ignore[no-untyped-def]  # compiled code
         return value
 
     def bprop(self, value, token, place, out, gradient):  # type: ignore[no-untyped-def]  # compiled code
-        told = self._tell(gradient, token, place)
-        return ops.depend(gradient, told), ops.zeros_like(token), ops.zeros_like(place)
+        reported = self._report(gradient, token, place)
+        return ops.depend(gradient, reported), ops.zeros_like(token), ops.zeros_like(place)
+
+
+# ---- constants of the graph ----------------------------------------------------------------------------------------
+
+CONTAINERS = ("tuple", "list", "dict")
+
+
+def _in_graph() -> bool:
+    return True
+
+
+in_graph = AtCompile(_in_graph, eager=False)
+"""Whether this is compiled code. The compiler drops what stands in the other branch, which it could not compile."""
+
+
+def structure_of(flat: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The structure of a value as nested tuples, each a kind and what is inside, of what `_structure` makes of it.
+
+    It can be looked up: constants that are equal, as 1 and True, are distinguished, and foreign ones are left out.
+    """
+    todo: list[tuple[tuple[Any, ...], list[Any]]] = [((), [])]
+    for entry in flat:
+        if entry[0] in CONTAINERS:
+            todo.append((entry, []))
+            continue
+        if entry[0] == "end":
+            begun, members = todo.pop()
+            entry = (*begun, tuple(members))
+        elif entry[0] == "constant":
+            entry = _constant(entry[1])
+        todo[-1][1].append(entry)
+    return todo[0][1][0]  # type: ignore[no-any-return]
+
+
+def _constant(value: Any) -> tuple[Any, ...]:
+    kind = type(value)
+    if kind in PLAIN:
+        return "constant", value, kind, repr(value)
+    return ("dtype", str(value)) if issubclass(kind, Type) else ("unknown",)
+
+
+class Places:
+    """What is known of the places where a graph has an operator of ours: a number in the graph, the rest here.
+
+    Equal places have one number, so a graph that is compiled again adds nothing.
+    """
+
+    def __init__(self) -> None:
+        self._known: list[tuple[Hashable, ...]] = []
+        self._numbers: dict[tuple[Hashable, ...], int] = {}
+
+    def number(self, *what: Hashable) -> Tensor:
+        """The number of a place, as the constant tensor that an operator takes."""
+        number = self._numbers.setdefault(what, len(self._known))
+        if number == len(self._known):
+            self._known.append(what)
+        return Tensor(number, ms.int32)
+
+    def __getitem__(self, number: Any) -> tuple[Any, ...]:
+        return self._known[int(number)]
+
+
+# ---- the running framework -----------------------------------------------------------------------------------------
+
+_DEVICE = "Ascend"
+
+
+def has_tensor_dump() -> bool:
+    """Whether a graph on this device cannot call Python, but has an operator of its own that writes tensors."""
+    return bool(ms.get_context("device_target") == _DEVICE)
+
+
+def rank() -> int:
+    """The rank of this process; 0 where there is none."""
+    return int(get_rank() if GlobalComm.INITED else os.environ.get("RANK_ID") or 0)
+
+
+def is_traced() -> bool:
+    """Whether Python runs to be captured as a graph, and will not run again (`capture_mode="trace"`)."""
+    return bool(getattr(tracer, "_using_trace", False))
+
+
+def synchronize() -> None:
+    """Wait until everything that is queued has run."""
+    executor.sync()
+    if ms.get_context("device_target") != "CPU":
+        ms.runtime.synchronize()

@@ -1,4 +1,4 @@
-"""What stands around a cell's `construct` in a compiled graph: operators that tell a call's begin, values and end.
+"""What stands around a cell's `construct` in a compiled graph: operators that report a call's begin, values and end.
 
 The compiler reads these functions; strings, shapes and dtypes are constants in there.
 """
@@ -10,10 +10,9 @@ from mindspore import Tensor, ops
 from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
-from .compiled import in_graph
-from .operators import Tap, sendable
+from .calls import Owners
+from .operators import Tap, in_graph, sendable
 from .transport.callback import (
-    Owners,
     beginning,
     beginning_run,
     call_at,
@@ -37,7 +36,7 @@ from .transport.tensordump import dump_begin, dump_end, dump_gradient, dump_valu
 def planted(
     original: Callable[..., Any], stem: str, parameters: tuple[tuple[str, Any], ...], values: bool, gradients: bool
 ) -> Callable[..., Any]:
-    """A `construct` that tells what `original` is given and gives, and where `gradients` the gradients of both."""
+    """A `construct` that reports inputs and outputs of `original`, and with `gradients` the gradients of both."""
     names = tuple(name for name, _ in parameters)
     owned = tuple(parameter for _, parameter in parameters)
 
@@ -47,7 +46,7 @@ def planted(
         token = _enter(stem, _structure(args), _structure(kwargs))
         if values:
             for place in range(len(names)):
-                _tell("parameters", names[place], "", owned[place], token)
+                _report("parameters", names[place], "", owned[place], token)
         hear = (token, values, gradients)
         args = _watch_all(args, "input", True, hear)
         kwargs = _watch_named(kwargs, len(args), hear)
@@ -63,7 +62,7 @@ def planted(
 
 
 def planted_root(original: Callable[..., Any], model: int) -> Callable[..., Any]:
-    """A `construct` of a model that tells when it begins and ends; its cells tell the rest."""
+    """A `construct` of a model that reports when it begins and ends; its cells report the rest."""
     number_of_model = Tensor(model, mstype.int32)
 
     def construct(self, *args, **kwargs):  # type: ignore[no-untyped-def]  # compiled code
@@ -93,7 +92,7 @@ def _leave(token, outputs):  # type: ignore[no-untyped-def]  # compiled code
 
 
 def planted_optimizer(original: Callable[..., Any], owners: tuple[Owners, ...]) -> Callable[..., Any]:
-    """A `construct` of an optimizer that tells the gradients that it is given, one for each of its parameters."""
+    """A `construct` of an optimizer that reports the gradients that it receives, one for each of its parameters."""
 
     def construct(self, gradients):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph() or dumps():
@@ -101,46 +100,46 @@ def planted_optimizer(original: Callable[..., Any], owners: tuple[Owners, ...]) 
         token = hearing(owned_at(()))
         for place in range(len(owners)):
             if len(owners[place]) > 0 and isinstance(gradients[place], Tensor):
-                _tell_parameter(gradients[place], token, owners[place])
+                _report_parameter(gradients[place], token, owners[place])
         return original(gradients)
 
     return construct
 
 
-def _tell_parameter(gradient, token, owners):  # type: ignore[no-untyped-def]  # compiled code
+def _report_parameter(gradient, token, owners):  # type: ignore[no-untyped-def]  # compiled code
     if F.isconstant(F.shape(gradient)):
         where = owned_at(owners, gradient.dtype, gradient.shape)
         taking_parameter_gradient(where, token, sendable(gradient))
 
 
-def _watch_all(given, part, alone, hear):  # type: ignore[no-untyped-def]  # compiled code
+def _watch_all(members, part, single, hear):  # type: ignore[no-untyped-def]  # compiled code
     made = ()
-    for place in range(len(given)):
-        made += (_watch(given[place], part, str(place), str(place), alone, hear),)
+    for place in range(len(members)):
+        made += (_watch(members[place], part, str(place), str(place), single, hear),)
     return made
 
 
-def _watch_named(given, first, hear):  # type: ignore[no-untyped-def]  # compiled code
-    """What was given by keyword. To set a dict's items one by one would make variables of constants."""
+def _watch_named(named, first, hear):  # type: ignore[no-untyped-def]  # compiled code
+    """The keyword arguments. To set a dict's items one by one would make variables of constants."""
     keys = ()
     made = ()
     place = first
-    for key in given:
+    for key in named:
         keys += (key,)
-        made += (_watch(given[key], "kwargs", key, str(place), True, hear),)
+        made += (_watch(named[key], "kwargs", key, str(place), True, hear),)
         place = place + 1
     return F.make_dict(keys, made)
 
 
-def _watch(value, part, path, place, alone, hear):  # type: ignore[no-untyped-def]  # compiled code
-    """Gives the value, which the code that follows must use: its gradients are told of what is given."""
+def _watch(value, part, path, place, single, hear):  # type: ignore[no-untyped-def]  # compiled code
+    """Returns the value, which the code that follows must use: gradients are reported of what is returned."""
     if isinstance(value, Tensor):
         if hear[1]:
-            _tell(part, path, place, value, hear[0])
+            _report(part, path, place, value, hear[0])
         if hear[2] and F.isconstant(F.shape(value)) and has_gradient(value.dtype):
             if dumps():
-                return dump_gradient(hear[0], part, path, place, alone, value)
-            where = value_at(part, path, place, alone, value.dtype, value.shape)
+                return dump_gradient(hear[0], part, path, place, single, value)
+            where = value_at(part, path, place, single, value.dtype, value.shape)
             return _tap(value, hear[0], where)
         return value
     if isinstance(value, tuple):
@@ -179,7 +178,7 @@ def _names(value):  # type: ignore[no-untyped-def]  # compiled code
     return names_at(keys, contain)
 
 
-def _tell(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # compiled code
+def _report(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # compiled code
     if not F.isconstant(F.shape(tensor)):
         return
     if dumps():
@@ -192,7 +191,7 @@ def _tell(part, path, place, tensor, token):  # type: ignore[no-untyped-def]  # 
             taking(where, token, sendable(tensor))
 
 
-def _tell_gradient(gradient, token, where):  # type: ignore[no-untyped-def]  # compiled code
+def _report_gradient(gradient, token, where):  # type: ignore[no-untyped-def]  # compiled code
     if 0 in gradient.shape:
         return taking_empty_gradient(where, token)
     return taking_gradient(where, token, sendable(gradient))
@@ -224,4 +223,4 @@ def _structure(value):  # type: ignore[no-untyped-def]  # compiled code
     return (("unknown",),)
 
 
-_tap = Tap(_tell_gradient)
+_tap = Tap(_report_gradient)

@@ -1,24 +1,31 @@
-"""What `save` and `save_grad` refuse, at the call or while a graph is compiled.
+"""`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, what it does and refuses.
 
-`save` and `save_grad` in compiled code: which operator stands where a tensor is saved, and what it does.
-
-Chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
+The operator is chosen while the graph is compiled, by the device and by what is known of the tensor's shape.
 """
 
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from mindspore import Tensor, ops
-from mindspore import dtype as mstype
 from mindspore.ops import functional as F
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import UsageError
 from msprobe.base.log import once
 
-from .compiled import Places
-from .operators import Array, Tap, nothing, number, operator, sendable, wide
-from .runtime import has_tensor_dump, rank
+from .operators import (
+    Array,
+    Places,
+    Tap,
+    has_tensor_dump,
+    nothing,
+    number,
+    operator,
+    rank,
+    sendable,
+    wide,
+    zeros,
+)
 from .transport.tensordump import GradientDump, dump
 from .tree import task, tree
 
@@ -26,9 +33,9 @@ from .tree import task, tree
 def check(function: str, save_dir: Any, name: Any) -> None:
     """Refuse a folder or a name that is no text with a TypeError, and a wrong setting with a SettingsError."""
     task()
-    for what, given in (("save_dir", save_dir), ("name", name)):
-        if not isinstance(given, str) or not given:
-            raise TypeError(f"{function}(): {what} is {given!r}; give a text")
+    for what, value in (("save_dir", save_dir), ("name", name)):
+        if not isinstance(value, str) or not value:
+            raise TypeError(f"{function}(): {what} is {value!r}; give a text")
 
 
 def refuse_data(name: str, kind: str) -> NoReturn:
@@ -45,7 +52,7 @@ def refuse_gradient(name: str) -> NoReturn:
 
 
 class Keeper(Protocol):
-    """Whose files the saved tensors become. `where` is a text: what `plant` was given."""
+    """Whose files the saved tensors become. `where` is the text that `plant` received."""
 
     def folder(self, where: str) -> str:
         """What stands before `step{n}` in the paths, for a device that writes the files itself."""
@@ -61,7 +68,7 @@ class Keeper(Protocol):
 
 
 class _Saves:
-    """What `save` is given goes to its tree; `where` is the `save_dir`."""
+    """The data of `save` go to its tree; `where` is the `save_dir`."""
 
     def folder(self, where: str) -> str:
         return where
@@ -84,7 +91,7 @@ class _Saves:
 
 
 KEEPERS: dict[str, Keeper] = {"save": _Saves()}
-"""By the text that `plant` is given: in compiled code only texts can be handed on."""
+"""By the text that `plant` receives: compiled code can pass on texts only."""
 
 
 # ---- constants of the graph ----------------------------------------------------------------------------------------
@@ -135,7 +142,7 @@ _no_shape = AtCompile(_unknown_shape)
 
 
 def _array(array: Array | None, dtype: Any, shape: tuple[int, ...]) -> Array:
-    return np.reshape(np.zeros(shape, mstype.dtype_to_nptype(dtype)) if array is None else array, shape)
+    return zeros(dtype, shape) if array is None else np.reshape(array, shape)
 
 
 def _save(place: Any, array: Any) -> Array:
@@ -209,7 +216,7 @@ def _plant_tensor(keeper, where, name, tensor):  # type: ignore[no-untyped-def] 
 
 
 def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # compiled code
-    """Have the gradient of a tensor saved when it flows back to here; gives the tensor."""
+    """Have the gradient of a tensor saved when it flows back to here; returns the tensor."""
     if not isinstance(data, Tensor):
         _refuse_gradient(name)
     if _dumps():
@@ -221,10 +228,10 @@ def plant_gradient(save_dir, name, data):  # type: ignore[no-untyped-def]  # com
     return _tap(data, ops.stop_gradient(_counting(place)), place)
 
 
-def _tell(gradient, token, place):  # type: ignore[no-untyped-def]  # compiled code
+def _report(gradient, token, place):  # type: ignore[no-untyped-def]  # compiled code
     if 0 in gradient.shape:
         return _saving_empty_gradient(place, token)
     return _saving_gradient(place, token, sendable(gradient))
 
 
-_tap = Tap(_tell)
+_tap = Tap(_report)

@@ -1,6 +1,6 @@
-"""Planting: while a graph is compiled, the cells of the model have a `construct` that tells their calls.
+"""Planting: while a graph is compiled, the cells of the model have a `construct` that reports their calls.
 
-So do the optimizers of the model's parameters, which are given the gradients: to hear of a parameter where it is used
+So do the optimizers of the model's parameters, which receive the gradients: to hook a parameter where it is used
 would ask the compiler for hooks that it refuses as soon as two layers share a parameter.
 
 Before and after, nothing of ours is left on the cells: a graph keeps what it was compiled with, and Python's own calls
@@ -21,9 +21,9 @@ from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.executors import api
 
+from .calls import Owners
+from .operators import synchronize
 from .planted_calls import planted, planted_optimizer, planted_root
-from .runtime import synchronize
-from .transport.callback import Owners
 
 _ASKED = ("_JitExecutor", "_CellGraphExecutor")
 """Whom Python asks for a graph at each call."""
@@ -70,7 +70,7 @@ class Planting:
                     yield stem, cell
 
     def plan(self, compiling: Patches, calling: Patches) -> None:
-        """Plan to plant when a graph is compiled, and to have it told all its calls when one is called."""
+        """Plan to plant when a graph is compiled, and to have all its calls reported when one is called."""
         for name in _ASKED:
             compiling.add(getattr(api, name), "compile", partial(_asked, self))
         for name in _COMPILERS:
@@ -82,7 +82,7 @@ class Planting:
         for stem, cell in self._cells():
             if self.leaves_root and cell is self.root:
                 continue
-            gradients = self._gradients and not _has_own_backward(cell)
+            gradients = self._gradients and not callable(getattr(cell, "bprop", None))
             self._put(cell, planted(cell.construct, stem, tuple(own_parameters(cell)), self._values, gradients))
         if self.is_called_by_python:
             return
@@ -160,7 +160,7 @@ def _compiled(planting: Planting, original: Callable[..., Any]) -> Callable[...,
 
 
 def _complete(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that Python calls has told all its calls before Python goes on: what encloses them is still open."""
+    """A graph that Python calls reports all its calls before Python goes on: what encloses them is still open."""
 
     @wraps(original)
     def __call__(executor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -181,7 +181,3 @@ def _optimizers() -> Iterator[Any]:
 def _is_called(cell: Any) -> bool:
     """Whether a cell has a construct of its own; lists of cells have none."""
     return type(cell).construct is not nn.Cell.construct and not isinstance(cell, nn.Optimizer)
-
-
-def _has_own_backward(cell: Any) -> bool:
-    return callable(getattr(cell, "bprop", None))

@@ -12,9 +12,8 @@ from mindspore import Tensor, ops
 from msprobe.base.log import once
 from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
 
-from .compiled import in_graph
+from .operators import has_tensor_dump, in_graph, is_traced, rank, synchronize
 from .planted_save import admit, check, plant, plant_gradient, refuse_data, refuse_gradient, refuse_here
-from .runtime import has_tensor_dump, is_traced, rank, synchronize
 from .transport.tensordump import next_step
 from .tree import tree
 
@@ -34,7 +33,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
 
 
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
-    """Save the gradient that will flow back to a tensor, as `{name}_grad`; gives the tensor, to be used instead.
+    """Save the gradient that will flow back to a tensor, as `{name}_grad`; returns the tensor, to be used instead.
 
     TypeError for anything but a tensor. See `docs/saving.md`.
     """
@@ -103,11 +102,6 @@ def _save_gradient(save_dir: str, name: str, data: Any) -> Any:
     return ops.InsertGradientOf(arrived)(data)
 
 
-def _at_exit() -> None:
-    if tree.expects():
-        _flush()
-
-
 def _captured() -> bool:
     """Whether a graph is being captured by tracing, in which a save could not be; says it once."""
     if not is_traced():
@@ -133,4 +127,4 @@ def _step() -> None:
     tree.step()
 
 
-atexit.register(_at_exit)
+atexit.register(lambda: _flush() if tree.expects() else None)

@@ -17,9 +17,9 @@ from mindspore.communication import GlobalComm, get_rank
 from msprobe.base.errors import UsageError
 from msprobe.base.framework import roots_of
 from msprobe.base.settings import Settings
-from msprobe.cell_dump.backends.mindspore.at_save import in_graph
 from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
-from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.cell_dump.backends.mindspore.jit import in_graph
+from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves

@@ -49,14 +49,14 @@ def run(args: argparse.Namespace) -> int:
             second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
         found = map_dump(graph, data, _table(output, second), in_place=args.in_place)
     where = ", ".join(map(str, found.files[:_SHOWN])) + _more(len(found.files))
-    told = [f"{where}: {found.mapped} of {found.values} values have lines"]
+    parts = [f"{where}: {found.mapped} of {found.values} values have lines"]
     if found.parameters:
-        told.append(f"{found.parameters} are of parameters, which no line makes")
+        parts.append(f"{found.parameters} are of parameters, which no line makes")
     if found.without_line:
-        told.append(f"the graph has no line for {_few(found.without_line)}")
+        parts.append(f"the graph has no line for {_few(found.without_line)}")
     if found.unknown:
-        told.append(f"the graph does not know {_few(found.unknown)}; give the text of the graph that was dumped")
-    print(visible("; ".join(told)))
+        parts.append(f"the graph does not know {_few(found.unknown)}; give the text of the graph that was dumped")
+    print(visible("; ".join(parts)))
     return 1 if found.unknown else 0
 
 

@@ -1,8 +1,8 @@
-"""One iteration of one rank becomes one dump of ours."""
+"""One iteration of one rank becomes one dump of ours: kernel by kernel in the order of execution."""
 
 import json
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -12,19 +12,86 @@ from typing import Any
 
 from msprobe.base.files import make_folder, safe_name
 from msprobe.store import layout
-from msprobe.store.kernel_dump.executions import executions
+from msprobe.store.kernel_dump.executions import Execution, executions
 from msprobe.store.kernel_dump.files import Content
 from msprobe.store.kernel_dump.values import IO, PARAMETER, key
 from msprobe.store.writer import Writer
 
-from .entry import Measured, entry, full_names, kernel, measure, stems
-from .ir_dataflow import Lines
+from .entry import Measured, Part, entry, full_names, kernel, measure, parts, stems
+from .ir_dataflow import Argument, Lines
 from .metadata import Beside
-from .provenance import Scene, Story, absent, runs_of_graphs
 
 _AHEAD = 64  # executions whose values are measured while those before are written
 
 _SIDES: tuple[IO, ...] = ("input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """An execution, where each of its values goes, its arguments as the graph knows them, and the `from` of each."""
+
+    run: Execution
+    places: list[Part]
+    arguments: tuple[Argument, ...]
+    sources: list[str]
+
+
+class Provenance:
+    """Which kernel produced each input: remembers the calls of an iteration, and which parameters have been written."""
+
+    def __init__(self, beside: Beside) -> None:
+        self._flows = beside.flows
+        # Then the graph's arguments are those of the run, and do not come from another graph.
+        self._is_alone = len(set(beside.orders) | set(beside.flows)) <= 1
+        self._calls: dict[tuple[int, str], str] = {}
+        self._written: set[str] = set()
+
+    def next(self, run: Execution) -> Scene:
+        """The next execution."""
+        graph = run.first.graph
+        flow = self._flows.get(graph)
+        arguments = flow.arguments(run.name) if flow and not run.is_parameter else ()
+        sources = [self._source(graph, argument) for argument in arguments]
+        self._written.update(a.origin.text for a in arguments if a.is_written and a.origin)
+        if not run.is_parameter:
+            self._calls[graph, run.name] = run.call
+        unread = flow.unread(run.name) if flow and not run.is_parameter else frozenset[int]()
+        return Scene(run, parts(run, arguments, unread), arguments, sources)
+
+    def _source(self, graph: int, argument: Argument) -> str:
+        """The text of `from`; empty where it is not known: what a kernel writes is not its input, and what an
+        earlier one wrote is no longer the parameter that the iteration began with."""
+        origin = argument.origin
+        if origin is None or argument.is_written:
+            return ""
+        if origin.kind == "parameter":
+            return f"parameter {origin.text}" if origin.text not in self._written else ""
+        if origin.kind == "kernel":
+            call = self._calls.get((graph, origin.text), "")
+            return f"call {call}.output.{origin.index}" if call else ""
+        return "leaf" if origin.kind == "constant" or self._is_alone else ""
+
+
+def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
+    """Kernels of graphs that ran of which there is no file although all were to be dumped: full name -> why."""
+    if not beside.settings.all_kernels:
+        return {}
+    ran: dict[int, set[str]] = {}
+    for run in runs:
+        if not run.is_parameter:
+            ran.setdefault(run.first.graph, set()).add(run.name)
+    return {
+        name: f"stands in the execution order of graph {graph}, and the framework wrote no file of it"
+        for graph, names in ran.items()
+        for name in beside.orders.get(graph, [])
+        if name not in names
+    }
+
+
+def runs_of_graphs(runs: Sequence[Execution]) -> dict[int, int]:
+    """How often each graph ran in an iteration, by its parameters: a graph writes them down once, at its end."""
+    times = Counter((run.first.graph, run.name) for run in runs if run.is_parameter)
+    return {graph: max(n for (of, _), n in times.items() if of == graph) for graph in sorted({of for of, _ in times})}
 
 
 @dataclass
@@ -69,18 +136,18 @@ class RankGatherer:
         if tensors is not None:
             make_folder(tensors)
         made = Gathered(folder, len(values), len({value.graph for value in values}))
-        for scene, measured in _measured(map(Story(self._beside).tell, runs), tensors, self._pool):
+        for scene, measured in _measured(map(Provenance(self._beside).next, runs), tensors, self._pool):
             self._write(writer, scene, measured, iteration, made)
         for name, cause in absent(runs, self._beside).items():
             writer.missing(name, "", cause)
             made.lost.append(f"{name}: {cause}")
         writer.close()
-        made.notes += _notes(contents, runs_of_graphs(runs), self._beside.told.counts_steps)
+        made.notes += _notes(contents, runs_of_graphs(runs), self._beside.settings.counts_steps)
         return made
 
     def _write(self, writer: Writer, scene: Scene, measured: list[Measured], iteration: int, made: Gathered) -> None:
         run = scene.run
-        wanted = [side for side in _SIDES if self._beside.told.wants(side)]
+        wanted = [side for side in _SIDES if self._beside.settings.wants(side)]
         found = entry(scene.places, measured, scene.arguments, scene.sources, wanted)
         flow = self._beside.flows.get(run.first.graph)
         lines = flow.lines(run.name) if flow and not run.is_parameter else Lines()
@@ -88,7 +155,12 @@ class RankGatherer:
             found.data["kernel"] = kernel(run, iteration, lines.of)
             if flow and flow.is_recompute(run.name):
                 found.data["is_recompute"] = True
-            _count(made, run.name, lines)
+            made.kernels += 1
+            made.ran[run.name] = None
+            if not lines.frames:
+                made.without_lines[run.name] = None
+            elif lines.are_the_frameworks:
+                made.of_the_framework[run.name] = None
         stack = writer.stack(lines.frames) if lines.frames else None
         writer.call(run.call, None, stack, json.dumps(found.data))
         for part, cause in found.lost.items():
@@ -115,15 +187,6 @@ def _names(contents: Iterable[Content], beside: Beside) -> dict[tuple[int, str],
         whole = {key(p.name): p.name for p in flow.trace.parameters} if flow else {}
         names.update(((graph, name), whole.get(key(name), name)) for name in spelled)
     return names
-
-
-def _count(made: Gathered, name: str, lines: Lines) -> None:
-    made.kernels += 1
-    made.ran[name] = None
-    if not lines.frames:
-        made.without_lines[name] = None
-    elif lines.are_the_frameworks:
-        made.of_the_framework[name] = None
 
 
 def _measured(scenes: Iterator[Scene], tensors: Path | None, pool: Executor) -> Iterator[tuple[Scene, list[Measured]]]:

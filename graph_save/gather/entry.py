@@ -5,9 +5,9 @@ import os
 import shutil
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import FILE_MODE, NAME_LIMIT
@@ -26,7 +26,7 @@ def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[
     graphs before it. The number behind `-op` is not always the same in files and graph: nodes that a late pass made (a
     Cast, an AddN, what an operator was expanded to) are numbered anew for their files, and all nodes of a later graph
     where an earlier one left off; always in the order of the nodes. So where files and graph hold as many kernels of
-    one stem, their order tells. Else, as when some kernels only were dumped, equal numbers belong together, if they
+    one stem, their order decides. Else, as when some kernels only were dumped, equal numbers belong together, if they
     rise in the graph and no earlier graph has the stem. What is left has a name that is none of the graph's.
     """
     of_files = _by_stem(spelled)
@@ -37,11 +37,11 @@ def full_names(spelled: Iterable[str], known: Iterable[str], counted: Container[
         if len(files) == len(graph):
             found.update((files[a], graph[b]) for a, b in zip(sorted(files), graph, strict=True))
             continue
-        is_told = list(graph) == sorted(graph) and stem not in counted
+        is_known = list(graph) == sorted(graph) and stem not in counted
         whole = next((stem_and_number(name)[0] for name in graph.values()), "")
         for number, name in files.items():
             if number in graph:
-                found[name] = graph[number] if is_told else name
+                found[name] = graph[number] if is_known else name
             else:
                 found[name] = f"{whole}-op{number}" if whole and number >= 0 else name
     return found
@@ -53,17 +53,12 @@ def stems(names: Iterable[str]) -> set[str]:
 
 
 def _by_stem(names: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Spelled stem -> number -> name, in the order that was given."""
+    """Spelled stem -> number -> name, in the order of the arguments."""
     found: dict[str, dict[int, str]] = {}
     for name in names:
         stem, number = stem_and_number(key(name))
         found.setdefault(stem, {})[number] = name
     return found
-
-
-def is_gradient(full_name: str) -> bool:
-    """Whether the kernel was made by differentiation."""
-    return full_name.startswith("Gradients")
 
 
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
@@ -84,7 +79,7 @@ class Measured:
 def measure(value: Value, target: str | None) -> Measured:
     """Read a value's file, compute its statistics and put it under the path `target`; None: the tensor is not wanted.
 
-    A file that is broken, or no npy, gives what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
+    For a file that is broken, or no npy, what statistic.csv has of it, and `wrong`. OSError where `target` cannot be
     written.
     """
     if value.path is None:
@@ -152,8 +147,8 @@ class Part:
 def parts(execution: Execution, arguments: Sequence[Argument], unread: Container[int]) -> list[Part]:
     """Where each value of an execution goes.
 
-    The framework writes inputs down after the kernel ran. So an argument that the kernel was given to write holds what
-    it left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
+    The framework writes inputs down after the kernel ran. So an argument that the kernel may write holds what it
+    left there: a result. A parameter by itself is something that was there, though the framework calls it an output.
     """
     if execution.is_parameter:
         return [Part("input", n) for n in range(len(execution.values))]
@@ -178,12 +173,11 @@ def _slots(values: Sequence[Value]) -> list[int]:
     return [order.index(value.slot) for value in values]
 
 
-@dataclass
-class Entry:
+class Entry(NamedTuple):
     """The entry, and what is lost: part -> cause."""
 
-    data: dict[str, Any] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
+    data: dict[str, Any]
+    lost: dict[str, str]
 
 
 def entry(
@@ -195,12 +189,13 @@ def entry(
 ) -> Entry:
     """The entry without `kernel`. `arguments` are what the graph says of the inputs, and `sources` the `from` of each;
     `wanted` are the sides that the framework was to write."""
-    made = Entry()
+    data: dict[str, Any] = {}
+    lost: dict[str, str] = {}
     groups: dict[Group, dict[int, Any]] = {"input": {}, "output": {}, "in_place": {}, "unread": {}}
     for part, what in zip(places, measured, strict=True):
         record = _record(what)
         if what.wrong:
-            made.lost[str(part)] = what.wrong
+            lost[str(part)] = what.wrong
         if record is not None and part.group == "input" and part.slot < len(sources) and sources[part.slot]:
             record["from"] = sources[part.slot]
         groups[part.group][part.slot] = record
@@ -208,21 +203,18 @@ def entry(
     gaps = []
     if "input" in wanted:
         count = max([len(arguments) - 1, *inputs]) + 1
-        gaps += [f"input.{n}" for n in range(count) if n not in inputs and not _is_empty(arguments, n)]
+        empty = {n for n, argument in enumerate(arguments) if argument.is_empty}
+        gaps += [f"input.{n}" for n in range(count) if n not in inputs and n not in empty]
     if "output" in wanted:
         gaps += [f"output.{n}" for n in range(max([-1, *outputs])) if n not in outputs and n not in groups["unread"]]
-    made.data["input_args"] = _list(inputs, len(arguments) if "input" in wanted else 0)
-    made.data["input_kwargs"] = {}
-    made.data["output"] = {**outputs, "in_place": groups["in_place"]} if groups["in_place"] else _list(outputs, 0)
+    data["input_args"] = _list(inputs, len(arguments) if "input" in wanted else 0)
+    data["input_kwargs"] = {}
+    data["output"] = {**outputs, "in_place": groups["in_place"]} if groups["in_place"] else _list(outputs, 0)
     if groups["unread"]:
-        made.data["unread"] = groups["unread"]
-    if gaps or made.lost:
-        made.data["missing"] = list(dict.fromkeys([*gaps, *made.lost]))
-    return made
-
-
-def _is_empty(arguments: Sequence[Argument], slot: int) -> bool:
-    return slot < len(arguments) and arguments[slot].is_empty
+        data["unread"] = groups["unread"]
+    if gaps or lost:
+        data["missing"] = list(dict.fromkeys([*gaps, *lost]))
+    return Entry(data, lost)
 
 
 def _list(records: dict[int, Any], at_least: int) -> list[Any]:
@@ -237,7 +229,7 @@ def kernel(execution: Execution, iteration: int, lines_of: str) -> dict[str, Any
         "type": first.op_type,
         "graph": first.graph,
         "iteration": iteration,
-        "gradient": is_gradient(execution.name),
+        "gradient": execution.name.startswith("Gradients"),
         "task": first.task,
         "stream": first.stream,
         "time": execution.time,
@@ -254,24 +246,17 @@ def _record(measured: Measured) -> dict[str, Any] | None:
     record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": measured.dtype}
     if measured.shape is not None:
         record["shape"] = list(measured.shape)
-    if measured.statistic is not None:
-        record |= _statistics(measured.statistic)
+    if (found := measured.statistic) is not None:
+        record |= {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
+        counts = ("nan_count", "positive_inf_count", "negative_inf_count")
+        record |= {name: count for name in counts if (count := getattr(found, name))}
+        if type(found.max) is bool:
+            record["true_count"] = found.true_count
     elif measured.row is not None:
         row = measured.row
-        found = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
-        found |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
-        record |= {name: number for name, number in found.items() if number is not None}
+        said = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
+        said |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
+        record |= {name: number for name, number in said.items() if number is not None}
     if measured.file:
         record["data_name"] = measured.file
     return record
-
-
-def _statistics(found: Statistic) -> dict[str, Any]:
-    record: dict[str, Any] = {"Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
-    counts = {
-        "nan_count": found.nan_count,
-        "positive_inf_count": found.positive_inf_count,
-        "negative_inf_count": found.negative_inf_count,
-    }
-    record |= {name: count for name, count in counts.items() if count}
-    return record | {"true_count": found.true_count} if type(found.max) is bool else record

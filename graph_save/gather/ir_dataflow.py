@@ -1,4 +1,4 @@
-"""The dataflow of a kernel by the graph's text: the origin of its inputs, and its source lines."""
+"""The dataflow of kernels by a graph's text: the origin of their inputs, and their source lines."""
 
 import re
 from collections import deque
@@ -10,7 +10,7 @@ from msprobe.store.stacks_and_construct import user_line
 
 from .trace import Node, Parameter, Trace
 
-# Kernels that are given more parameters than they write.
+# Kernels that receive more parameters than they write.
 _WRITES = {"Assign": (0,), "AssignAdd": (0,), "AssignSub": (0,), "BatchNorm": (3, 4)}
 _MOST_OUTPUTS = 1000
 _NEAR = 64  # nodes looked at for a neighbour with lines
@@ -87,14 +87,11 @@ class Flow:
         read: set[int] = set()
         for user in self._users.get(id(node), ()):
             if user.op == "TupleGetItem":
-                if self._is_read(user):
+                if any(_takes(each, user) for each in self._users.get(id(user), ())):
                     read.add(_index(user))
             elif _takes(user, node):
                 return frozenset()
         return frozenset(range(_MOST_OUTPUTS)) - read
-
-    def _is_read(self, node: Node) -> bool:
-        return any(_takes(user, node) for user in self._users.get(id(node), ()))
 
     def is_recompute(self, name: str) -> bool:
         """Whether a kernel repeats one of the forward, to save memory."""
@@ -150,7 +147,7 @@ def _is_monad(arg: Node | Parameter | str) -> bool:
 
 
 def _written(node: Node) -> list[int]:
-    """The places of the parameters that a kernel may write: it is given them themselves, not what was loaded from them,
+    """The places of the parameters that a kernel may write: it receives them themselves, not what was loaded from them,
     and a place among other effects. Where the framework marks some parameters as written, only those."""
     if not any(map(_is_monad, node.args)):
         return []
@@ -178,7 +175,7 @@ def _index(node: Node) -> int:
 
 
 def _origin(node: Node) -> Origin | None:
-    """Follow what only hands on (Load, Depend, tuples made and taken apart) to a kernel or a parameter."""
+    """Follow no-op nodes (Load, Depend, tuples made and taken apart) to a kernel or a parameter."""
     arg: Node | Parameter | str = node
     taken: list[int] = []  # what is still to be taken out of a tuple
     while isinstance(arg, Node):

@@ -1,13 +1,19 @@
-"""A rank's folder of a kernel dump beside its kernels: planned orders, graphs, settings in force."""
+"""What lies in a rank's folder of a kernel dump beside its kernels: planned orders, graphs, the settings in force.
+
+The settings say which kernels were asked for.
+"""
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import TABLE, read_input
 from msprobe.base.log import logger
+from msprobe.base.names import hangs_on_number, matches, of_any_number, type_of, unmatched, wrong_kernel
 from msprobe.store.folders import walk
 from msprobe.store.kernel_dump.files import (
     GRAPHS,
@@ -19,10 +25,9 @@ from msprobe.store.kernel_dump.files import (
     place_of,
     rank_of,
 )
-from msprobe.store.reader import json_object_or_empty
+from msprobe.store.reader import json_object, json_object_or_empty
 
 from .ir_dataflow import Flow
-from .settings import Told, read_told
 from .trace import read_trace
 
 
@@ -67,6 +72,94 @@ def find(raw: Path) -> list[Rank]:
     return found
 
 
+@dataclass(frozen=True)
+class DumpSettings:
+    """`common`: the framework's `common_dump_settings`. `ours`: the settings of the debugger at level L2 that wrote
+    them; empty where somebody else did."""
+
+    common: Mapping[str, Any] = field(default_factory=dict)
+    ours: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The kernels that were asked for by name; empty where all were, or where no settings are known."""
+        kernels = self.common.get("kernels")
+        is_list = self._dump_mode == 1 and isinstance(kernels, list)
+        return tuple(name for name in kernels or () if isinstance(name, str)) if is_list else ()
+
+    @property
+    def all_kernels(self) -> bool:
+        """Whether every kernel was to be dumped; also where no settings are known."""
+        return self._dump_mode == 0
+
+    @property
+    def _dump_mode(self) -> int:
+        """0 all kernels, 1 those that `kernels` names, 2 what the program switches on."""
+        mode = self.common.get("dump_mode")
+        return mode if type(mode) is int else 0
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether an iteration is a step of the program, which may run a graph several times: our debugger sees to it.
+        By itself the framework counts an iteration for every run of a graph."""
+        return bool(self.ours)
+
+    @property
+    def wants_tensors(self) -> bool:
+        """Whether the dump is to hold tensors: on a CPU the framework saves them for statistics too."""
+        return self.ours.get("task") != "statistics"
+
+    def wants(self, io: str) -> bool:
+        """Whether inputs, or outputs, were asked for."""
+        return self.common.get("input_output") in ((0, None, 1) if io == "input" else (0, None, 2))
+
+
+def _read_settings(paths: Iterable[Path]) -> DumpSettings:
+    """The newest settings among the files: the framework keeps its copy of the first run that used a folder."""
+    found: list[tuple[int, DumpSettings]] = []
+    for path in paths:
+        try:
+            settings = json_object(path) if path.suffix == ".json" else {}
+        except DumpError:  # any JSON may lie about in a dump_path
+            continue
+        common, ours = settings.get("common_dump_settings"), settings.get("msprobe")
+        if isinstance(common, dict):
+            found.append((path.stat().st_mtime_ns, DumpSettings(common, ours if isinstance(ours, dict) else {})))
+    return max(found, key=lambda pair: pair[0])[1] if found else DumpSettings()
+
+
+_SHOWN = 8  # types in a line
+
+
+def lacking(asked: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
+    """A sentence for each element of `kernels` of which nothing was dumped. `dumped` and `known` are full names: of
+    what there is, and of all kernels of the graphs."""
+    faults = {name: wrong_kernel(name) for name in asked}
+    says = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
+    names = [name for name, wrong in faults.items() if not wrong]
+    for name, near in unmatched(names, dumped).items():
+        idle = [kernel for kernel in known if matches(name, kernel)]
+        if idle and hangs_on_number(name, idle[0]):
+            what = (
+                f"is {idle[0]}, of which nothing was dumped: it did not run, or ran under another number, as in graphs "
+                f"after the first; {of_any_number(idle[0])!r} asks for all numbers"
+            )
+        elif idle:
+            what = f"is {idle[0]}, which did not run in what was dumped"
+        else:
+            near = unmatched([name], known).get(name) or near
+            what = f"matches no kernel; {f'did you mean {near}?' if near else _there(known or dumped)}"
+        says.append(f"kernels: {name!r} {what}")
+    return says
+
+
+def _there(known: Sequence[str]) -> str:
+    types = sorted({type_of(name) for name in known})
+    if not types:
+        return "no kernel ran at all"
+    return f"there are {', '.join(types[:_SHOWN])}{' and others' if len(types) > _SHOWN else ''}"
+
+
 _ORDER = re.compile(r"ms_execution_order_graph_(\d{1,9})\.csv")
 _TRACE = re.compile(r"ms_output_trace_code_graph_(\d{1,9})\.ir")
 
@@ -77,7 +170,7 @@ class Beside:
 
     orders: dict[int, list[str]] = field(default_factory=dict)
     flows: dict[int, Flow] = field(default_factory=dict)
-    told: Told = field(default_factory=Told)
+    settings: DumpSettings = field(default_factory=DumpSettings)
     framework: str = ""
 
     def known(self, graph: int) -> list[str]:
@@ -92,8 +185,8 @@ class Beside:
 
 def read_beside(root: Path, raw: Path) -> Beside:
     """Read what lies in a rank's folder and, for the settings, in the folder that holds the ranks and in `raw`."""
-    told = read_told(path for folder in {root.parent, raw, root / METADATA} for path in _files(folder))
-    found = Beside(told=told, framework=_framework(root))
+    settings = _read_settings(path for folder in {root.parent, raw, root / METADATA} for path in _files(folder))
+    found = Beside(settings=settings, framework=_framework(root))
     for path in _files(root / ORDERS):
         if m := _ORDER.fullmatch(path.name):
             found.orders[int(m[1])] = _order(path)

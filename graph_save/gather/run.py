@@ -18,8 +18,7 @@ from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
 from .dump import Gathered, RankGatherer
-from .metadata import Beside, Rank, find, read_beside
-from .settings import lacking
+from .metadata import Beside, Rank, find, lacking, read_beside
 
 _HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
 _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -45,7 +44,7 @@ def gather_all(
 ) -> Report:
     """Gather every rank and iteration of `raw` into `output`; empty `steps` and `ranks` mean all.
 
-    `with_tensors` None: as the debugger that made the dump was told, and with tensors where none did.
+    `with_tensors` None: as the settings of the debugger that made the dump say, and with tensors where there are none.
 
     UsageError where `raw` is no folder, where nothing of what was asked for is there, or where `output` cannot be
     written; DumpError where `raw` holds no kernel dump.
@@ -80,10 +79,10 @@ def _gather_rank(
     pool: ThreadPoolExecutor,
     report: Report,
 ) -> int:
-    """Gather one rank; gives the number of its iterations."""
+    """Gather one rank; returns the number of its iterations."""
     beside = read_beside(rank.root, raw)
     contents = {place: content(place.path, place.graph) for place in rank.places}
-    is_wanted = beside.told.wants_tensors if with_tensors is None else with_tensors
+    is_wanted = beside.settings.wants_tensors if with_tensors is None else with_tensors
     gatherer = RankGatherer(contents.values(), beside, pool, is_wanted)
     wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
     ran: dict[str, None] = {}
@@ -96,7 +95,7 @@ def _gather_rank(
         ran |= made.ran
         report.lines.append(_line(made))
         report.is_lacking = report.is_lacking or bool(made.lost)
-    asked = beside.told.named
+    asked = beside.settings.named
     if asked and len(wanted) == len(rank.iterations()):
         kernels = [name for graph in sorted(set(beside.orders) | set(beside.flows)) for name in beside.known(graph)]
         for sentence in lacking(asked, list(ran), kernels):
@@ -139,7 +138,7 @@ def _header(rank: Rank, iteration: int, beside: Beside) -> dict[str, object]:
             "rank": rank.rank,
             "iteration": iteration,
             "raw": str(rank.root),
-            "settings": dict(beside.told.common),
+            "settings": dict(beside.settings.common),
         }
     }
 

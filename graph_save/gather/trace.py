@@ -1,7 +1,5 @@
-"""The lines of source that a graph's text names, as the frames of a call stack.
-
-The graph that the dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds whom,
-and the lines of source that each came from.
+"""The graph that a kernel dump writes beside its kernels (`ms_output_trace_code_graph_{g}.ir`): its nodes, who feeds
+whom, and the lines of source that each came from, as the frames of a call stack.
 
 ```
 %para1_fc1.weight: <Ref[Tensor[Float32]], (8, 4), ref_key=fc1.weight, is_parameter, is_inplace>  :  ...  IsWeight: true
@@ -16,7 +14,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from msprobe.base.files import open_text
 from msprobe.base.log import logger
@@ -78,7 +75,7 @@ class Parameter:
 class Node:
     """One node: `args` are nodes, parameters, or constants as text. `frames` are innermost first.
 
-    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text tells none.
+    `forward_id` is the `unique_id` of the node that a gradient belongs to. Both are empty where the text has none.
     """
 
     op: str
@@ -93,7 +90,7 @@ class Node:
 
 @dataclass
 class Trace:
-    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be told apart."""
+    """One graph. `has_flow` is False where the text holds several, whose arguments cannot be distinguished."""
 
     parameters: list[Parameter] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -212,15 +209,10 @@ def _node(line: str, m: "re.Match[str]", nodes: dict[str, Node], parameters: dic
     )
 
 
-class _Arguments(NamedTuple):
-    """The texts of a node's arguments, and where their bracket closes; the line's length where it does not."""
-
-    texts: list[str]
-    end: int
-
-
-def _arguments(line: str, start: int) -> _Arguments:
-    """The texts between the commas of the brackets that open before `start`."""
+def _arguments(line: str, start: int) -> tuple[list[str], int]:
+    """The texts between the commas of the brackets that open before `start`, and where these close; the line's length
+    where they do not.
+    """
     depth, begin = 1, start
     found: list[str] = []
     for m in _SEPARATORS.finditer(line, start):
@@ -234,5 +226,5 @@ def _arguments(line: str, start: int) -> _Arguments:
                 found.append(piece)
             begin = at + 1
         if depth == 0:
-            return _Arguments(found, at)
-    return _Arguments(found, len(line))
+            return found, at
+    return found, len(line)

@@ -1,15 +1,11 @@
-"""The collector of kernels: switches the framework's own dump, and checks what has arrived.
+"""The collector of kernels: switches the framework's own dump, and checks at the end what has arrived.
 
-Whether what was asked for has come: read from the folders that the framework wrote.
-
-The framework says of a name that matches nothing, or of settings that came too late, little or nothing. So, at the end
-of the process, what was asked for is held against the kernels that its graphs have.
-
-Kernel dump as the debugger drives it: the doors of `cell_dump.collector.Collector`, behind them the framework.
-
-Everything is settled when it is constructed, for then the framework must read its settings. `open` and `shut` only move
+Everything is decided when it is constructed, for then the framework must read its settings. `open` and `shut` only move
 the framework's iteration. The framework writes the files (`rank_{r}/Net/{graph}/{step}/...` below `dump_path`), and
 `msprobe gather` makes a dump of ours of them.
+
+The framework says little or nothing of a name that matches no kernel, or of settings that came too late. So, at the end
+of the process, what was asked for is compared with the kernels that its graphs have.
 """
 
 import atexit
@@ -39,11 +35,6 @@ from .environment import Always, Iterations, Parking, Switch
 def rank_root(dump_path: Path, rank: int | None) -> Path:
     """Where the framework writes for a rank; a single process is its rank 0."""
     return dump_path / f"rank_{rank or 0}"
-
-
-def was_written(root: Path) -> bool:
-    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
-    return holds_kernels(root) or (root / "execution_order").is_dir()
 
 
 def holds_kernels(root: Path) -> bool:
@@ -124,7 +115,7 @@ class KernelDump:
         folder = self._settings.dump_path
         environment.check(folder)
         rank = _rank_so_far()
-        if rank is not None and was_written(earlier := rank_root(folder, rank)):
+        if rank is not None and _was_written(earlier := rank_root(folder, rank)):
             raise _of_an_earlier_run(earlier)
         self._is_fresh = rank is not None
         file = folder / plan.file
@@ -135,7 +126,7 @@ class KernelDump:
             raise UsageError(
                 f"PrecisionDebugger: {file} cannot be written: {why}; free some space, or choose another dump_path"
             ) from err
-        take_back = environment.tell(file, plan.acl)
+        take_back = environment.set_variables(file, plan.acl)
         iterations = _iterations(plan, machine)
         if iterations.first is not None:
             try:
@@ -176,7 +167,7 @@ class KernelDump:
         """Dump from here on, into the iteration that has the number of the step."""
         step = step_number(home.folder.parent.name)
         assert step is not None, "the folder of a step"
-        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever `start` was told
+        rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever the argument of `start`
         if self._iterations is None:
             self._open = self._in_step = True
             dump_settings.write(self._settings.dump_path, step, rank)
@@ -213,6 +204,11 @@ class KernelDump:
                 logger.warning(complaint)
 
 
+def _was_written(root: Path) -> bool:
+    """Whether the framework has written to a rank's folder, in this run or an earlier one."""
+    return holds_kernels(root) or (root / "execution_order").is_dir()
+
+
 def _of_an_earlier_run(root: Path) -> UsageError:
     return UsageError(
         f"PrecisionDebugger: {root} holds kernels of an earlier run, and the framework would write among them; "
@@ -227,7 +223,7 @@ def _iterations(plan: Plan, machine: Machine) -> Iterations:
 
 
 def _rank_so_far() -> int | None:
-    """This process's rank before communication is initialised: what its launcher says; None where that is not told."""
+    """This process's rank before communication is initialised: what its launcher says; None where that is unknown."""
     if GlobalComm.INITED:
         return int(get_rank())
     said = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""

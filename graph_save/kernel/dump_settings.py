@@ -1,14 +1,11 @@
-"""The settings of the framework's own dump: chosen by machine and wish, written for `MINDSPORE_DUMP_CONFIG`.
+"""The settings of the framework's own dump: ours as the JSON that `MINDSPORE_DUMP_CONFIG` names, by machine and task.
 
-The kernels of one API in PyNative mode, which the Ascend runtime itself can dump around a call.
+The same settings on the same machine give the same text. Only the CPU route was ever run by us; the others write what
+the framework documents for Ascend.
 
-What the runtime is told is made here, once a step. To tell it, a native module is needed that this version does not
-have, so the capture ends at that door: the file is written, and a warning says so.
-
-What the framework's dump is told: our settings as the JSON that `MINDSPORE_DUMP_CONFIG` names.
-
-Pure: the same settings on the same machine give the same text. Only the CPU route was ever run by us; the others write
-what the framework documents for Ascend.
+The kernels of one API in PyNative mode can be dumped by the Ascend runtime itself around a call. Its settings are made
+here, once a step. To switch it on, a native module is needed that this version does not have: the file is written, and
+a warning says so.
 """
 
 import json
@@ -27,7 +24,7 @@ from msprobe.base.settings import Settings
 from msprobe.store.layout import step_folder
 
 FIRST_ASCEND = "ascend910"
-"""The chip that compiles whole graphs where no jit_level is given; its successors' names are longer."""
+"""The chip that compiles whole graphs where no jit_level is set; its successors' names are longer."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Machine:
 
     @property
     def whole_graph(self) -> bool:
-        """Whether graphs are given to the device as a whole, so that no kernel is launched by the framework."""
+        """Whether graphs run on the device as a whole, so that no kernel is launched by the framework."""
         return self.device == "Ascend" and self.graph and self.jit_level == "O2"
 
 
@@ -49,16 +46,15 @@ def this_machine() -> Machine:
     """As the framework's context says now."""
     device = mindspore.get_context("device_target")
     level = mindspore.get_context("jit_level") or mindspore.get_context("jit_config").get("jit_level", "")
+    if not level:
+        chip = str(MSContext.get_instance().get_ascend_soc_version()).lower() if device == "Ascend" else ""
+        level = "O2" if chip == FIRST_ASCEND else "O0"
     return Machine(
         device,
         mindspore.get_context("mode") == mindspore.GRAPH_MODE,
-        level or ("O2" if device == "Ascend" and _chip() == FIRST_ASCEND else "O0"),
+        level,
         tuple(int(part) for part in mindspore.__version__.split(".")[:3] if part.isdigit()),
     )
-
-
-def _chip() -> str:
-    return str(MSContext.get_instance().get_ascend_soc_version()).lower()
 
 
 def asked_api(settings: Settings) -> str:
@@ -70,7 +66,7 @@ def asked_api(settings: Settings) -> str:
 
 
 def serves(settings: Settings, machine: Machine) -> bool:
-    """Whether this is the way: task `tensor`, a list of exactly one API's call, PyNative mode, Ascend."""
+    """Whether the dump of one API applies: task `tensor`, a list of exactly one API's call, PyNative mode, Ascend."""
     section = settings.section
     one = isinstance(section, CollectSettings) and len(section.patterns) == 1 and not section.scope
     fits = settings.task == "tensor" and machine.device == "Ascend" and not machine.graph
@@ -78,17 +74,14 @@ def serves(settings: Settings, machine: Machine) -> bool:
 
 
 def write(root: Path, step: int, rank: int | None) -> Path:
-    """Write what the runtime is to be told at this step."""
+    """Write the settings of the runtime's dump for this step."""
     folder = step_folder(root, step)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / ("kernel_config.json" if rank is None else f"kernel_config_{rank}.json")
-    file.write_text(json.dumps(told(folder)))
+    # all kernels between switching on and off
+    dump = {"dump_list": [], "dump_path": str(folder), "dump_mode": "all", "dump_op_switch": "on"}
+    file.write_text(json.dumps({"dump": dump}))
     return file
-
-
-def told(folder: Path) -> dict[str, Any]:
-    """All kernels between switching on and off, into this folder."""
-    return {"dump": {"dump_list": [], "dump_path": str(folder), "dump_mode": "all", "dump_op_switch": "on"}}
 
 
 def plan_of(settings: Settings, machine: Machine) -> "Plan":
@@ -148,7 +141,7 @@ class Plan:
     """The file beside the dump that the framework reads, and what the user should know of it.
 
     `acl`: the file is named to the Ascend runtime too (`MS_ACL_DUMP_CFG_PATH`). `by_step`: the dump is switched on and
-    off with the steps; else the settings alone say what is dumped.
+    off with the steps; else only the settings say what is dumped.
     """
 
     file: str

@@ -1,17 +1,13 @@
 """Environment variables and iteration of the framework's dump, set at the right moment.
 
-Telling the framework where its dump settings are: variables of the environment, at the right moment.
-
 Found with MindSpore 2.7.0 and 2.10.0 on a CPU: the runtime of graphs reads `MINDSPORE_DUMP_CONFIG` when it is built,
 that is, when the first graph of the process is compiled. Importing MindSpore, setting the context, making tensors and
 cells, and running PyNative operations do not build it. Later it is not built again: settings that come after the first
 graph are read without any complaint, and nothing is dumped. Optimizers compile graphs in PyNative mode too, and so do
 gradient functions in graph mode. On Ascend, communication must not be initialised before either.
 
-The framework's dump iteration, kept at our step while a step is being collected.
-
-Left alone the framework counts an iteration for every run of a graph. Once it is told an iteration
-(`_set_init_iter`) it stays there until it is told another.
+By itself the framework counts an iteration of its dump for every run of a graph. Once an iteration is set
+(`_set_init_iter`) it stays there until another is set: so it is kept at our step while a step is being collected.
 """
 
 import os
@@ -34,14 +30,14 @@ ACL_CONFIG = "MS_ACL_DUMP_CFG_PATH"
 _CACHES = ("ms_compile_cache", "function_phases", "cells_compile_cache")
 _FOREIGN = re.compile(r"[^A-Za-z0-9_/-]")
 
-_told: list[Path] = []
+_dump_folders: list[Path] = []
 """The folder of this process's kernel dump: the framework takes one in the life of a process."""
 
 
 def a_graph_was_compiled() -> bool:
     """Whether the runtime of graphs has been built, as far as Python sees: the caches of compiled graphs say.
 
-    A version that keeps them elsewhere answers no; then the check after the run (`arrival`) tells that nothing came.
+    A version that keeps them elsewhere answers no; then the check after the run (`complaints`) says that nothing came.
     """
     caches = [getattr(api, name, None) for name in _CACHES]
     return any(cache if isinstance(cache, set) else any((cache or {}).values()) for cache in caches)
@@ -54,10 +50,10 @@ def check(dump_path: Path) -> None:
             f"dump_path: {dump_path} holds {foreign[0]!r}, and the framework's kernel dump takes only letters, digits, "
             "'-', '_' and '/'; choose another folder"
         )
-    if _told:
+    if _dump_folders:
         raise UsageError(
-            f"PrecisionDebugger: the kernels of this process go to {_told[0]}, and the framework takes one kernel dump "
-            "in the life of a process; use one debugger at level L2, and another process for other settings"
+            f"PrecisionDebugger: the kernels of this process go to {_dump_folders[0]}, and the framework takes one "
+            "kernel dump in the life of a process; use one debugger at level L2, and another process for other settings"
         )
     if a_graph_was_compiled():
         raise UsageError(
@@ -67,20 +63,17 @@ def check(dump_path: Path) -> None:
         )
 
 
-def tell(file: Path, acl: bool) -> Callable[[], None]:
-    """Name the settings to the framework and, with `acl`, to the Ascend runtime, which else hears of none.
-
-    Gives what takes it back.
-    """
+def set_variables(file: Path, acl: bool) -> Callable[[], None]:
+    """Name the settings to the framework and, with `acl`, to the Ascend runtime; returns a function that undoes it."""
     before = {name: os.environ.get(name) for name in (CONFIG, ACL_CONFIG)}
     if before[CONFIG]:
         once(CONFIG, f"{CONFIG} named {before[CONFIG]}; level L2 has it name {file} instead")
-    _told.append(file.parent)
+    _dump_folders.append(file.parent)
     _set(CONFIG, str(file))
     _set(ACL_CONFIG, str(file) if acl else None)
 
     def take_back() -> None:
-        _told.clear()
+        _dump_folders.clear()
         for name, value in before.items():
             _set(name, value)
 

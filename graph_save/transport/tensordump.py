@@ -1,23 +1,12 @@
-"""Events of running graphs by files: the framework's own operator writes them, and they are replayed afterwards.
-
-The framework's own operator that writes a tensor to a file, for devices whose graphs cannot call Python.
-
-Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
-
-The files that `dumped_calls.py` had written, in the order of their numbers, told as the calls that they are of.
-
-The forward's files are in the order of the program. A file of a gradient does not say which call of its cell it belongs
-to: the backward runs the calls of a cell from the last to the first.
-
-The calls of cells in graphs of a device whose graphs cannot call Python: the framework's own operator writes files.
+"""Calls of running graphs by files, for devices whose graphs cannot call Python: the framework's own operator writes
+them, and they are replayed at the end of a step.
 
 One file for a call's begin, one for each value and gradient, one for its end, below `{folder}/{step}/{rank}/`; the
-framework puts step and rank in their place, and a number behind each name. `replay.py` reads them. Written against the
-documented interface of `ops.TensorDump`; not run on such a device.
+framework puts step and rank in their place, and a number behind each name. The forward's files are in the order of the
+program. A file of a gradient does not say which call of its cell it belongs to: the backward runs the calls of a cell
+from the last to the first.
 
-A step of a Cell dump where the framework's operator writes the files: its end, its replay.
-
-Not run on such a device.
+Written against the documented interface of `ops.TensorDump`; it has no kernel on a CPU, and was run nowhere else.
 """
 
 import re
@@ -35,18 +24,15 @@ from mindspore import dtype as mstype
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import reason
 from msprobe.base.log import once
-from msprobe.graph_save.compiled import structure_of
-from msprobe.graph_save.operators import wide
-from msprobe.graph_save.runtime import has_tensor_dump, synchronize
+from msprobe.graph_save.calls import GraphCalls, Value
+from msprobe.graph_save.operators import has_tensor_dump, structure_of, synchronize, wide
 from msprobe.store.npy import load_npy
-
-from .callback import Listener, Value
 
 dump = ops.TensorDump()
 """Writes `{path}_{dtype}_{number}.npy`; in the path it replaces `{step}` and `{rank}`."""
 
 _dump_gradient = ops.TensorDump()
-# In a backward the order of side effects would be a circle; there a gradient waits for its own file alone.
+# In a backward the order of side effects would be a circle; there a gradient waits for its own file only.
 _dump_gradient.add_prim_attr("side_effect_io", False)
 _dump_gradient.add_prim_attr("td_flag", True)
 
@@ -55,7 +41,7 @@ _NEXT_STEP = "<tensordump-update-step>"
 
 
 def next_step() -> None:
-    """Have the operator count its step, when all it was given is written."""
+    """Have the operator count its step, when everything before is written."""
     synchronize()
     dump(_NEXT_STEP, Tensor(0.0))
     synchronize()
@@ -80,7 +66,7 @@ def _writing(path):  # type: ignore[no-untyped-def]  # compiled code
 
 
 _FILE = re.compile(r"^(?P<stem>.+)_(?P<dtype>[a-z]+[0-9]*)_(?P<number>[0-9]+)\.npy$")
-_TOLD = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")
+_EVENT = re.compile(r"^(?P<call>.+)\.(?P<what>begin|end|(?:forward|backward)\..+)$")
 
 DONE = "step.done"
 """The stem of the file that is asked for behind all others of a step."""
@@ -116,17 +102,17 @@ def wait(folder: Path, patience: float = PATIENCE) -> bool:
     return True
 
 
-def replay(folder: Path, plan: "Plan", listener: Listener) -> None:
-    """Tell `listener` the calls of one step. Files of calls that `plan` does not know are left alone."""
+def replay(folder: Path, plan: "Plan", listener: GraphCalls) -> None:
+    """Report the calls of one step to `listener`. Files of calls that `plan` does not know are skipped."""
     forward: dict[str, list[int]] = {}
     backward: dict[str, list[Dumped]] = {}
     open_calls: dict[str, list[int]] = {}
     token = 0
     for dumped in files(folder):
-        told = _TOLD.match(dumped.stem)
-        if told is None or told["call"] not in plan.arguments:
+        event = _EVENT.match(dumped.stem)
+        if event is None or event["call"] not in plan.arguments:
             continue
-        stem, what = told["call"], told["what"]
+        stem, what = event["call"], event["what"]
         if what == "begin":
             token += 1
             forward.setdefault(stem, []).append(token)
@@ -153,7 +139,7 @@ def _read(dumped: Dumped, plan: "Plan") -> tuple[Value, np.ndarray]:
 class Plan:
     """Where files go, and what the compiler knew of the calls that it read: structures, and values by file name.
 
-    A value is what `telling.Value` is made of.
+    A value is what `calls.Value` is made of.
     """
 
     folder: str = ""
@@ -162,7 +148,7 @@ class Plan:
     values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def path(self, stem: str) -> str:
-        """What the operator is told; the framework replaces the words in braces."""
+        """The path for the operator; the framework replaces the words in braces."""
         return f"{self.folder}/{{step}}/{{rank}}/{stem}"
 
 
@@ -208,14 +194,14 @@ def dump_end(stem, outputs):  # type: ignore[no-untyped-def]  # compiled code
     dump(_end_file(stem, outputs), _MARK)
 
 
-def dump_value(stem, part, path, place, alone, tensor):  # type: ignore[no-untyped-def]  # compiled code
+def dump_value(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
     """A value of a call."""
-    dump(_value_file(stem, part, path, place, alone, tensor.dtype, tensor.shape), wide(tensor))
+    dump(_value_file(stem, part, path, place, single, tensor.dtype, tensor.shape), wide(tensor))
 
 
-def dump_gradient(stem, part, path, place, alone, tensor):  # type: ignore[no-untyped-def]  # compiled code
+def dump_gradient(stem, part, path, place, single, tensor):  # type: ignore[no-untyped-def]  # compiled code
     """Gives the tensor, and has its gradient written down."""
-    return GradientDump(_gradient_file(stem, part, path, place, alone, tensor.dtype, tensor.shape))(tensor)
+    return GradientDump(_gradient_file(stem, part, path, place, single, tensor.dtype, tensor.shape))(tensor)
 
 
 class Dumping:
@@ -229,8 +215,8 @@ class Dumping:
         """Before a graph is compiled: where its operators write."""
         plan.folder = str(self._root)
 
-    def finish(self, listener: Listener) -> None:
-        """Wait for the step's files and tell their calls; where no graph has our operators there are none."""
+    def finish(self, listener: GraphCalls) -> None:
+        """Wait for the step's files and report their calls; where no graph has our operators there are none."""
         if not plan.arguments:
             return
         dump(plan.path(DONE), Tensor(0.0))

@@ -8,8 +8,8 @@ from typing import Any
 
 from msprobe.at_compile import AtCompile
 from msprobe.graph_save import save as _saves
+from msprobe.graph_save.operators import synchronize
 from msprobe.graph_save.planted_save import KEEPERS, Array, plant
-from msprobe.graph_save.runtime import synchronize
 
 from .key_data import KeyData, left_out
 from .probe import MsProbe

@@ -10,7 +10,7 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.log import once
 from msprobe.base.settings import Settings, stage_settings
-from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.debugger import Debugger
 
 from .settings import GENERATES, SECTION, SWITCHES, FlowSettings, StageConfig, unknown_tag

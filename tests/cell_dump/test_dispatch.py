@@ -8,11 +8,11 @@ import pytest
 from mindspore import Parameter, Tensor, nn, ops, utils
 
 from msprobe.base.errors import UsageError
-from msprobe.cell_dump.backends.mindspore import dispatch
+from msprobe.cell_dump.backends.mindspore import framework
 
 rng = np.random.default_rng(3)
 X = Tensor(rng.standard_normal((2, 4)).astype(np.float32))
-needed = pytest.mark.skipif(not dispatch.AVAILABLE, reason="MindSpore tells of its operations from 2.9 on")
+needed = pytest.mark.skipif(not framework.HAS_DISPATCH, reason="MindSpore tells of its operations from 2.9 on")
 
 
 class Inner(nn.Cell):
@@ -120,11 +120,11 @@ def test_other_records_and_every_bit_are_as_without(level, dispatching, collecti
 @needed
 def test_after_stop_the_mode_is_left(dispatching):
     debugger = dispatching(level="L1")
-    before = dispatch._stack().depth()
+    before = framework.dispatch_depth()
     debugger.start()
-    assert dispatch._stack().depth() == before + 1
+    assert framework.dispatch_depth() == before + 1
     debugger.stop()
-    assert dispatch._stack().depth() == before
+    assert framework.dispatch_depth() == before
     debugger.step()
 
 
@@ -138,7 +138,7 @@ def test_a_mode_of_the_users_own_stays_when_ours_is_to_be_left_below_it(dispatch
             return func(*args)
 
     debugger = dispatching(level="L1")
-    before = dispatch._stack().depth()
+    before = framework.dispatch_depth()
     debugger.start()
     with Mine():
         debugger.stop()
@@ -148,13 +148,13 @@ def test_a_mode_of_the_users_own_stays_when_ours_is_to_be_left_below_it(dispatch
     debugger.start()
     ops.exp(X)
     debugger.stop()
-    assert dispatch._stack().depth() == before
+    assert framework.dispatch_depth() == before
     debugger.step()
     names = [name for name in dumped(debugger).data if name.startswith("Dispatch.")]
     assert names == ["Dispatch.Exp.0.forward"], "between stop and start nothing"
 
 
-@pytest.mark.skipif(dispatch.AVAILABLE, reason="only MindSpore before 2.9 refuses")
+@pytest.mark.skipif(framework.HAS_DISPATCH, reason="only MindSpore before 2.9 refuses")
 def test_an_older_framework_is_refused_at_every_start(dispatching):
     debugger = dispatching(level="L1")
     for _ in range(2):

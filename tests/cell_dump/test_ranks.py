@@ -16,7 +16,7 @@ import pytest
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
-from msprobe.cell_dump.backends.mindspore.api import HANDLES
+from msprobe.cell_dump.backends.mindspore.api import COLLECTIVES
 from msprobe.cell_dump.collective import NOT_WAITED
 
 SCRIPT = Path(__file__).parents[1] / "training" / "ranks.py"
@@ -318,12 +318,12 @@ def test_forked_children_write_nothing_and_the_parents_dump_is_whole(two):
 
 
 def test_waits_are_seen_while_a_collection_is_open_only(collecting):
-    before = [vars(handle)["wait"] for handle in HANDLES]
+    before = [vars(handle)["wait"] for handle in COLLECTIVES.handles]
     debugger = collecting(level="L1")
     debugger.start()
-    assert [vars(handle)["wait"] for handle in HANDLES] != before
+    assert [vars(handle)["wait"] for handle in COLLECTIVES.handles] != before
     debugger.stop()
-    assert [vars(handle)["wait"] for handle in HANDLES] == before
+    assert [vars(handle)["wait"] for handle in COLLECTIVES.handles] == before
 
 
 @pytest.fixture

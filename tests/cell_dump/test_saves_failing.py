@@ -6,7 +6,7 @@ import pytest
 from mindspore import Tensor, ops
 from saved_by_hand import GRID
 
-from msprobe.cell_dump.backends.mindspore.at_save import in_graph
+from msprobe.cell_dump.backends.mindspore.jit import in_graph
 from msprobe.store.writer import Writer
 
 

@@ -204,12 +204,12 @@ def test_a_call_that_raises_leaves_its_inputs_and_the_reason(collecting, dumped)
 
 
 def test_a_failure_while_collecting_is_noted_and_the_training_goes_on(collecting, dumped, monkeypatch):
-    from msprobe.cell_dump.backends.mindspore import tensor
+    from msprobe.cell_dump import describer
     from msprobe.store import describe
 
     debugger, net = collecting(level="L1"), Net()
     real = describe.statistic
-    monkeypatch.setattr(tensor, "kernel", None)
+    monkeypatch.setattr(describer, "kernel", None)
     monkeypatch.setattr(describe, "statistic", lambda a: 1 / 0 if a.shape == (2, 3) else real(a))
     out = step(debugger, net, X)
     np.testing.assert_array_equal(out.asnumpy(), net(X).asnumpy())
@@ -338,12 +338,12 @@ def test_a_model_is_not_kept_alive(collecting):
 
 
 def test_a_ctrl_c_while_a_tensor_is_read_silences_nothing_later(collecting, dumped, monkeypatch):
-    from msprobe.cell_dump.backends.mindspore import tensor
+    from msprobe.cell_dump import describer
     from msprobe.store import describe
 
     debugger, net = collecting(level="L0"), Net()
     real = describe.statistic
-    monkeypatch.setattr(tensor, "kernel", None)
+    monkeypatch.setattr(describer, "kernel", None)
 
     def interrupted(array):
         monkeypatch.setattr(describe, "statistic", real)

@@ -169,7 +169,7 @@ def test_collectives_go_to_what_the_session_has_for_them(module, stem, collectin
     monkeypatch.setattr(module, "all_reduce", lambda tensor, **kwargs: tensor + 1.0)
     debugger = collecting(level="L1")
     debugger.start()
-    session = debugger._collectors.python._session
+    session = debugger._collectors.python.session
     seen = []
 
     def call_collective(stem, function, args, kwargs):

@@ -214,17 +214,17 @@ def test_a_capture_is_of_exactly_one_api(meant, section):
 def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MS_ACL_DUMP_CFG_PATH", "of the user")
     monkeypatch.setenv("MINDSPORE_DUMP_CONFIG", "of the user")
-    monkeypatch.setattr(environment, "_told", [])
+    monkeypatch.setattr(environment, "_dump_folders", [])
     monkeypatch.setattr(log, "_said", set())
     file = tmp_path / "kernel_graph_dump.json"
-    take_back = environment.tell(file, acl=True)
+    take_back = environment.set_variables(file, acl=True)
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [str(file)] * 2
     assert f"MINDSPORE_DUMP_CONFIG named of the user; level L2 has it name {file} instead" in capsys.readouterr().err
     take_back()
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [
         "of the user"
     ] * 2
-    environment.tell(file, acl=False)
+    environment.set_variables(file, acl=False)
     assert "MS_ACL_DUMP_CFG_PATH" not in environment.os.environ
 
 

@@ -11,7 +11,7 @@ from mindspore import Parameter, Tensor, nn, ops
 
 from msprobe.at_compile import AtCompile
 from msprobe.base.errors import SettingsError, UsageError
-from msprobe.graph_save import planted_save, runtime
+from msprobe.graph_save import operators, planted_save
 from msprobe.graph_save import save as saving
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore import PrecisionDebugger, flush, save, save_grad, step
@@ -390,7 +390,7 @@ def test_without_tensors_the_index_has_the_statistics(task, mode, saved, monkeyp
 
 def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, saved, monkeypatch):
     """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
-    assert runtime._DEVICE == "Ascend"
+    assert operators._DEVICE == "Ascend"
     told = []
     monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
     monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: told.append(path)))

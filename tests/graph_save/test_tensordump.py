@@ -13,8 +13,7 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.settings import Wishes
-from msprobe.graph_save.calls import GraphCalls
-from msprobe.graph_save.collector import Alone
+from msprobe.graph_save.calls import Alone, GraphCalls
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from msprobe.cell_dump.backends.mindtorch.detection import torch_on_mindspore
+from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 
 
 class Ours:

@@ -1,19 +1,16 @@
 """MindSpore's functions and primitives: which are collected, and how their calls are seen.
 
-Functional APIs: which functions of the installed framework are collected, and how their calls are seen.
+The list of functions is made from the framework itself: every public function of the namespaces below, and the methods
+and operators of Tensor that take or return tensors. Only the outermost call is recorded.
 
-The list is made from the framework itself: every public function of the namespaces below and the methods and
-operators of Tensor that take or give tensors. Only the outermost call is recorded. References to these functions that
-a user made before are reached by `references.py`.
-
-Primitive objects that cells hold, `self.matmul = ops.MatMul()`: their calls, as `Primitive.matmul.MatMul.0.forward`.
-
-Many layers compute with such objects and never touch a function of `mindspore.ops`. All objects with the same
-attribute name and class share one number. `__call__` of their classes is replaced while a collection is open.
+Primitives are objects that cells hold, `self.matmul = ops.MatMul()`. Many layers compute with such objects and never
+call a function of `mindspore.ops`. Their calls are recorded as `Primitive.matmul.MatMul.0.forward`; all objects with
+the same attribute name and class share one number. `__call__` of their classes is replaced while a collection is open.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial, wraps
+from inspect import getattr_static
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 from weakref import finalize, ref
@@ -22,60 +19,24 @@ from mindspore import Tensor, mint, nn, ops
 from mindspore.communication import comm_func
 from mindspore.mint import distributed
 
-from msprobe.base.patches import Patch, Patches
-from msprobe.cell_dump import collective
-from msprobe.cell_dump.alias_patching import Current, Stems, Users, recorded, standing_at
-from msprobe.cell_dump.collective import Message, group_id
-from msprobe.cell_dump.describer import Bare
+from msprobe.base.patches import Patches
+from msprobe.cell_dump.alias_patching import Current, Stems, Users
+from msprobe.cell_dump.collective import Collectives
+from msprobe.cell_dump.functions import FunctionCalls
 
-
-def _cells(root: Any) -> Iterator[Any]:
-    if isinstance(root, nn.Cell):
-        for _, cell in root.cells_and_names():
-            yield cell
-
-
-USERS = Users(
-    modules_of=_cells,
-    layers=("mindspore.nn.", "mindspore.mint.nn.layer."),
-    aliases=("mindspore.ops.functional", "mindspore.mint.nn"),  # the first is another name of `mindspore.ops`
-    second="mindspore.mint",
-)
+from . import jit
 
 try:
     from mindspore.ops.function import comm_func as functional
 except ImportError:  # before 2.7.1
     functional = comm_func
 
-HANDLES = tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle)))
-"""What asynchronous calls give."""
-
-_MESSAGES = tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp)))
-_PEERS = (distributed.isend, distributed.irecv, functional.isend, functional.irecv)
-
-_MESSAGE = "mindspore.mint.distributed.P2POp"
-
-
-def handles(result: Any) -> list[Any]:
-    """The handles among what a call gave."""
-    return collective.handles_in(result, HANDLES)
-
-
-def messages(value: Any) -> Any:
-    """`value` with each `P2POp` replaced by what it says."""
-    return collective.with_messages(value, _MESSAGES, _said)
-
-
-def _said(message: Any) -> Message:
-    op = message.op.__name__ if isinstance(message.op, FunctionType) else message.op
-    peer, tag, group = message.peer, message.tag, group_id(message.group)
-    return Message(Bare(_MESSAGE), message.tensor, Bare(op), Bare(peer), Bare(tag), Bare(group))
-
-
-def plan_collectives(current: Callable[[], Any], patches: Patches) -> None:
-    """Plan what is in place for collectives."""
-    collective.plan(current, patches, handles=HANDLES, messages=_MESSAGES, peers=_PEERS)
-
+COLLECTIVES = Collectives(
+    message_type="mindspore.mint.distributed.P2POp",
+    handles=tuple(dict.fromkeys((comm_func.CommHandle, functional.CommHandle))),
+    messages=tuple(dict.fromkeys((distributed.P2POp, functional.P2POp, comm_func.P2POp))),
+    peers=(distributed.isend, distributed.irecv, functional.isend, functional.irecv),
+)
 
 NAMESPACES: tuple[tuple[str, ModuleType], ...] = (
     ("Functional", ops),
@@ -96,195 +57,58 @@ FORGOTTEN: dict[str, tuple[str, ...]] = {
         "softshrink",
     ),
 }
-"""Functions that the documentation has and the module's `__all__` lacks. They are named here because nothing tells
-them from the functions that such a module imports for its own use (`functional.clamp`, `mint.softmax_ext`)."""
-
-COLLECTIVE = ("MintDistributed", "Distributed")
-"""Prefixes of functions that exchange tensors between ranks; their calls are recorded in a way of their own."""
+"""Functions that the documentation has and the module's `__all__` lacks. They are named here because nothing
+distinguishes them from the functions that such a module imports for its own use (`functional.clamp`,
+`mint.softmax_ext`)."""
 
 GROUPS = frozenset(
-    [
-        "destroy_process_group",
-        "get_backend",
-        "get_global_rank",
-        "get_group_rank",
-        "get_process_group_ranks",
-        "get_rank",
-        "get_world_size",
-        "init_process_group",
-        "is_available",
-        "is_initialized",
-        "new_group",
-        "set_comm_ops_inplace",
-    ]
+    str.split("""
+    destroy_process_group get_backend get_global_rank get_group_rank get_process_group_ranks get_rank get_world_size
+    init_process_group is_available is_initialized new_group set_comm_ops_inplace
+    """)
 )
-"""Functions that manage groups of ranks. `barrier` is none of them: it has no tensors, so its calls drop out alone."""
+"""Functions that manage groups of ranks. `barrier` is none of them: it has no tensors, so its calls drop out anyway."""
 
 DEFINERS = frozenset(
-    [
-        "add_flags",
-        "constexpr",
-        "custom_info_register",
-        "get_vm_impl_fn",
-        "kernel",
-        "ms_kernel",
-        "op_info_register",
-        "prim_arg_register",
-        "prim_attr_register",
-    ]
+    str.split("""
+    add_flags constexpr custom_info_register get_vm_impl_fn kernel ms_kernel op_info_register prim_arg_register
+    prim_attr_register
+    """)
 )
 """Decorators and registers: they define operations, and run none."""
 
 CALLERS = frozenset(
-    [
-        "derivative",
-        "fori_loop",
-        "get_grad",
-        "grad",
-        "jacfwd",
-        "jacrev",
-        "jet",
-        "jvp",
-        "scan",
-        "stack_map",
-        "value_and_grad",
-        "vjp",
-        "vmap",
-        "while_loop",
-        "checkpoint",
-        "apply_",
-        "map_",
-        "register_hook",
-    ]
+    str.split("""
+    derivative fori_loop get_grad grad jacfwd jacrev jet jvp scan stack_map value_and_grad vjp vmap while_loop
+    checkpoint apply_ map_ register_hook
+    """)
 )
 """Functions that run the user's functions: what those call is recorded, not the caller."""
 
 NO_TENSORS = frozenset(
-    [
-        "asnumpy",
-        "numpy",
-        "item",
-        "tolist",
-        "dim",
-        "ndimension",
-        "size",
-        "stride",
-        "numel",
-        "nelement",
-        "is_contiguous",
-        "data_ptr",
-        "storage_offset",
-        "itemset",
-        "is_complex",
-        "is_floating_point",
-        "is_signed",
-        "element_size",
-        "storage",
-        "untyped_storage",
-        "get_device",
-        "has_init",
-        "init_data",
-        "flush_from_cache",
-        "set_const_arg",
-        "set_dtype",
-        "from_numpy",
-        "from_blob",
-        "typeof",
-        "is_tensor",
-        "isinstance_",
-        "print_",
-        "tensor_dump",
-        "shape",
-        "rank",
-        "assign_value",
-        "assign_value_cpp",
-        "offload",
-        "offload_file_path",
-        "set_cast_dtype",
-        "wait_pipeline",
-        "check_init",
-        "backward",
-        "get_bytes",
-        "value",
-        "type",
-        "hooks",
-        "remove_hook",
-        "set_param_info",
-        "set_init_flag",
-        "set_device_address",
-        "is_init",
-        "is_pinned",
-        "is_shared",
-        "pin_memory",
-        "data_sync",
-        "to_dlpack",
-        "requires_grad_",
-        "set_",
-        "to_coo",
-        "to_csr",
-    ]
+    str.split("""
+    asnumpy numpy item tolist dim ndimension size stride numel nelement is_contiguous data_ptr storage_offset
+    itemset is_complex is_floating_point is_signed element_size storage untyped_storage get_device has_init
+    init_data flush_from_cache set_const_arg set_dtype from_numpy from_blob typeof is_tensor isinstance_ print_
+    tensor_dump shape rank assign_value assign_value_cpp offload offload_file_path set_cast_dtype wait_pipeline
+    check_init backward get_bytes value type hooks remove_hook set_param_info set_init_flag set_device_address
+    is_init is_pinned is_shared pin_memory data_sync to_dlpack requires_grad_ set_ to_coo to_csr
+    """)
 )
-"""Functions that tell about a tensor, or manage it: no computation."""
+"""Functions that describe a tensor, or manage it: no computation."""
 
 OPERATORS = tuple(
     f"__{name}__"
-    for name in [
-        "abs",
-        "add",
-        "and",
-        "div",
-        "eq",
-        "floordiv",
-        "ge",
-        "getitem",
-        "gt",
-        "iadd",
-        "iand",
-        "ifloordiv",
-        "imatmul",
-        "imod",
-        "imul",
-        "invert",
-        "ior",
-        "ipow",
-        "isub",
-        "itruediv",
-        "ixor",
-        "le",
-        "lt",
-        "matmul",
-        "mod",
-        "mul",
-        "ne",
-        "neg",
-        "or",
-        "pos",
-        "pow",
-        "radd",
-        "rand",
-        "rdiv",
-        "rfloordiv",
-        "rmatmul",
-        "rmod",
-        "rmul",
-        "ror",
-        "rpow",
-        "rsub",
-        "rtruediv",
-        "rxor",
-        "setitem",
-        "sub",
-        "truediv",
-        "xor",
-        "lshift",
-        "rshift",
-    ]
+    for name in str.split("""
+    abs add and div eq floordiv ge getitem gt iadd iand ifloordiv imatmul imod imul invert ior ipow isub itruediv
+    ixor le lt matmul mod mul ne neg or pos pow radd rand rdiv rfloordiv rmatmul rmod rmul ror rpow rsub rtruediv
+    rxor setitem sub truediv xor lshift rshift
+    """)
 )
 
-_METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
-
-
 LEFT_OUT = CALLERS | NO_TENSORS | GROUPS | DEFINERS
+
+_METHODS = (FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType)
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:
@@ -293,7 +117,7 @@ def functions() -> Iterator[tuple[Any, str, str]]:
         public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
         for name in sorted({*public, *FORGOTTEN.get(module.__name__, ())}):
             function = vars(module).get(name)
-            if _is_function(function) and name not in LEFT_OUT:
+            if isinstance(function, (FunctionType, BuiltinFunctionType)) and name not in LEFT_OUT:
                 is_exchange = function.__module__ == functional.__name__  # `ops` has most of them too
                 yield module, name, f"{'Distributed' if is_exchange else prefix}.{name}"
     for name in sorted(set(dir(Tensor))):
@@ -302,39 +126,13 @@ def functions() -> Iterator[tuple[Any, str, str]]:
             yield Tensor, name, f"Tensor.{name}"
 
 
-def plan(current: Current, patches: Patches, wanted: Stems = None) -> list[Patch]:
-    """Plan a patch for every function of the list whose stem is `wanted`; gives those of modules, not of Tensor."""
-    planned = []
-    plan_collectives(current, patches)
-    for owner, name, stem in functions():
-        if wanted is None or stem in wanted:
-            door = "call_collective" if stem.partition(".")[0] in COLLECTIVE else "call_api"
-            make = partial(recorded, stem, current, door=door)
-            patch = patches.add(owner, name, partial(standing_at, owner, name, make))
-            if owner is not Tensor:
-                planned.append(patch)
-    return planned
-
-
 def is_method(name: str) -> bool:
     """Whether Tensor has a function of this name, and no property."""
-    return isinstance(_static(Tensor, name), _METHODS)
-
-
-def _is_function(value: Any) -> bool:
-    return isinstance(value, (FunctionType, BuiltinFunctionType))
-
-
-def _static(owner: type, name: str) -> Any:
-    """The attribute as it stands in the class or the base that has it, not bound, not computed."""
-    for base in owner.__mro__:
-        if name in vars(base):
-            return vars(base)[name]
-    return None
+    return isinstance(getattr_static(Tensor, name, None), _METHODS)
 
 
 class PrimitiveCalls:
-    """Sees the calls of the primitives of the given models while its patches are installed."""
+    """Sees the calls of the primitives of models while its patches are installed."""
 
     def __init__(self, current: Current) -> None:
         self._current = current
@@ -353,9 +151,11 @@ class PrimitiveCalls:
             if any(known() is root for known in self._models):
                 continue
             self._models.append(ref(root))
-            for stem, primitive in held_by(root):
-                if wanted is None or stem in wanted:
-                    self._add(stem, primitive, patches)
+            for _, cell in root.cells_and_names():
+                for attribute, primitive in cell._primitives.items():
+                    stem = f"Primitive.{attribute}.{type(primitive).__name__}"
+                    if primitive is not None and (wanted is None or stem in wanted):
+                        self._add(stem, primitive, patches)
 
     def _add(self, stem: str, primitive: Any, patches: Patches) -> None:
         if id(primitive) in self._stems:
@@ -380,9 +180,35 @@ class PrimitiveCalls:
         return __call__
 
 
-def held_by(root: Any) -> Iterable[tuple[str, Any]]:
-    """The primitives that a model's cells hold, with the stems of their calls."""
-    for _, cell in root.cells_and_names():
-        for attribute, primitive in cell._primitives.items():
-            if primitive is not None:
-                yield f"Primitive.{attribute}.{type(primitive).__name__}", primitive
+def _cells(root: Any) -> Iterator[Any]:
+    if isinstance(root, nn.Cell):
+        for _, cell in root.cells_and_names():
+            yield cell
+
+
+class Calls(FunctionCalls):
+    """MindSpore's functions, primitives and `@jit` code."""
+
+    users = Users(
+        modules_of=_cells,
+        layers=("mindspore.nn.", "mindspore.mint.nn.layer."),
+        aliases=("mindspore.ops.functional", "mindspore.mint.nn"),  # the first is another name of `mindspore.ops`
+        second="mindspore.mint",
+    )
+    tensor = Tensor
+    collectives = COLLECTIVES
+    other_stems = ("Primitive.", "Jit.")
+    golden = "MindSpore"
+    functions = staticmethod(functions)
+
+    def __init__(self, current: Current, patches: Patches) -> None:
+        super().__init__(current, patches)
+        self._primitives = PrimitiveCalls(current)
+
+    def _plan_functions(self) -> None:
+        super()._plan_functions()
+        jit.plan_calls(self._current, self._patches, self._wanted)
+
+    def _take_in(self, roots: list[Any]) -> None:
+        self._primitives.add(roots, self._patches, self._wanted)
+        super()._take_in(roots)

@@ -1,123 +1,116 @@
-"""MindSpore behind the collector's framework interface."""
+"""MindSpore behind the collector's framework interface, with its recomputation and its dispatch mode.
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
-from functools import partial
+Dispatch shows every operation that the framework dispatches, also in backward: `Dispatch.{its name}.0.forward`.
+Finer than functions and primitives: what is computed inside a recorded function or cell, and most of the backward,
+appears call by call, with statistics of arguments and results and the innermost recorded call as its parent. It has no
+gradients: the operations of the backward are calls of their own. The framework shows them from MindSpore 2.9 on.
+
+Dispatch does not show: basic indexing (`x[0]`, `x[:, 1]`) and other views, operations in place (`add_`, `x[0] = 1`),
+anything inside `@jit` code and optimizers that are such, some kernels of the backward (those of LayerNorm and BiasAdd),
+and other threads. While the user is inside a mode of his own that he entered after `start`, only that one sees
+operations; `start` and `stop` stand on the same side of such a `with`.
+"""
+
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
 import mindspore
-from mindspore import Parameter, nn
+from mindspore import Parameter, nn, utils
+from mindspore.ops import Primitive
 
+from msprobe.base.errors import UsageError
 from msprobe.base.framework import CELLS, own_parameters
 from msprobe.base.nested import tree_of
-from msprobe.base.patches import Patch, Patches
-from msprobe.base.settings import Settings
+from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current
-from msprobe.cell_dump.framework import Gradients, Hook, Names
-from msprobe.cell_dump.functions import FunctionCalls
-from msprobe.cell_dump.gradient import NodeGradients
-from msprobe.cell_dump.module_hooks import ModuleHooks
-from msprobe.cell_dump.recompute import first_run, plan_hooks, second_run
+from msprobe.cell_dump.framework import Framework, Gradients, Hook, Names
+from msprobe.cell_dump.functions import Dispatch
+from msprobe.cell_dump.gradient import ModuleHooks, NodeGradients
+from msprobe.cell_dump.recompute import plan_hooks, plan_reentrant
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
 
-from . import api, dispatch, jit
-from .api import USERS, PrimitiveCalls
+from . import api, jit
 from .gradient import GRAPH, HAS_NODES, TensorGradients
 from .tensor import DEVICES, DRAINS, Describer, DeviceDescriber, HeldWriter, drain, settle
 
 # By its full name: `mindspore.common.recompute` as an attribute is the function.
-_framework = import_module("mindspore.common.recompute")
-
-_EarlyStop: type[BaseException] | None = getattr(_framework, "_StopRecomputationError", None)
+_recompute = import_module("mindspore.common.recompute")
 
 # What the kind by hooks keeps of a first run: two names in the course of time.
 _KEEPERS = ("_RecomputeHandle", "_RecomputeState")
 
 
-def is_early_stop(cause: BaseException) -> bool:
-    """Whether an exception is the way in which a recomputation ends when it has what it needs."""
-    return _EarlyStop is not None and isinstance(cause, _EarlyStop)
-
-
 def plan_recompute(current: Current, guards: Patches) -> None:
-    """Plan patches of the framework's recomputation that tell the session when a second run begins and ends."""
-    guards.add(_framework._RecomputeCell, "construct", partial(first_run, current))
-    guards.add(_framework._RecomputeCell, "bprop", partial(second_run, current, _again))
+    """Plan patches of the framework's recomputation: the session is notified when a second run begins and ends."""
+
+    def again(session: Any, owner: Any) -> Any:
+        return session.position.second_run(owner)
+
+    plan_reentrant(current, guards, _recompute._RecomputeCell, "construct", "bprop", again)
     for name in _KEEPERS:
-        if hasattr(_framework, name):
-            plan_hooks(current, guards, getattr(_framework, name), _framework._RecomputationHook, _again)
+        if hasattr(_recompute, name):
+            plan_hooks(current, guards, getattr(_recompute, name), _recompute._RecomputationHook, again)
 
 
-def _again(session: Any, owner: Any) -> AbstractContextManager[None]:
-    return session.position.second_run(owner)  # type: ignore[no-any-return]  # the session's
+HAS_DISPATCH = hasattr(utils, "MsDispatchMode")
 
 
-class Sources(FunctionCalls):
-    """The sources of one collector. Their places are taken and given back with its patches."""
+def dispatch_depth() -> int:
+    """How many dispatch modes are entered."""
+    from mindspore._c_expression import _DispatchGuardStack  # here: older versions have none
 
-    users = USERS
-    other_stems = ("Primitive.", "Jit.")
-    golden = "MindSpore"
-
-    def __init__(self, current: Current, patches: Patches) -> None:
-        super().__init__(current, patches)
-        self._primitives = PrimitiveCalls(current)
-
-    def _functions(self) -> Iterator[Patch]:
-        yield from api.plan(self._current, self._patches, self._wanted)
-        jit.plan_calls(self._current, self._patches, self._wanted)
-
-    def _stems(self) -> Iterator[str]:
-        return (stem for *_, stem in api.functions())
-
-    def _take_in(self, roots: list[Any]) -> None:
-        self._primitives.add(roots, self._patches, self._wanted)
-        super()._take_in(roots)
+    return int(_DispatchGuardStack.depth())
 
 
-_TELLS_THE_END = hasattr(executor, "queue_backward_final_callback")
-"""Whether the framework tells when a whole backward has run; 2.7.0 does not."""
+def _dispatch_mode(current: Current) -> Any:
+    class Mode(utils.MsDispatchMode):  # type: ignore[misc]  # the framework has no types
+        """Passes each operation to the session that records."""
+
+        def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
+            session = current()
+            if session is None:
+                return func(*args)
+            operands = tuple(args)
+            if len(args) == 3 and isinstance(args[0], Primitive) and isinstance(args[2], (tuple, list)):
+                operands = tuple(args[2])  # an older kind of operation comes as (primitive, name, its arguments)
+            return session.call_inner(f"Dispatch.{func.name}", operands, lambda: func(*args))
+
+    return Mode()
 
 
-def _before_hook(given: tuple[Any, ...]) -> None:
+_HAS_FINAL_CALLBACK = hasattr(executor, "queue_backward_final_callback")
+"""Whether the framework has a callback for the end of a whole backward; 2.7.0 has none."""
+
+
+def _before_hook(gradients: tuple[Any, ...]) -> None:
     if DRAINS:
         drain()
     else:
-        settle(tree_of(given).tensors)
+        settle(tree_of(gradients).tensors)
 
 
-def _on_device() -> bool:
-    return mindspore.get_context("device_target") in DEVICES
-
-
-class MindSpore:
-    """The functions that a session binds stand here as they are, without a method around them: they are asked often."""
+class MindSpore(Framework):
+    """MindSpore, whose modules are cells."""
 
     kind = CELLS
     module = nn.Cell
+    calls = api.Calls
     own_backward = "bprop"
-    next_node = None
+    early_stop = getattr(_recompute, "_StopRecomputationError", ())
 
-    modes = bool, bool  # it has none, and these say False
     settle = staticmethod(settle)
     before_hook = staticmethod(_before_hook)
     own_parameters = staticmethod(own_parameters)
-    is_early_stop = staticmethod(is_early_stop)
-    handles = staticmethod(api.handles)
-    messages = staticmethod(api.messages)
-
-    def apart(self, work: Callable[..., Any], *args: Any) -> Any:
-        return work(*args)
 
     def writer(self, writer: Writer) -> Writer:
-        return HeldWriter(writer) if _on_device() else writer  # type: ignore[return-value]  # it does the same
+        on_device = mindspore.get_context("device_target") in DEVICES
+        return HeldWriter(writer) if on_device else writer  # type: ignore[return-value]  # it does the same
 
     def describer(self, writer: Writer, *, saves: bool, digests: bool) -> Describer:
-        if isinstance(writer, HeldWriter):
-            return DeviceDescriber(writer, saves=saves, digests=digests)
-        return Describer(writer, saves=saves, digests=digests)
+        kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
+        return kind(writer, saves=saves, digests=digests)
 
     def is_optimizer(self, module: Any) -> bool:
         return isinstance(module, nn.Optimizer)
@@ -131,36 +124,40 @@ class MindSpore:
     def module_hooks(self, hook: Hook) -> ModuleHooks:
         return ModuleHooks(hook, "register_backward_pre_hook", "register_backward_hook", executor.requires_grad)
 
-    def hook_of(self, tensor: Any, told: Callable[[Any], None]) -> tuple[bool, Any]:
+    @staticmethod
+    def hook_of(tensor: Any, hook: Callable[[Any], None]) -> tuple[bool, Any]:
         if HAS_NODES:
             node = tensor._grad_node
             if node is None:
                 return False, None
             if not node.is_leaf():
                 index = tensor._output_index
-                node.register_prehook(lambda gradients: told(gradients[index]))
+                node.register_prehook(lambda gradients: hook(gradients[index]))
                 return True, None
         elif not executor.requires_grad() and not isinstance(tensor, Parameter):
             return False, None
         try:
-            return True, tensor.register_hook(told)
+            return True, tensor.register_hook(hook)
         except RuntimeError:
             return False, None  # "requires grad is false"
 
-    def when_backward_ends(self, told: Callable[[], None]) -> bool:
-        if _TELLS_THE_END:
-            executor.queue_backward_final_callback(told)
-        return _TELLS_THE_END
-
-    def sources(self, current: Current, patches: Patches) -> Sources:
-        return Sources(current, patches)
+    @staticmethod
+    def when_backward_ends(call: Callable[[], None]) -> bool:
+        if _HAS_FINAL_CALLBACK:
+            executor.queue_backward_final_callback(call)
+        return _HAS_FINAL_CALLBACK
 
     def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
         jit.plan(guards, patches, unhooked)
         plan_recompute(current, guards)
 
-    def finest(self, current: Current, settings: Settings) -> dispatch.Dispatch:
-        return dispatch.Dispatch(current)
+    def dispatch(self, current: Current) -> Dispatch:
+        if not HAS_DISPATCH:
+            raise UsageError(
+                f"start(): dispatch needs MindSpore 2.9 or newer, and this is {mindspore.__version__}; "
+                "set dispatch to false, or update MindSpore"
+            )
+        return Dispatch(_dispatch_mode(current), dispatch_depth)
 
 
 FRAMEWORK = MindSpore()

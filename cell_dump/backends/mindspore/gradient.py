@@ -1,9 +1,7 @@
 """MindSpore's autograd graph, and hooks on tensors where it cannot be read (MindSpore 2.7.0).
 
-Gradients where the framework has no autograd nodes (MindSpore 2.7.0): hooks on the tensors themselves.
-
-The incoming gradients are the same as with nodes. For an argument only the sum over all users of the tensor can be
-had; it is marked `accumulated`.
+With hooks on tensors the incoming gradients are the same as with nodes. For an argument only the sum over all users of
+the tensor can be had; it is marked `accumulated`.
 """
 
 from collections.abc import Callable
@@ -19,13 +17,13 @@ from msprobe.cell_dump.gradient import Graph, Identity
 from msprobe.executors import executor
 
 HAS_NODES = hasattr(Tensor, "_grad_node")
-"""MindSpore 2.7.1 and later; before that `tensor_gradient.py` serves."""
+"""MindSpore 2.7.1 and later; before that `TensorGradients` serves."""
 
 
 def _identity(node: Any) -> Identity:
-    """Nodes are wrapped anew at each look. MindSpore 2.9 and later tell an identity; before that an operation is known
-    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be told
-    apart).
+    """Nodes are wrapped anew at each look. MindSpore 2.9 and later have an identity; before that an operation is known
+    by its sequence number, a leaf by its name (leaves of one name count as one tensor, whose parts cannot be
+    distinguished).
     """
     return node.name() if node.is_leaf() else node._sequence_nr()  # type: ignore[no-any-return]  # no types there
 
@@ -41,29 +39,22 @@ def _probe(tensors: list[Leaf]) -> int:
     return -1
 
 
-def _name_of(tensor: Any) -> str:
-    return tensor.name if isinstance(tensor, Parameter) else ""  # type: ignore[no-any-return]  # as above
+_HAS_IDENTITIES = HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id")
 
-
-def _graph() -> Graph:
-    has_identities = HAS_NODES and hasattr(_c_expression.BackwardNodePy, "_unique_id")
-    return Graph(
-        tensor=Tensor,
-        name_of=_name_of,
-        node_of=attrgetter("_grad_node"),
-        index_of=attrgetter("_output_index"),
-        identity=methodcaller("_unique_id") if has_identities else _identity,  # the better way, where there is one
-        is_leaf=methodcaller("is_leaf"),
-        probe=_probe,
-        when_backward_ends=lambda told: executor.queue_backward_final_callback(told),
-    )
-
-
-GRAPH = _graph()
+GRAPH = Graph(
+    tensor=Tensor,
+    name_of=lambda tensor: tensor.name if isinstance(tensor, Parameter) else "",
+    node_of=attrgetter("_grad_node"),
+    index_of=attrgetter("_output_index"),
+    identity=methodcaller("_unique_id") if _HAS_IDENTITIES else _identity,  # the better way, where there is one
+    is_leaf=methodcaller("is_leaf"),
+    probe=_probe,
+    when_backward_ends=lambda call: executor.queue_backward_final_callback(call),
+)
 
 
 class TensorGradients:
-    """Places gradient hooks on the tensors of one step; the same face as `NodeGradients`."""
+    """Places gradient hooks on the tensors of one step; has the methods of `NodeGradients`."""
 
     running = True
     """Nothing here knows."""
@@ -106,7 +97,7 @@ class TensorGradients:
         """Nothing here knows of a backward that runs."""
 
     def _hook(
-        self, tensor: Tensor, tell: Callable[..., None], backward: Backward, place: str, expected: list[str]
+        self, tensor: Tensor, arrived: Callable[..., None], backward: Backward, place: str, expected: list[str]
     ) -> None:
         """Data and parameters outlive the call: a later gradient of theirs belongs to a later call."""
         waiting = [True]
@@ -114,7 +105,7 @@ class TensorGradients:
         def first(gradient: Any) -> None:
             if waiting and not backward.done:
                 waiting.clear()
-                tell(backward, place, gradient)
+                arrived(backward, place, gradient)
 
         try:
             self._handles.append(tensor.register_hook(self._make(first)))

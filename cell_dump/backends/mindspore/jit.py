@@ -1,4 +1,4 @@
-"""`@jit` code: seen from outside as one call, left alone while it is compiled.
+"""`@jit` code: recorded from outside as one call, not touched while it is compiled.
 
 A call of a `@jit` function, or of a cell whose construct is one, becomes `Jit.{its name}.0.forward` with its arguments
 and results; nothing inside is recorded, for no Python runs there. So it is with code captured from its source
@@ -17,6 +17,8 @@ from typing import Any
 
 from mindspore import Parameter, Tensor, nn
 
+from msprobe.at_compile import AtCompile
+from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current, Stems
 from msprobe.executors import api, tracer
@@ -28,6 +30,22 @@ _COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
 
 _WORKERS = ("JitExecutor_", "GraphExecutor_")
 """Who is asked by them where the graph is not there yet."""
+
+
+def _in_graph() -> bool:
+    once(
+        "save in a graph",
+        "PrecisionDebugger.save: saves nothing inside @jit and graph mode; use msprobe.mindspore.save there",
+    )
+    return True
+
+
+in_graph = AtCompile(_in_graph, eager=False)
+"""Of `PrecisionDebugger.save`: where Python runs, a function that returns False; where the graph compiler reads the
+call, the constant True.
+
+So the compiler drops what stands behind `if in_graph(): return`, which it could neither compile nor run.
+"""
 
 
 def plan_calls(current: Current, patches: Patches, wanted: Stems = None) -> None:
@@ -117,7 +135,7 @@ def _unhooked(argument: Any) -> Any:
     """What is compiled for, without gradient hooks.
 
     Where we have to hook tensors, for want of autograd nodes, the compiler would take our hooks into the graph. They
-    are told by PyNative all the same: the graph is run with the very arguments.
+    still fire in PyNative: the graph is run with the very arguments.
     """
     if HAS_NODES or not isinstance(argument, Tensor) or isinstance(argument, Parameter) or not argument.hooks():
         return argument

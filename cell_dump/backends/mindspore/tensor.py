@@ -1,23 +1,21 @@
-"""Tensors of MindSpore: read without copying where possible, and recorded; statistics are computed on the device.
-
-A tensor's elements as a numpy array, without copying where that can be.
+"""Tensors of MindSpore: read without copying where possible, and recorded; on a device, statistics are computed there.
 
 `asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which
 costs fifty times what reading it costs. DLPack gives such a view with its strides.
 
-Statistics on a device: computed there, one small tensor for each record, and fetched together.
-
-On a device a look at a tensor waits for everything before it. So the numbers stay there, and the lines that need them
-are held back, until 256 calls wait, or until `stop` or `step`; then all numbers come over in one piece, with one wait.
-The order on the device keeps what was read before a later change in place apart from it, so nothing is copied. Tensors
-that are saved or digested are fetched one by one, as they are needed whole.
+On a device a look at a tensor waits for everything before it. So its statistics stay there, one small tensor for each
+record, and the lines that need them are held back, until 256 calls wait, or until `stop` or `step`; then all numbers
+are fetched in one piece, with one wait. The order on the device keeps what was read before a later change in place
+apart from it, so nothing is copied. Tensors that are saved or digested are fetched one by one, as they are needed
+whole.
 """
 
 import re
 from collections.abc import Sequence
 from functools import cache
 from math import isfinite
-from typing import Any, NamedTuple
+from operator import methodcaller
+from typing import Any
 
 import mindspore as ms
 import numpy as np
@@ -25,7 +23,6 @@ from mindspore import Tensor, ops
 from mindspore.common.dtype import Type
 
 from msprobe.base.framework import elements_of, own_parameters
-from msprobe.base.statistic import kernel
 from msprobe.cell_dump import describer
 from msprobe.executors import api
 from msprobe.store.describe import beginning, number
@@ -80,20 +77,10 @@ def _bystander() -> Tensor:
     return Tensor(0.0)
 
 
-_LETTERS: dict[Any, str] = {
+_LETTERS = {
     **{ms.float32: "f", ms.float16: "e", ms.bfloat16: "E", ms.float64: "d", ms.bool_: "?"},
     **{ms.int8: "b", ms.uint8: "B", ms.int16: "h", ms.uint16: "H", ms.int32: "i", ms.uint32: "I", ms.int64: "q"},
 }
-"""The dtypes whose elements the kernel reads where they lie."""
-
-
-class _Head(NamedTuple):
-    """What all tensors of one dtype and shape have in common: the record's beginning, and how to read them."""
-
-    text: str
-    size: int
-    letter: str
-    dtype: Any
 
 
 class Describer(describer.Describer):
@@ -102,29 +89,16 @@ class Describer(describer.Describer):
     kind = "mindspore.Tensor"
     dtypes = ((Type, "mindspore.dtype"),)
 
+    letters = _LETTERS
+    lies_here = staticmethod(methodcaller("is_contiguous"))
+
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)
-        self._direct = kernel is not None and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
-        # By the dtype's id, since hashing a dtype costs more than reading a small tensor; the head keeps it alive.
-        self._heads: dict[tuple[int, tuple[int, ...]], _Head] = {}
+        self._direct = self._direct and HAS_ADDRESSES and ms.get_context("device_target") == "CPU"
 
-    def read(self, tensor: Tensor, call: str, part: str) -> str:
-        """The record of a tensor, which is read now; raises whatever the framework does."""
-        dtype, shape = tensor.dtype, tensor.shape
-        head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
-        text = None
-        if self._direct and head.letter and tensor.is_contiguous():
-            text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
-            if text is not None and not self.saves and not self.digests:
-                return f"{text}}}"
-        if text is None and tensor.has_init:  # `asnumpy` would draw its numbers, perhaps before the training does
-            self.lost(call, part, "the tensor has no data yet, only an initializer")
-            return "null"
-        return self._finished(text or head.text, array_of(tensor), call, part, described=text is not None)
-
-    def dtype(self, tensor: Tensor) -> str:
-        """The dtype's name as the dump spells it: `Float32`."""
-        return str(tensor.dtype)
+    def without_data(self, tensor: Tensor) -> str:
+        """`asnumpy` would draw the numbers of an initializer, perhaps before the training does."""
+        return "the tensor has no data yet, only an initializer" if tensor.has_init else ""
 
     def elements(self, tensor: Tensor) -> np.ndarray[Any, Any]:
         """The elements, in memory that may be the tensor's own."""
@@ -137,12 +111,6 @@ class Describer(describer.Describer):
         if not module._init_flag:
             module._init_check()
         return own_parameters(module)
-
-    def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
-        text = beginning("mindspore.Tensor", str(dtype), shape)
-        head = _Head(text, int(np.prod(shape, dtype=np.int64)), _LETTERS.get(dtype, ""), dtype)
-        self._heads[id(dtype), shape] = head
-        return head
 
 
 MOST_HELD = 256
@@ -162,7 +130,7 @@ class DeviceStatistics:
         self._kinds: list[str] = []
 
     def add(self, tensor: Tensor) -> str:
-        """Have the statistics of a tensor computed where it is, in float32; gives the hole that `texts` will fill."""
+        """Compute the statistics of a tensor where it is, in float32; returns the hole that `texts` will fill."""
         kind = "bool" if tensor.dtype == ms.bool_ else "float" if tensor.is_floating_point() else "whole"
         if tensor.is_complex():
             tensor, kind = ops.abs(tensor), "float"
@@ -179,10 +147,10 @@ class DeviceStatistics:
             return []
         with api._no_grad():
             rows = ops.stack(self._rows).asnumpy()
-        said = [_members(kind, row) for kind, row in zip(self._kinds, rows.astype(np.float64), strict=True)]
+        texts = [_members(kind, row) for kind, row in zip(self._kinds, rows.astype(np.float64), strict=True)]
         self._rows.clear()
         self._kinds.clear()
-        return said
+        return texts
 
 
 def _members(kind: str, row: Any) -> str:

@@ -1,17 +1,10 @@
 """PyTorch's API on MindSpore behind the collector's framework interface.
 
-The layer's recomputation (`torch.utils.checkpoint`, reentrant) beside that of MindSpore.
-
-The kind by hooks on saved tensors runs nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
-
-PyTorch's API on MindSpore as the collector of Python's calls sees it.
-
 To be imported where `torch_on_mindspore()` holds, for it imports `torch`.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,20 +14,18 @@ from mindspore import Parameter
 
 from msprobe.base.errors import SettingsError
 from msprobe.base.framework import MODULES
-from msprobe.base.patches import Patch, Patches
+from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, wishes_of
 from msprobe.cell_dump import describer
-from msprobe.cell_dump.alias_patching import Current, Users, quietly
-from msprobe.cell_dump.backends.mindspore import jit, tensor
+from msprobe.cell_dump.alias_patching import Current, quietly
+from msprobe.cell_dump.backends.mindspore import tensor
 from msprobe.cell_dump.backends.mindspore.framework import MindSpore
 from msprobe.cell_dump.backends.mindspore.gradient import GRAPH, HAS_NODES, TensorGradients
 from msprobe.cell_dump.backends.mindspore.tensor import HeldWriter
-from msprobe.cell_dump.describer import Describer as AnyDescriber
-from msprobe.cell_dump.framework import FunctionSources, Gradients, Hook, Names
-from msprobe.cell_dump.functions import FunctionCalls
-from msprobe.cell_dump.gradient import NodeGradients
-from msprobe.cell_dump.module_hooks import ModuleHooks
-from msprobe.cell_dump.recompute import first_run, second_run
+from msprobe.cell_dump.framework import Gradients, Hook, Names
+from msprobe.cell_dump.gradient import FULL_HOOKS, ModuleHooks, NodeGradients
+from msprobe.cell_dump.recompute import plan_reentrant
+from msprobe.cell_dump.session import Session
 from msprobe.executors import executor
 from msprobe.store.writer import Writer
 
@@ -45,7 +36,7 @@ _DEVICE = getattr(torch, "device", None)
 
 
 class Values(describer.Describer):
-    """What differs from MindSpore, whoever reads the tensors."""
+    """What differs from MindSpore, on a CPU and on a device."""
 
     dtypes = (*tensor.Describer.dtypes, *(((_DEVICE, "torch.device"),) if isinstance(_DEVICE, type) else ()))
 
@@ -72,63 +63,16 @@ def own_parameters(module: Any) -> list[tuple[str, Any]]:
     return [(key, parameter) for key, parameter in module._parameters.items() if parameter is not None]
 
 
-def plan_recompute(current: Current, guards: Patches) -> None:
-    """Plan patches of the layer's recomputation that tell the session when a second run begins and ends."""
-    function = getattr(namespace("torch.utils.checkpoint"), "CheckpointFunction", None)
-    if function is not None:
-        guards.add(function, "forward", partial(_static, partial(first_run, current)))
-        guards.add(function, "backward", partial(_static, partial(second_run, current, _again)))
-
-
-def _again(session: Any, owner: Any) -> AbstractContextManager[None]:
-    return session.again_here(owner)  # type: ignore[no-any-return]  # the session's
-
-
-def _static(wrap: Callable[[Callable[..., Any]], Callable[..., Any]], original: Any) -> Any:
-    return staticmethod(wrap(original.__func__))
-
-
-def _modules(root: Any) -> Iterator[Any]:
-    if isinstance(root, torch.nn.Module):
-        yield from root.modules()
-
-
-USERS = Users(modules_of=_modules, layers=("msadapter.nn.modules.", "mindtorch.nn.modules.", "torch.nn.modules."))
-"""Whose modules refer to the layer's functions."""
-
-
-class Sources(FunctionCalls):
-    """The sources of one collector. Their places are taken and given back with its patches."""
-
-    users = USERS
-    other_stems = ("Jit.",)
-    golden = "PyTorch, or of its API on MindSpore"
-
-    def _functions(self) -> Iterator[Patch]:
-        api.plan_collectives(self._current, self._patches)
-        yield from api.plan(self._current, self._patches, self._wanted)
-        jit.plan_calls(self._current, self._patches, self._wanted)
-
-    def _stems(self) -> Iterator[str]:
-        return (stem for *_, stem in api.functions())
-
-
-_BEFORE, _AFTER = "register_full_backward_pre_hook", "register_full_backward_hook"
-
-
 class MindTorch(MindSpore):
     """MindSpore, but for modules, what they hold, and the functions that users call."""
 
     kind = MODULES
     module = torch.nn.Module
+    calls = api.Calls
     own_backward = ""
-    next_node = None
-
     own_parameters = staticmethod(own_parameters)
-    handles = staticmethod(api.handles)
-    messages = staticmethod(api.messages)
 
-    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> AnyDescriber:
+    def describer(self, writer: Writer, *, saves: bool, digests: bool) -> describer.Describer:
         kind = DeviceDescriber if isinstance(writer, HeldWriter) else Describer
         return kind(writer, saves=saves, digests=digests)
 
@@ -148,19 +92,20 @@ class MindTorch(MindSpore):
         return NodeGradients(replace(GRAPH, name_of=name_of), hook, flush)
 
     def module_hooks(self, hook: Hook) -> ModuleHooks:
-        if not hasattr(torch.nn.Module, _BEFORE) or not hasattr(torch.nn.Module, _AFTER):
+        if not all(hasattr(torch.nn.Module, name) for name in FULL_HOOKS):
             raise SettingsError(
-                f'gradients: "hooks" needs torch.nn.Module.{_AFTER}, and this torch ({torch.__version__} on MindSpore) '
-                "has none; leave it out"
+                f'gradients: "hooks" needs torch.nn.Module.{FULL_HOOKS[1]}, and this torch ({torch.__version__} on '
+                "MindSpore) has none; leave it out"
             )
-        return ModuleHooks(hook, _BEFORE, _AFTER, executor.requires_grad)
-
-    def sources(self, current: Current, patches: Patches) -> FunctionSources:  # type: ignore[override]  # of its own
-        return Sources(current, patches)
+        return ModuleHooks(hook, *FULL_HOOKS, executor.requires_grad)
 
     def guard(self, current: Current, guards: Patches, patches: Patches, unhooked: Callable[[], Any]) -> None:
         super().guard(current, guards, patches, unhooked)
-        plan_recompute(current, guards)
+        # The layer's own recomputation, reentrant, beside that of MindSpore. The kind by hooks on saved tensors runs
+        # nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
+        function = getattr(namespace("torch.utils.checkpoint"), "CheckpointFunction", None)
+        if function is not None:
+            plan_reentrant(current, guards, function, "forward", "backward", Session.again_here)
         autograd = namespace("torch.autograd")
         if hasattr(autograd, "_make_grads"):
             guards.add(autograd, "_make_grads", partial(quietly, current))
@@ -183,14 +128,10 @@ def refuse(settings: Settings) -> None:
 def _tells_gradients() -> bool:
     """Whether a parameter takes a hook; that of the layer in mindnlp 0.5.1 raises."""
     try:
-        torch.nn.Parameter(torch.zeros(1)).register_hook(_nothing).remove()
+        torch.nn.Parameter(torch.zeros(1)).register_hook(lambda gradient: None).remove()
     except AttributeError:
         return False
     return True
-
-
-def _nothing(gradient: Any) -> None:
-    """A hook that leaves the gradient as it is."""
 
 
 FRAMEWORK = MindTorch()

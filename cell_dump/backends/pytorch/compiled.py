@@ -1,9 +1,10 @@
-"""Compiled code (`torch.compile`, `torch.jit`, `torch.export`) is left alone: our functions are taken out of its way.
+"""Compiled code (`torch.compile`, `torch.jit`, `torch.export`) is not touched: our functions are removed while it runs.
 
 `torch.compile` reads the code that it is about to run, and would compile a recording function in the place of
 `torch.relu`, or compile anew what it has compiled without one. So our patches are taken away while compiled code runs:
 a compiled module is recorded as one call, and nothing inside it. The framework switches its compiler on and off by one
-function, `set_eval_frame`, very often while it compiles; the frame that has switched it on tells when it is done.
+function, `set_eval_frame`, very often while it compiles; the compilation is over when the frame that switched it on
+switches it off.
 """
 
 import sys
@@ -71,7 +72,7 @@ def _caller() -> FrameType | None:
 
 
 def plan(current: Current, guards: Patches, patches: Patches) -> None:
-    """Plan to leave compiled code alone, and what the framework does by itself around a backward unrecorded."""
+    """Plan to keep our patches out of compiled code, and not to record what the framework does around a backward."""
     compiler = Compiler(patches)
     guards.join(compiler)
     guards.add(torch, "compile", partial(_first, compiler))

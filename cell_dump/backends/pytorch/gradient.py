@@ -1,22 +1,20 @@
 """PyTorch's autograd graph, also nodes whose backward a user wrote (`torch.autograd.Function`).
 
-Nodes of the graph whose backward a user wrote: `torch.autograd.Function`.
-
 Such a function is no recorded call. What its backward calls stands inside the backward of the module's call that made
-the node, which the node's sequence number tells: nothing is put around `apply`, and the graph stays as it is.
+the node, which is known by the node's sequence number: nothing is put around `apply`, and the graph stays as it is.
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import torch
 from torch.autograd.function import BackwardCFunction
 
-from msprobe.base.nested import Leaf
 from msprobe.base.patches import Patches
-from msprobe.cell_dump.alias_patching import Current
+from msprobe.cell_dump.alias_patching import Current, within
 from msprobe.cell_dump.framework import Names
 from msprobe.cell_dump.gradient import Graph
 
@@ -52,29 +50,25 @@ def graph_of(names: Names) -> Graph:
         index_of=attrgetter("output_nr"),
         identity=lambda node: node,
         is_leaf=lambda node: type(node) is _Leaf,
-        probe=_probe,
+        probe=lambda tensors: next_number() - 1,
         when_backward_ends=when_backward_ends,
     )
 
 
-def _probe(tensors: list[Leaf]) -> int:
-    return next_number() - 1
-
-
-def when_backward_ends(told: Callable[[], None]) -> bool:
-    """From inside a backward: be told once when it has run as a whole."""
-    torch.autograd.Variable._execution_engine.queue_callback(told)
+def when_backward_ends(call: Callable[[], None]) -> bool:
+    """From inside a backward: have `call` called once when it has run as a whole."""
+    torch.autograd.Variable._execution_engine.queue_callback(call)
     return True
 
 
-def hook_of(tensor: torch.Tensor, told: Callable[[Any], None]) -> tuple[bool, Any]:
-    """Have the gradient of a tensor told: whether one can come, and a handle to be removed or None."""
+def hook_of(tensor: torch.Tensor, hook: Callable[[Any], None]) -> tuple[bool, Any]:
+    """Hook the gradient of a tensor: whether one can come, and a handle to be removed or None."""
     node = tensor.grad_fn
     if node is not None:
         index = tensor.output_nr
-        node.register_prehook(lambda gradients: told(gradients[index]))
+        node.register_prehook(lambda gradients: hook(gradients[index]))
         return True, None
-    return (True, tensor.register_hook(told)) if tensor.requires_grad else (False, None)
+    return (True, tensor.register_hook(hook)) if tensor.requires_grad else (False, None)
 
 
 _RUN = ("apply", "apply_boxed")
@@ -82,19 +76,11 @@ _RUN = ("apply", "apply_boxed")
 
 
 def plan_node_backward(current: Current, guards: Patches) -> None:
-    """Plan patches by which the session knows whose backward runs; none where nodes do not tell their numbers."""
+    """Plan patches by which the session knows whose backward runs; none where nodes have no numbers."""
     for name in _RUN if hasattr(BackwardCFunction, "_sequence_nr") else ():
         if name in vars(BackwardCFunction):
-            guards.add(BackwardCFunction, name, partial(_placed, current))
+            guards.add(BackwardCFunction, name, partial(within, _backward_of_node, current))
 
 
-def _placed(current: Current, original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def run(node: Any, *gradients: Any) -> Any:
-        session = current()
-        if session is None or not session.listens():
-            return original(node, *gradients)
-        with session.position.backward_of_node(node._sequence_nr()):
-            return original(node, *gradients)
-
-    return run
+def _backward_of_node(session: Any, node: Any) -> AbstractContextManager[None]:
+    return session.position.backward_of_node(node._sequence_nr()) if session.listens() else nullcontext()
