@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 from weakref import ref
 
-from msprobe.base.patches import Patch, Replaced, Together
+from msprobe.base.patches import Installable, Patch, PatchGroup
 
 Stems = frozenset[str] | None
 """The stems that are wanted; None where all are."""
@@ -131,7 +131,7 @@ class References:
         self._sizes: dict[str, int] = {}
         self._models: list[ref[Any]] = []
         self._found: dict[tuple[int, str, Any], _Reference] = {}
-        self._arranged: list[Replaced] | None = None
+        self._arranged: list[Installable] | None = None
 
     def follow(self, patch: Patch) -> None:
         """Have the references to what this patch replaces replaced too."""
@@ -173,10 +173,10 @@ class References:
         for each in reversed(self._together()):
             each.remove()
 
-    def _together(self) -> "list[Replaced]":
+    def _together(self) -> "list[Installable]":
         """The references, those that are variables of one module together."""
         if self._arranged is None:
-            modules: dict[int, Together] = {}
+            modules: dict[int, PatchGroup] = {}
             self._arranged = []
             for reference in self._found.values():
                 holder = reference.module
@@ -184,7 +184,7 @@ class References:
                     self._arranged.append(reference)
                     continue
                 if id(holder) not in modules:
-                    self._arranged.append(modules.setdefault(id(holder), Together(holder)))
+                    self._arranged.append(modules.setdefault(id(holder), PatchGroup(holder)))
                 modules[id(holder)].add(reference)
         return self._arranged
 

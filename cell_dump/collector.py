@@ -9,8 +9,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.base.settings import Settings, scope_of, wishes_of
-from msprobe.store.writer import Home
+from msprobe.base.settings import Settings, collect_options, scope_of
+from msprobe.store.writer import StepFolder
 
 from .cell import CellCalls
 from .framework import Framework, Names
@@ -23,7 +23,7 @@ class Collector:
 
     def __init__(self, settings: Settings, framework: Framework) -> None:
         self._settings, self._framework = settings, framework
-        self._wishes = wishes_of(settings)
+        self._wishes = collect_options(settings)
         self.session: Session | None = None
         """The step that is being collected."""
         self._scope = scope_of(settings)
@@ -66,7 +66,7 @@ class Collector:
         if self._settings.dispatch and self._dispatch is None:
             self._dispatch = self._framework.dispatch(self._current)
 
-    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
         """Start recording; `home` is used when this begins a step."""
         if not self._planned:
             self._planned = True

@@ -1,4 +1,4 @@
-"""A value becomes a record, as JSON text (`docs/format.md` 2.2 and 2.3), and a call stack its lines, in any framework.
+"""A value becomes a record, as JSON text (`format.md` 2.2 and 2.3), and a call stack its lines, in any framework.
 
 How a tensor is read is the framework's, in the `tensor.py` of its backend.
 """

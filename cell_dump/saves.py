@@ -11,7 +11,7 @@ from msprobe.base.checks import shown
 from msprobe.base.errors import reason
 from msprobe.base.log import once
 from msprobe.base.nested import DEPTH, PLAIN, Tree, is_tensor, leaves_of, tree_of, tree_of_one, type_name
-from msprobe.base.settings import Settings, wishes_of
+from msprobe.base.settings import Settings, collect_options
 from msprobe.store.writer import Writer
 
 from .backward import Skeleton, fill, skeleton
@@ -27,7 +27,7 @@ class Saves:
 
     def __init__(self, settings: Settings, framework: Framework) -> None:
         self._framework = framework
-        self._wishes = wishes_of(settings)
+        self._wishes = collect_options(settings)
         self._step: _Step | None = None
         self._refused = False
 

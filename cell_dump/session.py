@@ -14,7 +14,7 @@ from msprobe.base.errors import reason
 from msprobe.base.names import api_call, cell_call, parse
 from msprobe.base.nested import Leaf, tree_of
 from msprobe.base.scope import Scope
-from msprobe.base.settings import Settings, Wishes
+from msprobe.base.settings import CollectOptions, Settings
 from msprobe.store.writer import Writer
 
 from .backward import Backward, skeletons
@@ -45,7 +45,13 @@ class Session:
     """Collects one step of one rank."""
 
     def __init__(
-        self, framework: Framework, settings: Settings, wishes: Wishes, writer: Writer, scope: Scope, names: Names
+        self,
+        framework: Framework,
+        settings: Settings,
+        wishes: CollectOptions,
+        writer: Writer,
+        scope: Scope,
+        names: Names,
     ) -> None:
         """`names` are those of parameters by their ids, where the framework's tensors do not know them themselves."""
         mode = wishes.data_mode

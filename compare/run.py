@@ -10,10 +10,10 @@ from .core.reason import Reasons
 from .judge.cross_framework import with_parts_judged
 from .judge.elements import Elements, refuse_misfits
 from .judge.judged import Comparison, Mode
-from .judge.pairs import OneByOne, judge_columns
-from .match.cross_framework import are_of_two_frameworks
+from .judge.pairs import PairJudge, judge_columns
+from .match.cross_framework import is_cross_framework
 from .match.dumps import match
-from .match.user_mapping import NOTHING, Given
+from .match.user_mapping import NOTHING, UserPairs
 from .measure.files import Effort, Outcome
 from .workers.progress import MANY, shown
 
@@ -24,7 +24,7 @@ def compare(
     *,
     fuzzy: bool = False,
     effort: Effort | None = None,
-    given: Given = NOTHING,
+    given: UserPairs = NOTHING,
     is_shown: bool = False,
     settle: Callable[[Comparison], Comparison] | None = None,
     limits: Limits = BUILT_IN,
@@ -43,7 +43,7 @@ def compare(
         logger.info("matching %d calls with %d", len(target.calls), len(golden.calls))
     pairs = match(target, golden, fuzzy=fuzzy, given=given)
     mode = mode_of(target, golden)
-    judge_one = OneByOne(target, golden, mode, pairs)
+    judge_one = PairJudge(target, golden, mode, pairs)
     two_frameworks = judge_one.are_two_frameworks
     sheet = judge_columns(
         pairs,
@@ -90,7 +90,7 @@ def compare(
         comparison = with_parts_judged(comparison)
     if settle is not None:
         comparison = settle(comparison)
-    if not are_of_two_frameworks(target, golden):
+    if not is_cross_framework(target, golden):
         from .locate.exemptions import without_unneeded  # here: it stands on the comparison
 
         comparison = without_unneeded(comparison)

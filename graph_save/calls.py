@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from msprobe.base.errors import reason
 from msprobe.base.names import cell_call
 from msprobe.base.scope import Scope
-from msprobe.base.settings import Wishes
+from msprobe.base.settings import CollectOptions
 from msprobe.store.describe import ArrayDescriber, place_of_run
 from msprobe.store.writer import Writer
 
@@ -113,7 +113,7 @@ class GraphCalls:
     What goes wrong in here is said once in the log, noted in the dump, and never reaches the training.
     """
 
-    def __init__(self, wishes: Wishes, writer: Writer, scope: Scope, surroundings: Alone) -> None:
+    def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: Alone) -> None:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
         self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)

@@ -9,8 +9,8 @@ from msprobe.base.errors import UsageError
 from msprobe.base.framework import check_model, roots_of
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.base.settings import Settings, scope_of, wishes_of
-from msprobe.store.writer import Home, Writer
+from msprobe.base.settings import Settings, collect_options, scope_of
+from msprobe.store.writer import StepFolder, Writer
 
 from .calls import Alone, GraphCalls
 from .operators import has_tensor_dump, synchronize
@@ -24,7 +24,7 @@ class GraphCollector:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._wishes = wishes_of(settings)
+        self._wishes = collect_options(settings)
         mode = self._wishes.data_mode
         self._planting = Planting(mode.forward and self._wishes.values, mode.backward)
         self._compiling, self._calling = Patches(), Patches()
@@ -70,14 +70,14 @@ class GraphCollector:
         elif not self._planting.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
 
-    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
         """Start recording; `home` is used when this begins a step."""
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
         self.expect(model)
         self._open(home)
 
-    def open_beside(self, model: Any, home: Home) -> None:
+    def open_beside(self, model: Any, home: StepFolder) -> None:
         """Record the graphs that Python calls in a dump of their own."""
         self.expect(model, by_python=True)
         self._open(home)
@@ -101,7 +101,7 @@ class GraphCollector:
             self._dumping.begin()
         self._compiling.install()
 
-    def _open(self, home: Home) -> None:
+    def _open(self, home: StepFolder) -> None:
         if self._calls is None:
             self._writer = home.open()
             self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())

@@ -22,7 +22,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
     """Save a tensor, or those in lists, tuples and dicts, to `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`.
 
     A tensor inside a container has its positions and keys behind the name: `name.0.key`. None is passed over.
-    bfloat16 is widened to float32. TypeError for anything else. See `docs/saving.md`.
+    bfloat16 is widened to float32. TypeError for anything else. See `how-to/collecting/saving.md`.
     """
     if in_graph():
         admit("save", save_dir, name)
@@ -35,7 +35,7 @@ def save(save_dir: str, name: str, data: Any) -> None:
 def save_grad(save_dir: str, name: str, data: Any) -> Any:
     """Save the gradient that will flow back to a tensor, as `{name}_grad`; returns the tensor, to be used instead.
 
-    TypeError for anything but a tensor. See `docs/saving.md`.
+    TypeError for anything but a tensor. See `how-to/collecting/saving.md`.
     """
     if in_graph():
         admit("save_grad", save_dir, name)

@@ -1,6 +1,6 @@
 """The files of `save` and `save_grad`: `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and their index.
 
-Format: `docs/format.md`, page 8. All saves of a process share one counter, which orders them.
+Format: `reference/format.md`, page 8. All saves of a process share one counter, which orders them.
 """
 
 import errno
@@ -18,9 +18,9 @@ from msprobe.base.files import NO_LINK, make_folder, safe_name, user_path
 from msprobe.base.log import once
 from msprobe.base.statistic import digest
 from msprobe.store import layout
-from msprobe.store.async_writer import Behind
+from msprobe.store.async_writer import AsyncWriter
 from msprobe.store.describe import beginning, statistics
-from msprobe.store.lock import claim, held_again, identity, let_go
+from msprobe.store.lock import claim, identity, let_go, reopened
 from msprobe.store.run_folder import run_folder
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ class SaveTree:
         self._counts: dict[tuple[str, str], int] = {}
         self._folders: dict[tuple[str, int], tuple[str, int]] = {}
         self._files: dict[int, tuple[int, int]] = {}
-        self._behind = Behind()
+        self._behind = AsyncWriter()
 
     def expect(self) -> None:
         """From here on something may be saved, also by a graph that the framework still has in hand."""
@@ -109,7 +109,7 @@ class SaveTree:
         try:
             os.write(index, line.encode())
         except OSError as cause:
-            again = held_again(index, self._files[index], lambda: _open(folder)) if cause.errno == errno.EBADF else None
+            again = reopened(index, self._files[index], lambda: _open(folder)) if cause.errno == errno.EBADF else None
             if again is None:
                 raise
             self._files[again] = self._files.pop(index)

@@ -22,7 +22,7 @@ from msprobe.base.checks import folder, shown
 from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
-from msprobe.base.settings import Settings, apart, load, stage_settings, wishes_of
+from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
 from msprobe.base.tally import Tally, say_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
@@ -30,12 +30,12 @@ from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_eit
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
-from msprobe.store.writer import Budget, Home, Writer
+from msprobe.store.writer import Budget, StepFolder, Writer
 
 PLACES = 32
 """The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
 
-HomeOf = Callable[[str], Home]
+HomeOf = Callable[[str], StepFolder]
 """The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
 
 
@@ -258,7 +258,7 @@ class Debugger:
         and `settings` in the place of both. It counts no steps: `step()` of this debugger ends the step of all its
         stages. Asked for again, without settings or with equal ones, a stage is the same object. Raises SettingsError
         where the settings cannot be meant, UsageError where the name cannot be a folder, or is that of a stage with
-        other settings. See `docs/rl-flows.md`.
+        other settings. See `how-to/collecting/rl-flows.md`.
         """
         if self._above is not None:
             raise UsageError(
@@ -284,7 +284,7 @@ class Debugger:
 
     @property
     def service(self) -> Service:
-        """The names by which msprobe's debugger is driven from stage to stage; see `docs/rl-flows.md`."""
+        """The names by which msprobe's debugger is driven from stage to stage; see `how-to/collecting/rl-flows.md`."""
         if self._service is None:
             self._service = Service(ServiceConfig(lambda: self._place._settings.dump_path, self._redirect), self.stop)
         return self._service
@@ -328,7 +328,7 @@ class Debugger:
 
     @on_either
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Save a variable of this moment, at level debug, and with `save_backward` its gradients: `docs/saving.md`."""
+        """Save a variable of this moment, at level debug, and with `save_backward` its gradients: page saving."""
         self._save(variable, name, save_backward)
 
     @on_either
@@ -426,17 +426,17 @@ class Debugger:
             logger.info("dump data will be saved in %s", self._own_folder(rank).folder)
         self._tally.opened = True
 
-    def _home(self, rank: int | None, part: str = "") -> Home:
+    def _home(self, rank: int | None, part: str = "") -> StepFolder:
         own = self._own_folder(rank)
         folder = rank_folder(own.folder / part, self._step, rank)
         if not self._collectors.in_step and holds_dump(folder):
             # this process itself wrote it, and numbers its steps anew
             leave(self._settings.dump_path, self._run_root)
             return self._home(rank, part)
-        return Home(folder, self._header(folder, rank, own.run), self._settings, self._budget, self._tally)
+        return StepFolder(folder, self._header(folder, rank, own.run), self._settings, self._budget, self._tally)
 
     def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
-        """How a step's dump was made: what it says above its data (`docs/format.md`, page 2).
+        """How a step's dump was made: what it says above its data (`reference/format.md`, page 2).
 
         `run` tells the dumps of one run from those of another. A debugger without stages has no `stage`.
         """
@@ -446,7 +446,7 @@ class Debugger:
             "task": settings.task,
             "level": settings.level,
             "framework": self._framework,
-            "dump_data_dir": str(folder / TENSORS) if wishes_of(settings).any_file else None,
+            "dump_data_dir": str(folder / TENSORS) if collect_options(settings).any_file else None,
             "run": {
                 "tool": f"msprobe-ms {_own_version()}",
                 **({"id": run} if run else {}),

@@ -30,7 +30,7 @@ from msprobe.stage_control import on_either
 
 
 class PrecisionDebugger(Debugger):
-    """Collects a training with MindSpore step by step; see `docs/collecting.md`.
+    """Collects a training with MindSpore step by step; see `how-to/collecting/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
     again with equal settings gives the same debugger; where a debugger with other settings writes to the same
@@ -48,7 +48,7 @@ class PrecisionDebugger(Debugger):
         """Save a variable of this moment under `name`, and with `save_backward` the gradients that flow back to it.
 
         Level debug only; at any other level this does nothing. `variable` is a tensor, a number, a text, or lists,
-        tuples and dicts of them. See `docs/saving.md`.
+        tuples and dicts of them. See `how-to/collecting/saving.md`.
         """
         if in_graph():  # the graph compiler reads no further
             return

@@ -13,7 +13,7 @@ from msprobe.debugger import Debugger, HomeOf
 
 
 class PrecisionDebugger(Debugger):
-    """Collects a training with PyTorch step by step; see `docs/collecting.md`.
+    """Collects a training with PyTorch step by step; see `how-to/collecting/collecting.md`.
 
     `config_path` names a config.json; `task`, `dump_path`, `level` and `step` override what it says. Constructing
     again with equal settings gives the same debugger; where a debugger with other settings writes to the same

@@ -1,6 +1,6 @@
 """`SingleSave`: what the user saves by name at any place of the code, and the tree of these saves below one folder.
 
-See `docs/single-save.md`.
+See `how-to/collecting/single-save.md`.
 """
 
 from collections.abc import Callable, Mapping

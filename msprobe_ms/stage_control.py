@@ -1,7 +1,7 @@
 """How calls reach a debugger: on its class too, one at a time, through the stages that share its steps.
 
 `Service` has the names by which RL frameworks drive msprobe's debugger from stage to stage. The official way is
-`debugger.stage(name)`; see `docs/rl-flows.md`.
+`debugger.stage(name)`; see `how-to/collecting/rl-flows.md`.
 """
 
 from collections import deque

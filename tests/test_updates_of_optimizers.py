@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn
 
-from msprobe.compare.locate.finding import Basis, Cause
+from msprobe.compare.locate.finding import Basis, UpdateCause
 from msprobe.compare.updates.judgement import Parameter as Judged
 from msprobe.compare.updates.judgement import Track, judge
 
@@ -92,15 +92,15 @@ def test_adam_weight_decay_of_mindspore_does_not_correct_its_bias():
     target = of_mindspore(lambda p: nn.AdamWeightDecay(p, 1e-3, weight_decay=0.01, eps=1e-8))
     golden = of_torch(lambda p: torch.optim.AdamW(p, 1e-3, weight_decay=0.01), noise=5e-3)
     (found,) = judged(target, golden, 1).differences
-    assert (found.cause, found.parameters) == (Cause.BIAS_CORRECTION, tuple(SHAPES))
+    assert (found.cause, found.parameters) == (UpdateCause.BIAS_CORRECTION, tuple(SHAPES))
 
 
 def test_settings_of_the_frameworks_are_told():
     adam = of_torch(OPTIMIZERS["adam"][1], noise=5e-3)
     (found,) = judged(of_mindspore(lambda p: nn.Adam(p, 1e-3, beta2=0.95)), adam, 2).differences
-    assert (found.cause, found.golden) == (Cause.BETA2, pytest.approx(0.999, rel=1e-3))
+    assert (found.cause, found.golden) == (UpdateCause.BETA2, pytest.approx(0.999, rel=1e-3))
     assert found.target == pytest.approx(0.95, rel=1e-3)
     sgd = of_torch(OPTIMIZERS["sgd"][1], noise=5e-3)
     (found,) = judged(of_mindspore(lambda p: nn.SGD(p, 0.1)), sgd, 1).differences
-    assert (found.cause, found.target) == (Cause.WEIGHT_DECAY, 0)
+    assert (found.cause, found.target) == (UpdateCause.WEIGHT_DECAY, 0)
     assert found.golden == pytest.approx(0.01, rel=1e-3)

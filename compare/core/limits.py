@@ -1,8 +1,8 @@
 """The limits up to which a difference is noise: built in, of a calibration, or none.
 
 A calibration is a comparison of another trusted run with the golden (`compare/jobs/calibration.py`), kept in a
-noise.json (docs/format.md, page 9). It widens a limit where that run needs more than what is built in, and it withdraws
-the excuse of a precision class from kinds of outputs that it knows to be finer: `docs/noise.md`, "Calibration".
+noise.json (format.md, page 9). It widens a limit where that run needs more than what is built in, and it withdraws
+the excuse of a precision class from kinds of outputs that it knows to be finer: `noise.md`, "Calibration".
 """
 
 import json
@@ -28,7 +28,7 @@ FACTOR = 3.0
 less. The same factor holds between the golden's residuals and the target's."""
 
 
-class Source(Enum):
+class LimitSource(Enum):
     """Where the limits of noise come from."""
 
     BUILT_IN = "built-in"
@@ -86,7 +86,7 @@ class Limits:
     limits: calibrated on those, limits may hide a fault.
     """
 
-    source: Source = Source.BUILT_IN
+    source: LimitSource = LimitSource.BUILT_IN
     file: str = ""
     residuals: tuple[KindResidual, ...] = ()
     amplifications: tuple[KindAmplification, ...] = ()
@@ -97,7 +97,7 @@ class Limits:
     @property
     def is_exact(self) -> bool:
         """Whether no difference is noise."""
-        return self.source is Source.EXACT
+        return self.source is LimitSource.EXACT
 
     @property
     def frameworks(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Limits:
 
 
 BUILT_IN = Limits()
-EXACT = Limits(Source.EXACT)
+EXACT = Limits(LimitSource.EXACT)
 
 
 def write_noise(path: Path, limits: Limits) -> None:
@@ -221,7 +221,7 @@ def _limits(path: Path, found: Mapping[str, Any]) -> Limits:
     )
     drifts = tuple(Drift(str(row["basis"]), _number(row, "excess"), int(row["parameters"])) for row in found["drifts"])
     wrong = tuple(str(name) for name in found["first_wrong"])
-    return Limits(Source.CALIBRATED, str(path), residuals, amplifications, drifts, wrong, sides)
+    return Limits(LimitSource.CALIBRATED, str(path), residuals, amplifications, drifts, wrong, sides)
 
 
 def _kind(row: Mapping[str, Any]) -> Kind:

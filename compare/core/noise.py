@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from msprobe.replay.recorded import Residual
 
-from .limits import BUILT_IN, Kind, Limits, Source
+from .limits import BUILT_IN, Kind, Limits, LimitSource
 
 FULL = 1e-5
 """The greatest eta of a kernel that computes in float32 throughout: measured 1e-8 to 5e-7, derivatives of saturated
@@ -51,7 +51,7 @@ OPAQUE = 10.0
 """Relative errors of outputs over those of inputs, where the reference does not mean the same as the call."""
 
 
-class Class(Enum):
+class KernelPrecision(Enum):
     """What the kernel of a call computes in, judged by its residual."""
 
     EXACT = "exact"
@@ -102,7 +102,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ResidualJudgement:
     """The judgement of a pair of outputs by its residuals: wrong by a `sign`, or noise of a class.
 
     `bound` is the eta up to which it is noise; NaN where the class is opaque, and amplification has to judge. `source`
@@ -110,9 +110,9 @@ class Judgement:
     """
 
     sign: Sign
-    is_of: Class
+    is_of: KernelPrecision
     bound: float
-    source: Source = Source.BUILT_IN
+    source: LimitSource = LimitSource.BUILT_IN
 
     @property
     def is_wrong(self) -> bool:
@@ -120,24 +120,24 @@ class Judgement:
         return self.sign is not Sign.NONE
 
 
-def class_of(eta: float) -> Class:
+def class_of(eta: float) -> KernelPrecision:
     """The class of a kernel with this residual; TF32 keeps float16's mantissa."""
     if eta == 0:
-        return Class.EXACT
+        return KernelPrecision.EXACT
     if eta <= FULL:
-        return Class.FULL
+        return KernelPrecision.FULL
     if eta <= 8e-4:
-        return Class.HALF
-    return Class.BRAIN if eta <= LOWEST else Class.OPAQUE
+        return KernelPrecision.HALF
+    return KernelPrecision.BRAIN if eta <= LOWEST else KernelPrecision.OPAQUE
 
 
-def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[Judgement]:
+def judge(outputs: Sequence[Output], limits: Limits = BUILT_IN) -> list[ResidualJudgement]:
     """Judge every pair of outputs among its kin, and by the calibrated limits of its kind."""
     kin: dict[Hashable, list[int]] = defaultdict(list)
     for n, output in enumerate(outputs):
         kin[output.kind].append(n)
     coarse = [o.target.eta for o in outputs if FULL < o.target.eta <= LOWEST and not o.moves_data]
-    found: dict[int, Judgement] = {}
+    found: dict[int, ResidualJudgement] = {}
     for numbers in kin.values():
         judge_one = _Kin([outputs[n] for n in numbers], coarse, limits)
         found.update((n, judge_one(outputs[n])) for n in numbers)
@@ -156,40 +156,42 @@ class _Kin:
         self._golden_eta = max((side.eta for side in golden), default=0.0)
         self._in_class = [o for o in outputs if self._limit < o.target.eta <= LOWEST]
 
-    def __call__(self, output: Output) -> Judgement:
+    def __call__(self, output: Output) -> ResidualJudgement:
         """The judgement of one of the outputs; a calibration may change it.
 
         By what the trusted run stood out, too, is no sign; what is coarser than that run ever was is no precision
         class.
         """
         found, eta, allowed = self._judge(output), output.target.eta, self._limits.eta(output.kind)
-        if allowed is None or (found.is_of is Class.OPAQUE and not found.is_wrong):
+        if allowed is None or (found.is_of is KernelPrecision.OPAQUE and not found.is_wrong):
             return found
         bound = max(self._limit, allowed, _KIN * output.golden.eta)
         if found.is_wrong:
             if not self._limits.has_shown(output.kind, found.sign.name, eta):
                 return found
-            return Judgement(Sign.NONE, class_of(eta), bound if eta <= LOWEST else math.nan, Source.CALIBRATED)
+            return ResidualJudgement(
+                Sign.NONE, class_of(eta), bound if eta <= LOWEST else math.nan, LimitSource.CALIBRATED
+            )
         if eta > bound:
-            return Judgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, Source.CALIBRATED)
-        return replace(found, source=Source.CALIBRATED) if eta > self._built_in else found
+            return ResidualJudgement(Sign.BEYOND_CALIBRATED, class_of(eta), bound, LimitSource.CALIBRATED)
+        return replace(found, source=LimitSource.CALIBRATED) if eta > self._built_in else found
 
-    def _judge(self, output: Output) -> Judgement:
+    def _judge(self, output: Output) -> ResidualJudgement:
         t, g = output.target, output.golden
         if output.moves_data:
             is_wrong = t.eta > self._limit and t.eta > _KIN * g.eta
-            return Judgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
+            return ResidualJudgement(Sign.MOVED_DATA if is_wrong else Sign.NONE, class_of(t.eta), self._limit)
         if g.eta > (LOWEST if output.is_exhaustive else FULL):  # the reference does not mean what the golden side did
-            return Judgement(Sign.NONE, Class.OPAQUE, math.nan)
+            return ResidualJudgement(Sign.NONE, KernelPrecision.OPAQUE, math.nan)
         is_finer = output.own == output.own and t.eta > max(self._limit, _KIN * output.own)
         if is_finer:  # what the kernel rounds is far less than what is missing
-            return Judgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
+            return ResidualJudgement(Sign.OTHER_FUNCTION, class_of(t.eta), max(self._limit, _KIN * output.own))
         if t.eta > LOWEST:
-            return Judgement(Sign.ONE_SIDED, Class.OPAQUE, LOWEST)
+            return ResidualJudgement(Sign.ONE_SIDED, KernelPrecision.OPAQUE, LOWEST)
         if t.eta <= self._limit:
-            return Judgement(self._within(output), class_of(t.eta), self._limit)
+            return ResidualJudgement(self._within(output), class_of(t.eta), self._limit)
         bound = (1.6 + 4 / math.sqrt(max(output.count, 1))) * median(o.target.eta for o in self._in_class)
-        return Judgement(self._in_its_class(output, bound), class_of(t.eta), bound)
+        return ResidualJudgement(self._in_its_class(output, bound), class_of(t.eta), bound)
 
     def _within(self, output: Output) -> Sign:
         """What is systematic stands out far below the noise of one element, which averages out."""
@@ -283,14 +285,14 @@ class Evidence:
     """
 
     sign: Sign
-    is_of: Class
+    is_of: KernelPrecision
     residual: float
     golden_residual: float
     bound: float
     apart: float
     explained: float
     option: str = ""
-    source: Source = Source.BUILT_IN
+    source: LimitSource = LimitSource.BUILT_IN
     kind: Kind | None = None
     amplification: float = math.nan
     law: str = ""
@@ -303,7 +305,7 @@ class PrecisionClass:
     """Operations of one side that are coarser throughout than float32: a property of the device, no error."""
 
     side: str
-    is_of: Class
+    is_of: KernelPrecision
     operations: tuple[str, ...]
     calls: int
 

@@ -2,7 +2,7 @@
 
 | edge | from | to | found by |
 |---|---|---|---|
-| forward | an output | an input of a later call | the dump's `from` (docs/format.md page 2.3), else content |
+| forward | an output | an input of a later call | the dump's `from` (reference/format.md page 2.3), else content |
 | alias | an output of a cell | the output of the call inside it that wrote it | content |
 | backward | an input gradient of each user of a tensor | the incoming gradient of its maker | forward edges |
 

@@ -22,14 +22,14 @@ from msprobe.compare.core.limits import (
     KindAmplification,
     KindResidual,
     Limits,
-    Source,
+    LimitSource,
     write_noise,
 )
-from msprobe.compare.core.noise import Class, Sign, class_of
+from msprobe.compare.core.noise import KernelPrecision, Sign, class_of
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Basis, UpdateJudgement
-from msprobe.compare.match.user_mapping import given_by
+from msprobe.compare.match.user_mapping import user_pairs
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.noise.judge import DRIFT_OF_RUNNING, RUNNING_STATISTICS
 from msprobe.compare.noise.pairs import is_running_statistic
@@ -59,7 +59,7 @@ def calibrated(comparison: Comparison, located: Located, updates: UpdateJudgemen
     known = {row.kind for row in residuals}
     residuals += [row for row in _equal(comparison) if row.kind not in known]
     limits = Limits(
-        Source.CALIBRATED,
+        LimitSource.CALIBRATED,
         residuals=tuple(residuals),
         amplifications=tuple(amplifications),
         drifts=(*_drifts(updates), *_of_running_statistics(comparison)),
@@ -156,7 +156,7 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
             for kind, eta in _residuals(answer, function[1]) if isinstance(answer, Replayed) else ():
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)
-        yield from (row for row in rows.values() if row.precision != Class.OPAQUE.value)
+        yield from (row for row in rows.values() if row.precision != KernelPrecision.OPAQUE.value)
 
 
 def _residuals(answer: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
@@ -262,6 +262,6 @@ def calibrate_alone(task: Task) -> Limits | None:
     target, golden = read_both(task.job.target, task.job.golden, task.request, workers)
     if not target.calls or not golden.calls:
         raise UsageError(f"{target.where if not target.calls else golden.where} holds no calls; give another run")
-    given = given_by(task.request.mapping, target, golden)
+    given = user_pairs(task.request.mapping, target, golden)
     found = compared(task, target, golden, given, Effort(task.workers, task.scheduler))
     return calibrated(found.comparison, found.located, found.updates)

@@ -13,16 +13,16 @@ from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import make_folder, replacing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
-from msprobe.compare.core.limits import Limits, Source
+from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.judge.judged import EQUAL, Comparison, Mode
 from msprobe.compare.judge.verdict import GRADES, Cause, Grade
 from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
-from msprobe.compare.match.cross_framework import are_of_two_frameworks
-from msprobe.compare.match.user_mapping import Given, Named, given_by
+from msprobe.compare.match.cross_framework import is_cross_framework
+from msprobe.compare.match.user_mapping import NamedPairs, UserPairs, user_pairs
 from msprobe.compare.measure.files import Effort
-from msprobe.compare.ranks.collectives import RankStory
+from msprobe.compare.ranks.collectives import RankSummary
 from msprobe.compare.ranks.search import summarise, write_calls
 from msprobe.compare.request import Request
 from msprobe.compare.run import compare
@@ -198,7 +198,7 @@ class Outcome:
     table: str = ""
     host: str = ""
     sides: str = ""
-    story: RankStory | None = None
+    story: RankSummary | None = None
     failed: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
@@ -245,7 +245,7 @@ def compare_alone(task: Task) -> Outcome:
     with writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
-    given = given_by(request.mapping, target, golden)
+    given = user_pairs(request.mapping, target, golden)
     label = f"{job.label}: " if job.label else ""
     for sentence in given.unused[:_SAID]:
         logger.warning("%s%s", label, sentence)
@@ -254,12 +254,12 @@ def compare_alone(task: Task) -> Outcome:
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
     found = compared(task, target, golden, given, effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
-    if request.limits.source is not Source.BUILT_IN:
+    if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
     with writing(task.table):
         _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
-            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), Named(given, target, golden).pairs)
+            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), NamedPairs(given, target, golden).pairs)
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
@@ -354,7 +354,7 @@ class Compared:
 
 
 def compared(
-    task: Task, target: Dump, golden: Dump, given: Given, effort: Effort, *, is_shown: bool = False
+    task: Task, target: Dump, golden: Dump, given: UserPairs, effort: Effort, *, is_shown: bool = False
 ) -> Compared:
     """Compare two dumps that were read for a task, by its limits, and find where differences begin."""
     limits = task.request.limits
@@ -390,7 +390,7 @@ def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
             f"{limits.file}: is a calibration of {' against '.join(limits.frameworks)}, and these dumps are of "
             f"{' against '.join(sides)}; calibrate with another trusted run of the target's framework"
         )
-    if limits.is_exact and are_of_two_frameworks(target, golden):
+    if limits.is_exact and is_cross_framework(target, golden):
         raise UsageError(
             f"exact noise: {' and '.join(sides)} are never equal to the bit; leave the option out, or compare two runs "
             "of one framework"

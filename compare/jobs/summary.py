@@ -10,9 +10,9 @@ from pathlib import Path
 from msprobe.base.log import visible
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
-from msprobe.compare.ranks.collectives import RankStory
+from msprobe.compare.ranks.collectives import RankSummary
 from msprobe.compare.ranks.search import as_objects, first_over_ranks, write_first
-from msprobe.compare.tables.console import BLIND, no_difference, unjudged_said
+from msprobe.compare.tables.console import BLIND, no_difference, unjudged_line
 from msprobe.compare.tables.json_file import as_object, causes
 from msprobe.compare.tables.table_file import write_text
 
@@ -68,7 +68,7 @@ class Answer:
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
-        if said := unjudged_said(self.judged, self.unjudged):
+        if said := unjudged_line(self.judged, self.unjudged):
             yield said
         for mode in dict.fromkeys(o.mode for o in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
@@ -150,5 +150,5 @@ def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
     return found
 
 
-def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankStory]:
+def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankSummary]:
     return {rank: outcome.story for rank, outcome in outcomes.items() if outcome.story is not None}

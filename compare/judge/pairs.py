@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
-from msprobe.compare.match.cross_framework import round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM
 from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View, call_of_row
 from msprobe.compare.measure.statistics import excess as excess_of
@@ -223,13 +223,13 @@ Found = tuple[Verdict, int]
 """A verdict, and whether the two are equal to the bit: `EQUAL`, `DIFFERENT` or `UNKNOWN`."""
 
 
-class OneByOne:
+class PairJudge:
     """Judges pairs of one comparison. `by_statistics` are the rows that were although tensors are compared."""
 
     def __init__(self, target: Dump, golden: Dump, mode: Mode, pairs: Pairs | None = None) -> None:
         self._target, self._golden, self._mode, self._pairs = target, golden, mode, pairs
         self._notes = NO_NOTES if pairs is None else pairs.notes
-        self.are_two_frameworks = round_differently(target, golden)
+        self.are_two_frameworks = have_different_kernels(target, golden)
         self._custom = self.are_two_frameworks and pairs is not None and widths_are_custom(pairs)
         self.across = target.framework != golden.framework
         # Two tools, or two frameworks, do not round mean and norm alike; there equality to the bit means nothing.

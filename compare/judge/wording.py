@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msprobe.base.text import few
-from msprobe.compare.core.limits import Limits, Source
+from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import Unseen
 from msprobe.compare.core.reason import Reason, TensorLook, Why
 from msprobe.compare.core.standard import EXACT, Standard
@@ -31,9 +31,9 @@ def sentence(reason: Reason) -> str:
 
 def say_limits(limits: Limits) -> str:
     """Up to where differences were noise, in one line; that of a calibration warns where its run was wrong itself."""
-    if limits.source is Source.EXACT:
+    if limits.source is LimitSource.EXACT:
         return "noise limits: exact, no difference is noise"
-    if limits.source is Source.BUILT_IN:
+    if limits.source is LimitSource.BUILT_IN:
         return "noise limits: built-in"
     text = f"noise limits: calibrated by {limits.file}"
     if not limits.first_wrong:

@@ -1,4 +1,4 @@
-"""`SingleComparator`: key data of two runs compared, one sheet per tag; see `docs/single-compare.md`.
+"""`SingleComparator`: key data of two runs compared, one sheet per tag; see `how-to/comparing/single-compare.md`.
 
 What writes sheets is imported when something is compared.
 """

@@ -38,7 +38,7 @@ from msprobe.store.layout import DATA
 from msprobe.store.npy import NpyFile, examine, open_npy, open_tensor
 from msprobe.store.reader import tensor_file
 from msprobe.store.saves.graph_saves import Saved, is_indexed
-from msprobe.store.saves.single_saves import SingleTree, Spot, saves_at, single_tree
+from msprobe.store.saves.single_saves import SingleTree, ValueFolder, saves_at, single_tree
 
 Part: TypeAlias = int | str
 
@@ -60,7 +60,7 @@ class Key:
         return self.tag, self.step, self.rank, self.micro_step, parts
 
 
-def files_by_key(spot: Spot, *, by_index: bool) -> Iterator[tuple[Key, str]]:
+def files_by_key(spot: ValueFolder, *, by_index: bool) -> Iterator[tuple[Key, str]]:
     """Every file of a spot with its key. Saves of an index without a file are logged."""
     files = set(spot.folder.files)
     saves = saves_at(spot, by_index=by_index)
@@ -72,7 +72,7 @@ def files_by_key(spot: Spot, *, by_index: bool) -> Iterator[tuple[Key, str]]:
         yield Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, _id(saved, spot)), saved.record.file
 
 
-def _id(saved: Saved, spot: Spot) -> tuple[Part, ...]:
+def _id(saved: Saved, spot: ValueFolder) -> tuple[Part, ...]:
     path = tuple(map(_part, saved.record.path))
     if spot.is_of_graph:
         return (saved.number, *((saved.name,) if saved.name != spot.key else ()), *path)
@@ -131,15 +131,15 @@ def pair(target: SingleTree, golden: SingleTree) -> list[Pair]:
     return sorted(found, key=lambda pair: pair.key.order())
 
 
-def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[Spot]]:
+def _by_place(tree: SingleTree) -> dict[tuple[object, ...], list[ValueFolder]]:
     """The spots of one micro step: those beside the folders of micro steps count as of the first one."""
-    found: dict[tuple[object, ...], list[Spot]] = defaultdict(list)
+    found: dict[tuple[object, ...], list[ValueFolder]] = defaultdict(list)
     for spot in tree.spots:
         found[spot.tag, spot.step, spot.rank, spot.micro_step or 0].append(spot)
     return found
 
 
-def _by_key(spots: Sequence[Spot], by_index: bool) -> dict[Key, dict[str, Path]]:
+def _by_key(spots: Sequence[ValueFolder], by_index: bool) -> dict[Key, dict[str, Path]]:
     """The files of each key, usually one, by their paths in the tree."""
     found: dict[Key, dict[str, Path]] = defaultdict(dict)
     for spot in spots:

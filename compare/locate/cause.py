@@ -18,7 +18,7 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import UNKNOWN, Graph, Mark, Source
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
-from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.store.record import Calls
 
 from .finding import Dataflow
@@ -53,9 +53,9 @@ class _Rule:
 
     def __init__(self, comparison: Comparison) -> None:
         self._comparison = comparison
-        self._exact = not round_differently(comparison.target, comparison.golden)
+        self._exact = not have_different_kernels(comparison.target, comparison.golden)
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
-        self._writes_out = not self._exact and not are_of_two_frameworks(comparison.target, comparison.golden)
+        self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
         self._starts = comparison.pairs.starts.tolist()
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
@@ -159,7 +159,7 @@ class Causes:
         self._seen = seen
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
-        self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
+        self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
         self._marks_of: tuple[int, dict[tuple[Mark | None, Mark | None], str]] = (-1, {})  # an event, and its inputs
         self._sides = comparison.sides
         self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}

@@ -1,4 +1,4 @@
-"""Find the first wrong call and the divergences after it. Definitions: docs/compare.md, "The first wrong call".
+"""Find the first wrong call and the divergences after it. Definitions: compare.md, "The first wrong call".
 
 One walk along the execution order. Each call agrees, begins a difference, receives one, is unmatched, or cannot be
 judged; what begins becomes a `Finding`, what receives is counted at the finding that it comes from.
@@ -15,7 +15,7 @@ from msprobe.base import names
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import DIFFERENT, Comparison, Judged, calls_with
 from msprobe.compare.judge.verdict import GRADES, SEVERITY, Grade, path_of
-from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
 
@@ -61,7 +61,7 @@ class Located:
 
 def locate(comparison: Comparison, *, is_shown: bool = False) -> Located:
     """Find every beginning of a difference between two dumps; `is_shown` as in `msprobe.compare.run.compare`."""
-    if round_differently(comparison.target, comparison.golden) and comparison.is_clean:
+    if have_different_kernels(comparison.target, comparison.golden) and comparison.is_clean:
         return Located()
     if comparison.noise is not None and comparison.is_clean and not comparison.noise.differs().any():
         return Located()
@@ -77,7 +77,7 @@ class _Walk:
 
     def __init__(self, comparison: Comparison, is_shown: bool) -> None:
         self._comparison = comparison
-        self._are_two_frameworks = are_of_two_frameworks(comparison.target, comparison.golden)
+        self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
         self._events = events(comparison)
         self._seen = walk(comparison, self._events)
         self._origin: dict[int, int] = {}

@@ -45,7 +45,7 @@ class Basis(Enum):
     STATISTICS = "statistics"
 
 
-class Cause(Enum):
+class UpdateCause(Enum):
     """What makes updates differ; `UPDATED_ALONE`: the golden does not update what the target does."""
 
     LEARNING_RATE = "learning rate"
@@ -63,7 +63,7 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class UpdateVerdict:
     """One parameter: how far beyond the limit its difference is (more than 1 differs), and what that rests on."""
 
     parameter: str
@@ -83,13 +83,13 @@ class UpdateDifference:
     causes that the steps at hand cannot tell from this one.
     """
 
-    cause: Cause
+    cause: UpdateCause
     parameters: tuple[str, ...]
     agreeing: int = 0
     target: float | Rule | None = None
     golden: float | Rule | None = None
     factor: float | None = None
-    possible: tuple[Cause, ...] = ()
+    possible: tuple[UpdateCause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class UpdateJudgement:
     """The updates that led to the parameters of step `step`, all parameters of two dumps together."""
 
     step: int
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[UpdateVerdict, ...] = ()
     differences: tuple[UpdateDifference, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ class UpdateJudgement:
 
 
 class FindingKind(str, Enum):
-    """What is wrong at the call that a finding names; docs/compare.md, "The first wrong call", has a row for each."""
+    """What is wrong at the call that a finding names; compare.md, "The first wrong call", has a row for each."""
 
     COMPUTES = "computes differently"
     ARGUMENT = "argument differs"

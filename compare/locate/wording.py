@@ -12,7 +12,6 @@ from .finding import (
     ArgumentKind,
     Basis,
     Between,
-    Cause,
     Computed,
     Dataflow,
     Difference,
@@ -24,6 +23,7 @@ from .finding import (
     Rule,
     RunInput,
     Unclear,
+    UpdateCause,
     Updated,
     UpdateDifference,
     UpdateJudgement,
@@ -62,31 +62,31 @@ def _update_difference(one: UpdateDifference) -> str:
     values = ""
     if one.target is not None and one.golden is not None:
         values = f" ({_number(one.target)}, golden {_number(one.golden)})"
-    if one.cause is Cause.LEARNING_RATE:
+    if one.cause is UpdateCause.LEARNING_RATE:
         factor = f"{_number(one.factor)} times the golden's" if one.factor is not None else "not the golden's"
         text = f"the learning rate is {factor}{values} for {who}"
-    elif one.cause is Cause.BIAS_CORRECTION:
+    elif one.cause is UpdateCause.BIAS_CORRECTION:
         here, there = ("target", "golden") if (one.factor or 0) > 1 else ("golden", "target")
         text = f"the {here}'s Adam does not correct its bias, the {there}'s does, for {who}"
-    elif one.cause is Cause.CLIPPING:
+    elif one.cause is UpdateCause.CLIPPING:
         target, golden = ("not" if norm is None else f"norm {_number(norm)}" for norm in (one.target, one.golden))
         limits = "" if one.target is None and one.golden is None else f" ({target}, golden {golden})"
         text = f"gradients are clipped differently{limits}, for {who}"
     else:
         text = {
-            Cause.NOT_UPDATED: f"{who} {verb} not updated ({_LEFT_OUT}), the golden updates {them}",
-            Cause.UPDATED_ALONE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
-            Cause.UNKNOWN: f"updates of {who} are further apart than noise explains, by no setting that is known",
+            UpdateCause.NOT_UPDATED: f"{who} {verb} not updated ({_LEFT_OUT}), the golden updates {them}",
+            UpdateCause.UPDATED_ALONE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
+            UpdateCause.UNKNOWN: f"updates of {who} are further apart than noise explains, by no setting that is known",
         }.get(one.cause, f"the {one.cause.value} differs{values} for {who}")
     if one.possible:
         text += f" (or {' or '.join(_POSSIBLE[cause] for cause in one.possible)}, which these steps cannot tell apart)"
     return text
 
 
-_POSSIBLE = {cause: cause.value for cause in Cause} | {
-    Cause.BIAS_CORRECTION: "Adam without bias correction",
-    Cause.CLIPPING: "gradient clipping",
-    Cause.RULE: "Nesterov momentum on one side",
+_POSSIBLE = {cause: cause.value for cause in UpdateCause} | {
+    UpdateCause.BIAS_CORRECTION: "Adam without bias correction",
+    UpdateCause.CLIPPING: "gradient clipping",
+    UpdateCause.RULE: "Nesterov momentum on one side",
 }
 
 

@@ -17,7 +17,7 @@ from msprobe.store.record import PARTS, TENSOR, Dump
 from .call_keys import bare_stem
 from .fused import fused_targets, fused_views
 from .pairs import Alone, Guess, Match, MatchedBy, Notes, Pairs, Rows, View, in_order, pairs_of
-from .user_mapping import Given, with_rows
+from .user_mapping import UserPairs, with_rows
 
 if TYPE_CHECKING:
     from msprobe.mapping.api import ApiTable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FRAMEWORKS = {"mindspore", "mindtorch", "pytorch"}
 
 
-def round_differently(target: Dump, golden: Dump) -> bool:
+def have_different_kernels(target: Dump, golden: Dump) -> bool:
     """Whether the sides are of two frameworks, whose kernels are not the same, whatever they hold.
 
     PyTorch's API on MindSpore (`mindtorch`) counts as a third: it has MindSpore's kernels, and calls others of them.
@@ -33,16 +33,16 @@ def round_differently(target: Dump, golden: Dump) -> bool:
     return target.framework != golden.framework and {target.framework, golden.framework} <= FRAMEWORKS
 
 
-def are_of_two_frameworks(target: Dump, golden: Dump) -> bool:
+def is_cross_framework(target: Dump, golden: Dump) -> bool:
     """Whether one side names its calls as MindSpore does and the other as PyTorch, and there are calls to be matched by
     what they are. `mindtorch` has PyTorch's names, and is matched with it by them.
     """
-    if not round_differently(target, golden) or "mindspore" not in (target.framework, golden.framework):
+    if not have_different_kernels(target, golden) or "mindspore" not in (target.framework, golden.framework):
         return False
     return all(any(names.parse(n).direction for n in dump.columns.names) for dump in (target, golden))
 
 
-def match_frameworks(target: Dump, golden: Dump, given: Given) -> Pairs:
+def match_frameworks(target: Dump, golden: Dump, given: UserPairs) -> Pairs:
     """Every call of both dumps once (but for fused parameters), in the target's execution order."""
     from msprobe.compare.counterparts.search import find_counterparts  # here: one framework needs no table, and no yaml
     from msprobe.mapping.api import load_table
@@ -162,7 +162,7 @@ NO_REASONS: Mapping[int, Reason] = {}
 
 
 def join_by_meaning(
-    target: Dump, golden: Dump, calls: Sequence[Match], given: Given, without: Mapping[int, Reason] = NO_REASONS
+    target: Dump, golden: Dump, calls: Sequence[Match], given: UserPairs, without: Mapping[int, Reason] = NO_REASONS
 ) -> Pairs:
     """The pairs of records of all calls, by the table of functions and the rules of the user."""
     from msprobe.mapping.api import load_table

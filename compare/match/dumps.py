@@ -16,17 +16,17 @@ from msprobe.store.record import Columns, Dump
 
 from .call_keys import identity
 from .calls import match_calls
-from .cross_framework import are_of_two_frameworks, join_by_meaning, match_frameworks
+from .cross_framework import is_cross_framework, join_by_meaning, match_frameworks
 from .pairs import Match, Pairs, Rows, in_order, pairs_of
-from .user_mapping import NOTHING, Given, with_rows
+from .user_mapping import NOTHING, UserPairs, with_rows
 
 
-def match(target: Dump, golden: Dump, *, fuzzy: bool = False, given: Given = NOTHING) -> Pairs:
+def match(target: Dump, golden: Dump, *, fuzzy: bool = False, given: UserPairs = NOTHING) -> Pairs:
     """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
 
     `given` are the pairs of the user's mapping.
     """
-    if are_of_two_frameworks(target, golden):
+    if is_cross_framework(target, golden):
         return match_frameworks(target, golden, given)
     if not given and _is_one_program(target, golden):
         every = np.arange(len(target.calls))

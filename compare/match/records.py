@@ -93,7 +93,7 @@ class Item:
 Items = Sequence[Item]
 
 
-def tells_inner_nodes(dump: Dump) -> bool:
+def has_inner_node_gradients(dump: Dump) -> bool:
     """Whether backward calls of a dump hold the gradients of PyTorch's last inner node, in its order: msprobe's do."""
     return dump.framework == "pytorch" and dump.format_version == 0
 
@@ -106,7 +106,7 @@ class Records:
         self._dumps = target, golden
         self._table = table
         self._is_ms_target = target.framework == "mindspore"
-        self._tells_inner_nodes = any(map(tells_inner_nodes, self._dumps))
+        self._tells_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
         self._at = [{name: at for at, name in enumerate(dump.columns.names)} for dump in self._dumps]
         self._operands = _Operands(target, golden, partners)
 

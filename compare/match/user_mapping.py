@@ -19,7 +19,7 @@ Noted = TypeVar("Noted")
 
 
 @dataclass(frozen=True)
-class Given:
+class UserPairs:
     """`calls`: golden call by target call. `rules`: the API rule of a target call. `rows`: golden row by target row,
     with the transform of the target's. `layers`: of the calls, those that the layer mapping paired. `unused`: in
     sentences, the rules that matched nothing."""
@@ -34,10 +34,10 @@ class Given:
         return bool(self.calls or self.rows)
 
 
-NOTHING = Given()
+NOTHING = UserPairs()
 
 
-def given_by(mapping: UserMapping, target: Dump, golden: Dump) -> Given:
+def user_pairs(mapping: UserMapping, target: Dump, golden: Dump) -> UserPairs:
     """What the rules mean for these two dumps; of several rules for a call the most particular one counts."""
     return _Gathering(mapping, target, golden).given if mapping else NOTHING
 
@@ -56,7 +56,7 @@ class _Gathering:
         self._take(layers.items())
         self._take(self._cells())
         self._apis()
-        self.given = Given(self._calls, self._rules, rows, layers, tuple(self._unused))
+        self.given = UserPairs(self._calls, self._rules, rows, layers, tuple(self._unused))
 
     def _take(self, pairs: Iterable[tuple[int, int]]) -> None:
         for i, j in pairs:
@@ -162,7 +162,7 @@ def placed_calls(dump: Dump) -> list[PlacedCall]:
     return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
 
 
-def with_rows(pairs: Pairs, given: Given) -> Pairs:
+def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
     """The pairs with those of single records that the user made; their former partners are unmatched."""
     if not given.rows:
         return pairs
@@ -202,10 +202,10 @@ def with_rows(pairs: Pairs, given: Given) -> Pairs:
     )
 
 
-class Named:
+class NamedPairs:
     """Rows as pairs of names, for the file that the layer mapping leaves beside the table."""
 
-    def __init__(self, given: Given, target: Dump, golden: Dump) -> None:
+    def __init__(self, given: UserPairs, target: Dump, golden: Dump) -> None:
         self._given, self._target, self._golden = given, target, golden
 
     @cached_property

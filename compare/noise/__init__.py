@@ -1,1 +1,1 @@
-"""Which differences are noise: each call judged on its own inputs, along the dataflow (docs/noise.md)."""
+"""Which differences are noise: each call judged on its own inputs, along the dataflow (explanation/noise.md)."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msprobe.base import names
 from msprobe.compare.core.limits import Kind
-from msprobe.compare.core.noise import Class, Evidence, Judgement, PrecisionClass, Unseen
+from msprobe.compare.core.noise import Evidence, KernelPrecision, PrecisionClass, ResidualJudgement, Unseen
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL
@@ -38,11 +38,11 @@ class OutputEvidence(ABC):
         self.are_noisy = aligned.is_across or self._is_noise_seen()
 
     @abstractmethod
-    def _judge(self) -> Mapping[int, Judgement]:
+    def _judge(self) -> Mapping[int, ResidualJudgement]:
         """The judgements of all outputs that differ, as far as there is evidence."""
 
     @abstractmethod
-    def evidence(self, row: int, event: Event, judgement: Judgement, error: float, most: float) -> Evidence:
+    def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         """What decided about an output whose inputs differ by `error`, and which may differ by `most` times that."""
 
     @abstractmethod
@@ -59,9 +59,9 @@ class OutputEvidence(ABC):
 
     # Defaults, for evidence that cannot tell.
 
-    def precision(self, row: int) -> Class:
+    def precision(self, row: int) -> KernelPrecision:
         """What the target's kernel computed an output in."""
-        return Class.OPAQUE
+        return KernelPrecision.OPAQUE
 
     def is_side_product(self, row: int, event: Event) -> bool:
         """Whether an output is none that the operation defines, and nobody uses it: what a kernel saves for itself, or
@@ -105,7 +105,7 @@ class OutputEvidence(ABC):
     def _is_noise_seen(self) -> bool:
         """Whether an output of equal inputs differs by what is known to be noise."""
         known = (self.judgements.get(row) for row in self.origins if row not in self.by_bits)
-        return any(one is not None and not one.is_wrong and one.is_of is not Class.OPAQUE for one in known)
+        return any(one is not None and not one.is_wrong and one.is_of is not KernelPrecision.OPAQUE for one in known)
 
     def _find_by_bits(self) -> set[int]:
         aligned = self._aligned

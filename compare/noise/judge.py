@@ -14,13 +14,22 @@ from functools import cache
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, Source
-from msprobe.compare.core.noise import OPAQUE, Class, Evidence, Judgement, Noise, Sign, State, is_amplified
+from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
+from msprobe.compare.core.noise import (
+    OPAQUE,
+    Evidence,
+    KernelPrecision,
+    Noise,
+    ResidualJudgement,
+    Sign,
+    State,
+    is_amplified,
+)
 from msprobe.compare.core.reason import DRIFT, Reason, Reasons, Why
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import CAUSES, Cause
-from msprobe.compare.match.cross_framework import round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.workers.progress import shown
 from msprobe.replay.recorded import NotReplayed, Replayed
 from msprobe.store.record import NULL
@@ -53,7 +62,7 @@ def judge_under_noise(
     Replays what differs with torch, on `workers` processes (0: as many as cores); nothing where the limits are exact.
     Where no tensors were saved, statistics are all there is.
     """
-    is_across = round_differently(comparison.target, comparison.golden)
+    is_across = have_different_kernels(comparison.target, comparison.golden)
     if not is_across and not _is_open(comparison, limits):
         return comparison
     if comparison.mode == "tensor":
@@ -347,10 +356,12 @@ class _Judging:
     def _computed_state(self, row: int, event: Event, received: Received) -> State:
         """The state of an output of an innermost call, by the evidence about what the call computed."""
         if row in self._outputs.by_bits:
-            self._note(row, event, Judgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
+            self._note(row, event, ResidualJudgement(Sign.BITS, self._outputs.precision(row), 0.0), received.error)
             return State.DIVERGENT
         judgement = self._outputs.judgements.get(row)
-        is_decisive = judgement is not None and judgement.is_of is not Class.OPAQUE and self._is_of_one_function(row)
+        is_decisive = (
+            judgement is not None and judgement.is_of is not KernelPrecision.OPAQUE and self._is_of_one_function(row)
+        )
         if judgement is not None and (judgement.is_wrong or is_decisive):
             self._note(row, event, judgement, received.error)
             if judgement.is_wrong:
@@ -370,7 +381,7 @@ class _Judging:
         if is_beyond and self._aligned.is_across:
             self._stretches[row] = self._upstream.places(self._upstream.calls_behind(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
-        self._note(row, event, Judgement(sign, Class.OPAQUE, math.nan), received.error, most)
+        self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), received.error, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.propagated, received.is_unclear)
 
     def _is_of_diverging_layer(self, event: Event) -> bool:
@@ -454,7 +465,7 @@ class _Judging:
             return self._propagated(row, propagated, received.is_unclear)
         explained, most = max(received.error, inside.error), self._most(row, event)
         if is_amplified(self._distance_of_sum(row, event), explained, self._rounding(row), most):
-            self._note(row, event, Judgement(Sign.AMPLIFIED, Class.OPAQUE, math.nan), explained, most)
+            self._note(row, event, ResidualJudgement(Sign.AMPLIFIED, KernelPrecision.OPAQUE, math.nan), explained, most)
             if self._aligned.is_across:
                 self._stretches[row] = self._upstream.places(self._last_calls(row, event))
             return State.DIVERGENT
@@ -484,7 +495,7 @@ class _Judging:
         """How many times its inputs' relative error an output's may be, where no reference knows the call."""
         return self._limits.amplification(self._outputs.kind(row, event), OPAQUE)
 
-    def _note(self, row: int, event: Event, judgement: Judgement, error: float, most: float = OPAQUE) -> None:
+    def _note(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float = OPAQUE) -> None:
         self._evidence[row] = self._outputs.evidence(row, event, judgement, error, most)
 
 
@@ -543,7 +554,7 @@ def _why(evidence: Evidence | None) -> Reasons:
     if evidence.law:
         why = Why.LAW_KEPT if is_noise else Why.LAW_BROKEN
         return (found._replace(why=why, name=evidence.law, side=evidence.statistic),)
-    names = () if by is Source.BUILT_IN else (by.value,)
+    names = () if by is LimitSource.BUILT_IN else (by.value,)
     if not evidence.is_by_statistics and not math.isnan(evidence.bound) and not math.isnan(evidence.residual):
         why = Why.NOISE if is_noise else Why.RESIDUAL
         return (found._replace(why=why, name=evidence.sign.value, names=names),)

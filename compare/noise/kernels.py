@@ -8,16 +8,16 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from msprobe.base import names
-from msprobe.compare.core.limits import Kind, Limits, Source
+from msprobe.compare.core.limits import Kind, Limits, LimitSource
 from msprobe.compare.core.noise import (
     FULL,
     LOWEST,
     OPAQUE,
-    Class,
     Evidence,
-    Judgement,
+    KernelPrecision,
     Output,
     PrecisionClass,
+    ResidualJudgement,
     Sign,
     amplification,
     class_of,
@@ -165,7 +165,7 @@ class ReplayEvidence(OutputEvidence):
         self._options: dict[int, str] = {}
         super().__init__(aligned)
 
-    def _judge(self) -> Mapping[int, Judgement]:
+    def _judge(self) -> Mapping[int, ResidualJudgement]:
         aligned = self._aligned
         if not self._limits.is_exact:
             self.replays = self._replay()
@@ -258,9 +258,9 @@ class ReplayEvidence(OutputEvidence):
         calls = (calls[event.place] for calls in aligned.calls)
         return any(isinstance(found.get(at), Replayed) for found, at in zip(self.replays, calls, strict=True))
 
-    def precision(self, row: int) -> Class:
+    def precision(self, row: int) -> KernelPrecision:
         output = self.outputs.get(row)
-        return Class.OPAQUE if output is None else class_of(output.target.eta)
+        return KernelPrecision.OPAQUE if output is None else class_of(output.target.eta)
 
     def _is_never_reproducible(self, row: int) -> bool:
         output = self.outputs.get(row)
@@ -278,15 +278,15 @@ class ReplayEvidence(OutputEvidence):
                 yield row
         yield from () if measured else self.origins
 
-    def evidence(self, row: int, event: Event, judgement: Judgement, error: float, most: float) -> Evidence:
+    def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         output = self.outputs.get(row)
         distance = self._aligned.distance(row)
         amplified = amplification(distance, error, self.floor(row) if self.are_noisy else 0.0)
         source = judgement.source
         if self._limits.is_exact:
-            source = Source.EXACT
+            source = LimitSource.EXACT
         elif most > OPAQUE and amplified > OPAQUE:
-            source = Source.CALIBRATED
+            source = LimitSource.CALIBRATED
         return Evidence(
             judgement.sign,
             judgement.is_of,
@@ -314,7 +314,7 @@ class ReplayEvidence(OutputEvidence):
 
     def classes(self) -> Iterable[PrecisionClass]:
         for side in ("target", "golden"):
-            found: dict[Class, Counter[str]] = defaultdict(Counter)
+            found: dict[KernelPrecision, Counter[str]] = defaultdict(Counter)
             for row, output in self.outputs.items():
                 eta = getattr(output, side).eta
                 if FULL < eta <= LOWEST and not self.judgements[row].is_wrong and not output.moves_data:

@@ -19,9 +19,9 @@ from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
 from msprobe.compare.locate.exemptions import trained_alone
 from msprobe.compare.locate.wording import RUNNING
-from msprobe.compare.match.cross_framework import round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.pairs import Ints
-from msprobe.compare.match.records import tells_inner_nodes
+from msprobe.compare.match.records import has_inner_node_gradients
 from msprobe.mapping.transform import parse
 from msprobe.replay.replay import Partner, Place
 from msprobe.store.reader import load_tensor
@@ -49,8 +49,8 @@ class AlignedGraphs(ABC):
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.pairs = comparison, comparison.pairs
-        self.is_across = round_differently(self.pairs.target, self.pairs.golden)
-        self._tells_inner_nodes = any(map(tells_inner_nodes, (self.pairs.target, self.pairs.golden)))
+        self.is_across = have_different_kernels(self.pairs.target, self.pairs.golden)
+        self._tells_inner_nodes = any(map(has_inner_node_gradients, (self.pairs.target, self.pairs.golden)))
         self.graphs = Graph(self.pairs.target), Graph(self.pairs.golden)
         rows = self.pairs.target_rows, self.pairs.golden_rows
         calls = self.pairs.target_calls, self.pairs.golden_calls

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from msprobe.base import names
-from msprobe.compare.core.noise import FULL, Class, Evidence, Judgement, Sign, Unseen, class_of
+from msprobe.compare.core.noise import FULL, Evidence, KernelPrecision, ResidualJudgement, Sign, Unseen, class_of
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
@@ -150,7 +150,7 @@ class StatisticsEvidence(OutputEvidence):
         self._spread: dict[int, float] = {}
         super().__init__(aligned)
 
-    def _judge(self) -> Mapping[int, Judgement]:
+    def _judge(self) -> Mapping[int, ResidualJudgement]:
         aligned = self._aligned
         changes: dict[int, OutputChange] = {}
         known: dict[int, OutputIdentities] = {}
@@ -244,12 +244,12 @@ class StatisticsEvidence(OutputEvidence):
         kind = call.function, call.is_backward
         return OutputIdentities(kind, pairs, *both, call.has_one_output) if pairs else None
 
-    def _judgement(self, row: int) -> Judgement:
+    def _judgement(self, row: int) -> ResidualJudgement:
         if (law := self._laws.get(row)) is not None:
-            is_of = Class.OPAQUE if law.is_broken else Class.FULL
-            return Judgement(Sign.LAW if law.is_broken else Sign.NONE, is_of, law.bound)
+            is_of = KernelPrecision.OPAQUE if law.is_broken else KernelPrecision.FULL
+            return ResidualJudgement(Sign.LAW if law.is_broken else Sign.NONE, is_of, law.bound)
         one = self._amplified[row]
-        return Judgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
+        return ResidualJudgement(Sign.AMPLIFIED if one.is_wrong else Sign.NONE, class_of(one.own), math.nan)
 
     def _is_noise_seen(self) -> bool:
         """Also where parameters have drifted apart, and with them whatever is computed from them."""
@@ -287,7 +287,7 @@ class StatisticsEvidence(OutputEvidence):
         aligned = self._aligned
         return super()._has_equal_inputs(event) and not any(map(aligned.is_masked, aligned.inputs_of(event)))
 
-    def evidence(self, row: int, event: Event, judgement: Judgement, error: float, most: float) -> Evidence:
+    def evidence(self, row: int, event: Event, judgement: ResidualJudgement, error: float, most: float) -> Evidence:
         law, one = self._laws.get(row), self._amplified.get(row)
         return Evidence(
             judgement.sign,

@@ -8,7 +8,7 @@ Which calls communicate, and what is known from their arguments (the group, the 
 | mindspore.mint.distributed | `MintDistributed.all_reduce.0.forward` |
 | mindspore.ops, held by a cell | `Primitive.reduce.AllReduce.0.forward`, and its backward |
 
-The backward of the others is recorded as passing a gradient on, so it exchanges nothing (docs/ranks.md).
+The backward of the others is recorded as passing a gradient on, so it exchanges nothing (how-to/comparing/ranks.md).
 
 A rank's summary is made where the rank is compared, and travels; so it is small, and holds plain values only. The layer
 of an exchange is one more than the highest of those before it on the ranks that take part: so what can have had an
@@ -68,7 +68,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class RankStory:
+class RankSummary:
     """One rank: its exchanges, and the first differing call before each of them and behind the last, empty for none.
 
     So `between` has one entry more than `exchanges`. `nodes` are the calls that the search may name.
@@ -198,7 +198,7 @@ class Connected:
     `partners` of what is received are its sender; an exchange with no entry has none.
     """
 
-    summaries: Mapping[int, RankStory]
+    summaries: Mapping[int, RankSummary]
     layers: Mapping[At, int]
     partners: Mapping[At, Sequence[At]]
 
@@ -208,7 +208,7 @@ class Connected:
         return [(r, m) for r, m in others if self.summaries[r].exchanges[m].gives(r)]
 
 
-def connect(summaries: Mapping[int, RankStory]) -> Connected:
+def connect(summaries: Mapping[int, RankSummary]) -> Connected:
     """Join the exchanges of all ranks.
 
     The n-th call of one name within one group, with one root, is the same exchange on all its ranks; the n-th message

@@ -25,7 +25,7 @@ from msprobe.compare.tables.cells import number
 from msprobe.compare.tables.columns import columns_of
 from msprobe.compare.tables.rows import rows
 
-from .collectives import Connected, Exchange, Node, RankStory, connect, exchanges_of, is_buffer, word_of
+from .collectives import Connected, Exchange, Node, RankSummary, connect, exchanges_of, is_buffer, word_of
 
 
 def node_of(event: Event) -> Node:
@@ -86,7 +86,7 @@ class First:
     node: Node
 
 
-def first_over_ranks(summaries: Mapping[int, RankStory]) -> list[First]:
+def first_over_ranks(summaries: Mapping[int, RankSummary]) -> list[First]:
     """The calls that differ first, by rank: one, or several whose place is the same.
 
     What a rank received through an exchange is never named: an exchange whose result differs is named only where
@@ -100,7 +100,7 @@ def first_over_ranks(summaries: Mapping[int, RankStory]) -> list[First]:
     return [First(rank, place, nodes[rank, name]) for rank, (place, name) in found.items() if place == lowest]
 
 
-def _first(rank: int, summaries: Mapping[int, RankStory], connected: Connected) -> tuple[Place, str] | None:
+def _first(rank: int, summaries: Mapping[int, RankSummary], connected: Connected) -> tuple[Place, str] | None:
     """The place and name of the first call of one rank that differs by itself."""
     summary, layer = summaries[rank], 0
     for n, exchange in enumerate(summary.exchanges):
@@ -119,7 +119,7 @@ _IGNORED = (*UNINITIALISED, "fill", "fill_", "__setitem__")
 """Calls that are never named: what they return was in memory before, or is written into it."""
 
 
-def summarise(comparison: Comparison, located: Located) -> RankStory:
+def summarise(comparison: Comparison, located: Located) -> RankSummary:
     """What the search over ranks must know of one rank.
 
     A call differs where one of its outputs is in error, or where a difference begins (`locate`). An input or output of
@@ -147,15 +147,15 @@ def summarise(comparison: Comparison, located: Located) -> RankStory:
         if differs and not is_sure:
             told.append(event)
             is_sure = sure
-    return RankStory(tuple(exchanges), tuple(between), tuple(node_of(event) for event in told))
+    return RankSummary(tuple(exchanges), tuple(between), tuple(node_of(event) for event in told))
 
 
-def _clean(comparison: Comparison) -> RankStory:
+def _clean(comparison: Comparison) -> RankSummary:
     """The summary of a rank on which nothing differs; other ranks' summaries are compared with it."""
     dump = comparison.target
     communicating = ((at, word) for at, name in enumerate(dump.columns.names) if (word := word_of(name)))
     exchanges = tuple(exchange for at, word in communicating for exchange in exchanges_of(dump.calls[at], word))
-    return RankStory(exchanges, ("",) * (len(exchanges) + 1))
+    return RankSummary(exchanges, ("",) * (len(exchanges) + 1))
 
 
 def _ends_search(exchange: Exchange) -> bool:

@@ -107,7 +107,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ConfigurationDifferences:
     """What came of it: differences, the likely explanations first; `count` settings in all; what could not be read."""
 
     differences: tuple[Difference, ...] = ()
@@ -115,12 +115,14 @@ class Compared:
     problem: str = ""
 
 
-def compare_configurations(target: Path | None, golden: Path | None) -> Compared:
+def compare_configurations(target: Path | None, golden: Path | None) -> ConfigurationDifferences:
     """Compare two files; None is a side without one. An error in them is put into `problem`, never raised."""
     if target is None and golden is None:
-        return Compared()
+        return ConfigurationDifferences()
     if target is None or golden is None:
-        return Compared(problem=f"configurations.json is only on the {'target' if target else 'golden'} side")
+        return ConfigurationDifferences(
+            problem=f"configurations.json is only on the {'target' if target else 'golden'} side"
+        )
     sides: list[dict[tuple[str, ...], str]] = []
     for path in (target, golden):
         try:
@@ -129,16 +131,16 @@ def compare_configurations(target: Path | None, golden: Path | None) -> Compared
             sides.append(dict(_leaves(json.loads(read_input(path, CONFIGURATION).decode("utf-8-sig")))))
         except (OSError, ValueError, RecursionError, MemoryError) as err:
             why = f"cannot be read ({err or type(err).__name__})"
-            return Compared(problem=f"{path}: {why}; configurations not compared")
+            return ConfigurationDifferences(problem=f"{path}: {why}; configurations not compared")
     ours, theirs = sides
     settings = {**ours, **theirs}
     differing = [path for path in settings if not _equal(ours.get(path), theirs.get(path))]
     differing.sort(key=lambda path: rank_of(path)[0])  # among equals the order of the files
     found = (Difference(_dotted(path), ours.get(path), theirs.get(path), rank_of(path)[1]) for path in differing)
-    return Compared(tuple(found), len(settings))
+    return ConfigurationDifferences(tuple(found), len(settings))
 
 
-def rows(compared: Compared) -> Iterator[tuple[str, ...]]:
+def rows(compared: ConfigurationDifferences) -> Iterator[tuple[str, ...]]:
     """One row of cells for each difference."""
     for each in compared.differences:
         meaning = (each.meaning.changes, each.meaning.source) if each.meaning else ("", "")

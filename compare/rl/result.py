@@ -18,7 +18,7 @@ from msprobe.compare.locate.wording import full, short
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import BLIND, no_difference, unjudged_said
+from msprobe.compare.tables.console import BLIND, no_difference, unjudged_line
 from msprobe.compare.tables.json_file import as_object
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
@@ -27,7 +27,7 @@ from msprobe.store.saves.single_saves import stem_of
 from .answer import First
 from .cause import key_said, place_said
 from .configurations import COLUMNS as OF_SETTINGS
-from .configurations import Compared
+from .configurations import ConfigurationDifferences
 from .configurations import rows as rows_of_settings
 from .key_data import KeyData
 from .order import FLOW, UNKNOWN, Item
@@ -42,7 +42,7 @@ _SAID = 10  # sentences about what has no partner; the file has all of them
 class FlowResult:
     """Everything that was found; `first` is None where nothing differs."""
 
-    configurations: Compared
+    configurations: ConfigurationDifferences
     keys: KeyData
     stages: tuple[Stage, ...]
     walked: tuple[Seen, ...]
@@ -98,7 +98,7 @@ class FlowResult:
         for stage in self.stages:
             for outcome in stage.outcomes:
                 yield _of_outcome(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
-        if said := unjudged_said(self.judged, self.unjudged):
+        if said := unjudged_line(self.judged, self.unjudged):
             yield said
         for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
             if mode and (blind := BLIND.get(mode)):
@@ -183,7 +183,7 @@ def _of_order(stages: Sequence[Stage]) -> Iterator[str]:
     )
 
 
-def _of_configurations(compared: Compared, top: int) -> Iterator[str]:
+def _of_configurations(compared: ConfigurationDifferences, top: int) -> Iterator[str]:
     differences = compared.differences
     if compared.problem:
         yield f"configurations: {compared.problem}"

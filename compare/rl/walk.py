@@ -1,7 +1,7 @@
 """Walk along an RL flow: which key or stage differs first, and which only passes on a difference.
 
 Two items agree when they are equal to the bit, as long as everything before them is; after that, when they are within
-tolerance (as in docs/compare.md, "The first wrong call"). Order: the step, the place in the flow, the rank.
+tolerance (as in how-to/comparing/compare.md, "The first wrong call"). Order: the step, the place in the flow, the rank.
 """
 
 from collections import defaultdict

@@ -121,7 +121,7 @@ def compare_rollout(
     """Compare the log-probs of sampled tokens as generation gave them with those that training computed again.
 
     Each side is a list of 1-d arrays (response tokens only), a matrix (samples, columns) with its mask or with lengths,
-    or packed 1-d with lengths; see docs/rollout_check.md. Any floating dtype; all is computed in float64.
+    or packed 1-d with lengths; see how-to/comparing/rollout_check.md. Any floating dtype; all is computed in float64.
 
     - `*_tokens`: token ids in the form of their side. With those of both, samples are paired by them.
     - `*_mask`: 1 or True where an element is of a response, in the shape of its side.

@@ -1,4 +1,4 @@
-"""The columns of the table, in order, with what each one says; `docs/compare-table.md` prints this table."""
+"""The columns of the table, in order, with what each one says; `reference/compare-table.md` prints this table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

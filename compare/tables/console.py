@@ -33,7 +33,7 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
-    if said := unjudged_said(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
+    if said := unjudged_line(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
         yield said
     if blind := BLIND.get(comparison.mode):
         yield f"{comparison.mode} cannot see {blind}"
@@ -77,7 +77,7 @@ def beginning(finding: Finding) -> str:
     return _said(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
 
 
-def unjudged_said(judged: int, unjudged: Mapping[Cause, int]) -> str:
+def unjudged_line(judged: int, unjudged: Mapping[Cause, int]) -> str:
     """Why pairs have no verdict, the more urgently where that is most of them; empty where all have one."""
     if not (total := sum(unjudged.values())):
         return ""

@@ -1,7 +1,7 @@
 """Write rows as a csv file, large ones by several processes: UTF-8, commas, one line of headings.
 
 The file is the one that the module `csv` would write. That is not used, because most cells of thousands are alike
-(stacks above all), and a text is quoted once here: half the time of a large table (docs/performance.md).
+(stacks above all), and a text is quoted once here: half the time of a large table (explanation/performance.md).
 """
 
 import re

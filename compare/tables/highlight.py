@@ -1,6 +1,6 @@
 """The rows that msprobe 8.1 would colour, and why: by the row itself, and by a call's outputs against its inputs.
 
-Only cells of the table are read. Three slips of 8.1 are not repeated (docs/differences.md):
+Only cells of the table are read. Three slips of 8.1 are not repeated (reference/differences.md):
 - It divides by the golden maximum as it is, or by 2.2e-16 where that is smaller, so that the least difference from a
   golden maximum of 0 or below is red. Here the floor is what its manual says, 0.01, against the absolute value.
 - It knows NaN by `nan` alone and not by the `Nan` that its own table holds.

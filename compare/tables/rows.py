@@ -1,7 +1,8 @@
 """Judged pairs become rows: tuples of cells in the order of the columns. Nothing is measured or judged here.
 
 The cells under msprobe 8.1's headings hold what 8.1 would print; its two verdict columns too, minus its slips
-(docs/differences.md). Our own verdict stands behind them. Rows are made in stretches, so their number costs no memory.
+(reference/differences.md). Our own verdict stands behind them. Rows are made in stretches, so that their number costs
+no memory.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Write rows as an xlsx workbook: a sheet that sums them up, then the rows, on several sheets where one is too small.
 
 openpyxl makes the workbook: headings, widths, colours, filter. The rows are written into it as they come, because a
-library call for each of millions of cells is most of what a large comparison would take (docs/performance.md).
+library call for each of millions of cells is most of what a large comparison would take (explanation/performance.md).
 """
 
 import re
@@ -77,7 +77,7 @@ def summary(comparison: Comparison, located: Located, *, label: str, top: int, e
     yield Line("folded columns", "dtypes, shapes, the values of both sides: [+] or 2 above the headings shows them")
     if label:
         yield Line("other pairs", "where several were compared: compare_summary_*.json in the output folder")
-    yield Line("documentation", "docs/compare.md: verdicts, the first wrong call; docs/compare-table.md: every column")
+    yield Line("documentation", "docs: compare (verdicts, the first wrong call), compare-table (every column)")
 
 
 def described(dump: Dump) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from msprobe.compare.core.limits import BUILT_IN, Limits, Source
+from msprobe.compare.core.limits import BUILT_IN, Limits, LimitSource
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.judge.judged import EQUAL, NO_CAUSE, Comparison
 from msprobe.compare.judge.verdict import GRADES
@@ -106,7 +106,7 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
     because = {
-        v.parameter: (Reason(_WHY[v.basis], names=(Source.CALIBRATED.value,) if v.excess > 1 else ()),)
+        v.parameter: (Reason(_WHY[v.basis], names=(LimitSource.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
         if v.status is Status.AGREES
     }

@@ -12,7 +12,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 
-from msprobe.compare.locate.finding import Basis, Cause, Status, UpdateDifference, UpdateJudgement, Verdict
+from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement, UpdateVerdict
 
 from .fit import Floats, History
 from .settings import compare_settings
@@ -95,7 +95,7 @@ def judge(
         return UpdateJudgement(
             step, tuple(verdict_of(p.name, p.golden_name, Basis.DRIFT, _drift(p)) for p in parameters)
         )
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, UpdateVerdict] = {}
     differences: list[UpdateDifference] = []
     known = [
         p
@@ -111,7 +111,7 @@ def judge(
             if is_judged:
                 verdicts[p.name] = verdict_of(p.name, p.golden_name, Basis.SETTINGS, excess)
         differences += compared.differences
-    patterns: dict[str, tuple[Cause, float]] = {}
+    patterns: dict[str, tuple[UpdateCause, float]] = {}
     for p in (p for p in parameters if p.name not in verdicts):
         verdicts[p.name], pattern = _by_noise(p, at)
         if verdicts[p.name].status is Status.DIFFERS:
@@ -120,10 +120,10 @@ def judge(
     return UpdateJudgement(step, tuple(verdicts[p.name] for p in parameters), tuple(differences))
 
 
-def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> Verdict:
+def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> UpdateVerdict:
     """The verdict on a parameter by how far beyond the limit it is."""
     status = Status.UNSEEN if isnan(excess) else Status.DIFFERS if excess > 1 else Status.AGREES
-    return Verdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
+    return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
 def excess_of(apart: float, allowed: float) -> float:
@@ -159,10 +159,10 @@ def _drift(p: Parameter) -> float:
     return excess_of(_median(target - golden), ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + p.golden.ulp) * size)
 
 
-def _by_noise(p: Parameter, at: int) -> tuple[Verdict, tuple[Cause, float]]:
+def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:
     """One parameter whose settings are not known: the verdict, and the pattern of the difference."""
     if not p.is_comparable:
-        return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (Cause.UNKNOWN, 0.0)
+        return verdict_of(p.name, p.golden_name, Basis.UPDATES, nan), (UpdateCause.UNKNOWN, 0.0)
     target, golden = p.target, p.golden
     before = golden.weights[at - 1]
     ours, theirs = target.weights[at] - target.weights[at - 1], golden.weights[at] - before
@@ -176,8 +176,8 @@ def _by_noise(p: Parameter, at: int) -> tuple[Verdict, tuple[Cause, float]]:
     else:
         basis, apart, allowed = Basis.UPDATES, _median(ours - theirs), _NEAR * _median(theirs) + rounding
         # Beyond that only what one factor or weight decay explains mostly differs for sure.
-        excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not Cause.UNKNOWN else nan
-    if pattern[0] in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
+        excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not UpdateCause.UNKNOWN else nan
+    if pattern[0] in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE):
         excess = inf
     return verdict_of(p.name, p.golden_name, basis, excess), pattern
 
@@ -204,45 +204,45 @@ def _by_gradients(
     return excess_of(_median((ours - theirs)[clear]), _LIMIT * (relative * _median(theirs[clear]) + rounding))
 
 
-def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> tuple[Cause, float]:
+def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> tuple[UpdateCause, float]:
     """What explains most of the difference of two updates, if anything simple does; the factor of a learning rate."""
     if not ours.any() and _median(theirs) > rounding:
-        return Cause.NOT_UPDATED, 0.0
+        return UpdateCause.NOT_UPDATED, 0.0
     if not theirs.any() and _median(ours) > rounding:
-        return Cause.UPDATED_ALONE, 0.0
+        return UpdateCause.UPDATED_ALONE, 0.0
     clear = np.abs(theirs) > max(_median(theirs), rounding)
     if clear.any():
         factor = float(np.median(ours[clear] / theirs[clear]))
         left = _median((ours - factor * theirs)[clear])
         if abs(factor - 1) > _FAR and left * _CLEAR <= _median((ours - theirs)[clear]):
-            return Cause.LEARNING_RATE, factor
+            return UpdateCause.LEARNING_RATE, factor
     size = float(np.dot(before, before))
     if size and np.ptp(before) > 0:
         decay = float(np.dot(before, theirs - ours)) / size
         if _median(ours - theirs + decay * before) * _CLEAR <= _median(ours - theirs):
-            return Cause.WEIGHT_DECAY, 0.0
-    return Cause.UNKNOWN, 0.0
+            return UpdateCause.WEIGHT_DECAY, 0.0
+    return UpdateCause.UNKNOWN, 0.0
 
 
 def _median(values: Floats) -> float:
     return float(np.median(np.abs(values)))
 
 
-def _grouped(patterns: Mapping[str, tuple[Cause, float]], agreeing: int) -> Iterator[UpdateDifference]:
+def _grouped(patterns: Mapping[str, tuple[UpdateCause, float]], agreeing: int) -> Iterator[UpdateDifference]:
     """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
     most parameters show is that of all, and none where less than a third does."""
     left = dict(patterns)
-    for cause in (Cause.NOT_UPDATED, Cause.UPDATED_ALONE):
+    for cause in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE):
         if chosen := tuple(name for name, pattern in patterns.items() if pattern[0] is cause):
             yield UpdateDifference(cause, chosen, agreeing)
             left = {name: pattern for name, pattern in left.items() if name not in chosen}
     if not left:
         return
-    counts = Counter(cause for cause, _ in left.values() if cause is not Cause.UNKNOWN)
-    cause, count = counts.most_common(1)[0] if counts else (Cause.UNKNOWN, 0)
+    counts = Counter(cause for cause, _ in left.values() if cause is not UpdateCause.UNKNOWN)
+    cause, count = counts.most_common(1)[0] if counts else (UpdateCause.UNKNOWN, 0)
     if count * 3 < len(left):
-        cause = Cause.UNKNOWN
-    factors = [factor for one, factor in left.values() if one is cause is Cause.LEARNING_RATE]
+        cause = UpdateCause.UNKNOWN
+    factors = [factor for one, factor in left.values() if one is cause is UpdateCause.LEARNING_RATE]
     middle = float(np.median(factors)) if factors else None
     is_one = middle is not None and np.median(np.abs(np.array(factors) - middle)) <= _SAME * abs(middle)
     yield UpdateDifference(cause, tuple(left), agreeing, factor=middle if is_one else None)

@@ -13,7 +13,7 @@ from math import inf, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from msprobe.compare.locate.finding import Cause, Rule, UpdateDifference
+from msprobe.compare.locate.finding import Rule, UpdateCause, UpdateDifference
 
 from .fit import MOST, Fit, Floats, Form, History, either, fit, fit_form, fit_tied, is_written, refine, uncorrected
 
@@ -35,13 +35,13 @@ _MATCH = 1e-3  # a ratio of learning rates that is so near to what another cause
 _BETAS = ((0.9, 0.999), (0.9, 0.95), (0.9, 0.98))
 _ROUND = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)  # usual limits of gradient norms
 _FIELDS = {
-    "momentum": Cause.MOMENTUM,
-    "beta1": Cause.BETA1,
-    "beta2": Cause.BETA2,
-    "eps": Cause.EPS,
-    "l2": Cause.WEIGHT_DECAY,
-    "max_norm": Cause.CLIPPING,
-    "rule": Cause.RULE,
+    "momentum": UpdateCause.MOMENTUM,
+    "beta1": UpdateCause.BETA1,
+    "beta2": UpdateCause.BETA2,
+    "eps": UpdateCause.EPS,
+    "l2": UpdateCause.WEIGHT_DECAY,
+    "max_norm": UpdateCause.CLIPPING,
+    "rule": UpdateCause.RULE,
 }
 
 Bools = NDArray[np.bool_]
@@ -98,7 +98,7 @@ class _Comparison:
         excess = np.maximum.reduce([form_excess, rate, decay])
         found = [
             UpdateDifference(cause, _names(target, chosen), int(are_visible.sum()))
-            for cause, chosen in ((Cause.NOT_UPDATED, not_updated), (Cause.UPDATED_ALONE, updated_alone))
+            for cause, chosen in ((UpdateCause.NOT_UPDATED, not_updated), (UpdateCause.UPDATED_ALONE, updated_alone))
             if chosen.any()
         ]
         differing = is_known & (excess > 1)
@@ -115,9 +115,9 @@ class _Comparison:
             agreeing = int((is_known & ~named).sum())
             found += [replace(one, parameters=_names(target, named), agreeing=agreeing) for one in changed]
         causes = {one.cause for one in changed}
-        if differing.any() and Cause.RULE not in causes:  # with another rule, learning rates mean something else
+        if differing.any() and UpdateCause.RULE not in causes:  # with another rule, learning rates mean something else
             found += self._rate_differences(common, other, differing & (rate > 1), is_known)
-        if differing.any() and Cause.WEIGHT_DECAY not in causes:
+        if differing.any() and UpdateCause.WEIGHT_DECAY not in causes:
             found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
         is_frozen = not_updated | updated_alone
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
@@ -152,7 +152,7 @@ class _Comparison:
             factor = float(np.median(ratio[chosen]))
             rates = float(np.median(ours.rate[chosen])), float(np.median(theirs.rate[chosen]))
             agreeing = int((is_known & ~wrong).sum())
-            found = UpdateDifference(Cause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor)
+            found = UpdateDifference(UpdateCause.LEARNING_RATE, _names(target, chosen), agreeing, *rates, factor)
             yield found if agreeing else self._behind(found, factor, chosen)
 
     def _behind(self, rate: UpdateDifference, factor: float, chosen: Bools) -> UpdateDifference:
@@ -166,8 +166,8 @@ class _Comparison:
                 for sign in (1, -1):
                     if all(abs(r / b**sign - 1) < _MATCH for r, b in zip(ratios, by, strict=True)):
                         if self._steps == 1:
-                            return replace(rate, possible=(Cause.BIAS_CORRECTION,))
-                        return replace(rate, cause=Cause.BIAS_CORRECTION, target=None, golden=None)
+                            return replace(rate, possible=(UpdateCause.BIAS_CORRECTION,))
+                        return replace(rate, cause=UpdateCause.BIAS_CORRECTION, target=None, golden=None)
             return rate
         side, sign = (0, 1) if factor < 1 else (1, -1)
         norms = self._histories[side].norms
@@ -178,11 +178,11 @@ class _Comparison:
         if all(abs(r**sign / e - 1) < 10 * _MATCH for r, e in zip(ratios, expected, strict=True)):
             if max(expected) / min(expected) > 1 + 30 * _MATCH:
                 ours, theirs = (limit, None) if factor < 1 else (None, limit)
-                return replace(rate, cause=Cause.CLIPPING, target=ours, golden=theirs)
+                return replace(rate, cause=UpdateCause.CLIPPING, target=ours, golden=theirs)
             if any(abs(limit / usual - 1) < _MATCH for usual in _ROUND):
-                return replace(rate, possible=(Cause.CLIPPING,))
+                return replace(rate, possible=(UpdateCause.CLIPPING,))
         if self._steps == 1 and any(abs(factor**-sign - 1 - m) < _MATCH for m in (0.9, 0.95, 0.99)):
-            return replace(rate, possible=(Cause.RULE,))
+            return replace(rate, possible=(UpdateCause.RULE,))
         return rate
 
     def _ratio(self, steps: int, chosen: Bools) -> float:
@@ -199,7 +199,9 @@ class _Comparison:
             decays = [0.0 if abs(one) < DECAY * max(map(abs, decays)) else one for one in decays]
             factor = decays[0] / decays[1] if decays[1] else None
             agreeing = int((right & are_known).sum())
-            yield UpdateDifference(Cause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor)
+            yield UpdateDifference(
+                UpdateCause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor
+            )
 
 
 def _allowed(own: Fit) -> Floats:
@@ -267,7 +269,7 @@ def _changed(ours: Form, theirs: Form, target: History, rate: Floats) -> tuple[F
     names = [name for name in _FIELDS if name != "rule"]
     values = [(name, getattr(ours, name), getattr(theirs, name)) for name in names]
     others = [_difference(name, ours, theirs) for name, a, b in values if a != b and abs(a - b) > 0.02 * abs(b)]
-    return ours, others or (UpdateDifference(Cause.UNKNOWN, ()),)
+    return ours, others or (UpdateDifference(UpdateCause.UNKNOWN, ()),)
 
 
 def _difference(name: str, ours: Form, theirs: Form) -> UpdateDifference:

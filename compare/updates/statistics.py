@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from msprobe.compare.locate.finding import Basis, Cause, Status, UpdateDifference, UpdateJudgement
+from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement
 from msprobe.store.record import Statistics
 
 from .judgement import DRIFT, DRIFT_OF_SMALL, excess_of, verdict_of
@@ -138,16 +138,16 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
     found = [
         UpdateDifference(cause, tuple(p.name for p in chosen), agreeing)
-        for cause, chosen in ((Cause.NOT_UPDATED, not_updated), (Cause.UPDATED_ALONE, updated_alone))
+        for cause, chosen in ((UpdateCause.NOT_UPDATED, not_updated), (UpdateCause.UPDATED_ALONE, updated_alone))
         if chosen
     ]
     # What differs otherwise than by being left out; of weights alone nothing is known of the update.
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
     others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS)
     if excess_of_rate > 1:
-        found.append(UpdateDifference(Cause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor))
+        found.append(UpdateDifference(UpdateCause.LEARNING_RATE, tuple(ratios), agreeing, factor=factor))
     elif others:
-        found.append(UpdateDifference(Cause.UNKNOWN, others, agreeing))
+        found.append(UpdateDifference(UpdateCause.UNKNOWN, others, agreeing))
     return UpdateJudgement(step, verdicts, tuple(found))
 
 

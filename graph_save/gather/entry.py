@@ -1,4 +1,4 @@
-"""One execution of a kernel as an entry of dump.json (`docs/format.md`, page 7)."""
+"""One execution of a kernel as an entry of dump.json (`reference/format.md`, page 7)."""
 
 import errno
 import os

@@ -25,7 +25,7 @@ from msprobe.base.names import hangs_on_number, of_any_number, unmatched
 from msprobe.base.sections import CollectSettings
 from msprobe.base.settings import Settings
 from msprobe.store.layout import step_number
-from msprobe.store.writer import Home
+from msprobe.store.writer import StepFolder
 
 from . import dump_settings, environment
 from .dump_settings import NET, Machine, Plan, plan_of, this_machine
@@ -163,7 +163,7 @@ class KernelDump:
         if token_range is not None:
             raise UsageError("start(): token_range is not known at level L2; leave it out")
 
-    def open(self, model: Any, home: Home, token_range: Any = None) -> None:
+    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
         """Dump from here on, into the iteration that has the number of the step."""
         step = step_number(home.folder.parent.name)
         assert step is not None, "the folder of a step"

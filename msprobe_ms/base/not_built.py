@@ -1,5 +1,5 @@
 """What users of msprobe can ask for, and this version does not have: what it has instead. A row goes when its feature
-comes. `docs/not-available.md` lists them all.
+comes. `reference/not-available.md` lists them all.
 """
 
 _PRECHECK = (

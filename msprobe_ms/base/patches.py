@@ -17,7 +17,7 @@ Make = Callable[[Any], Any]
 _INHERITED = object()
 
 
-class Replaced(Protocol):
+class Installable(Protocol):
     """Something that is put in place and taken out again; both may be repeated safely."""
 
     def install(self) -> None: ...
@@ -28,17 +28,17 @@ class Patches:
     """Attributes that are replaced together and restored together; both directions may be repeated safely."""
 
     def __init__(self) -> None:
-        self._planned: dict[int, Together] = {}
-        self._joined: list[Replaced] = []
+        self._planned: dict[int, PatchGroup] = {}
+        self._joined: list[Installable] = []
         self.installed = False
 
     def add(self, owner: Any, name: str, make: Make) -> "Patch":
         """Plan to replace `owner.name` by what `make` makes of it."""
         patch = Patch(owner, name, make)
-        self._planned.setdefault(id(owner), Together(owner)).add(patch)
+        self._planned.setdefault(id(owner), PatchGroup(owner)).add(patch)
         return patch
 
-    def join(self, other: Replaced) -> None:
+    def join(self, other: Installable) -> None:
         """Have something else installed after every attribute was replaced, and removed before."""
         self._joined.append(other)
 
@@ -63,7 +63,7 @@ class Patches:
         return (patch for together in self._planned.values() for patch in together)
 
 
-class Place(Replaced, Protocol):
+class Place(Installable, Protocol):
     """A variable by name, with its values outside (`original`) and inside (`replacement`) of a collection."""
 
     name: str
@@ -74,7 +74,7 @@ class Place(Replaced, Protocol):
     def replacement(self) -> Any: ...
 
 
-class Together:
+class PatchGroup:
     """Places of one owner. Those of a module are replaced in one update of its namespace if it is as the last time left
     it: replaced one by one at every step of a training, they would cost a millisecond.
     """

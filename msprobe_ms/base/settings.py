@@ -102,7 +102,7 @@ def _top(text: str, where: object) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class CollectOptions:
     """What is recorded of a call. `values`: records are made at all (not for task structure). `saves`: each tensor goes
     to a file. `saved`: so do the tensors of calls whose name contains one of these. `digests`: records have a digest.
     """
@@ -130,14 +130,14 @@ def scope_of(settings: "Settings") -> Scope:
     return Scope(settings.level, bounds, patterns)
 
 
-def wishes_of(settings: "Settings") -> Wishes:
+def collect_options(settings: "Settings") -> CollectOptions:
     """What a task and its section record."""
     section = settings.section
     if not isinstance(section, CollectSettings):
         if isinstance(section, StructureSettings) or settings.level == "L2":  # kernels are collected by the framework
-            return Wishes(DataMode(), values=False)
+            return CollectOptions(DataMode(), values=False)
         raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
-    return Wishes(
+    return CollectOptions(
         data_mode=section.data_mode,
         saves=settings.task == "tensor",
         saved=section.tensor_list,

@@ -11,7 +11,7 @@ from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
 from msprobe.compare.rl.compare import Stepwise
-from msprobe.compare.rl.configurations import Compared
+from msprobe.compare.rl.configurations import ConfigurationDifferences
 from msprobe.compare.rl.result import FlowResult
 
 from .collected import Collection, CollectionPair
@@ -225,7 +225,7 @@ class Diagnosis:
     answered: Answered | None
     compared: tuple[ComparedPair, ...]
     unmatched: tuple[tuple[str, Collection], ...] = ()
-    configurations: Compared = field(default_factory=Compared)
+    configurations: ConfigurationDifferences = field(default_factory=ConfigurationDifferences)
     environment: tuple[Setting, ...] = ()
     checkpoints: tuple[tuple[str, CheckpointAnswer], ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()

@@ -89,7 +89,7 @@ _LOOK = {
     FindingKind.CALL: "at the line that makes the call, and at the conditions under which it runs",
     FindingKind.PARAMETERS: "at how weights are made: seeds, optimizer, checkpoints (msprobe config_check --compare)",
     FindingKind.RUN_INPUTS: "at the data, their order and what is done to them before the first call",
-    FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs/saving.md)",
+    FindingKind.CODE: "at the code between the two calls; values in it can be saved by hand (docs: saving)",
     FindingKind.UNKNOWN: "at what was left out of the collection",
 }
 """Where a person looks next, by the kind of the finding, when no collection says more."""

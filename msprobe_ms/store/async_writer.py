@@ -87,7 +87,7 @@ _ALIGNED = 64  # bytes: where a copy begins in the ring
 _OVERHEAD = 512  # bytes that a waiting tensor takes beside its elements, so that empty ones are bounded too
 
 
-class Behind:
+class AsyncWriter:
     """Writes npy files by a thread, in order. `limit` is in bytes; None: half of the free memory.
 
     `failed` has for each file that could not be written the reason; a later success under the same path removes it.
@@ -196,7 +196,7 @@ class Behind:
         self._ring = None
 
 
-_all: "weakref.WeakSet[Behind]" = weakref.WeakSet()
+_all: "weakref.WeakSet[AsyncWriter]" = weakref.WeakSet()
 
 
 def _drain_all() -> None:

@@ -1,4 +1,4 @@
-"""An array becomes a record of a tensor, a number or text one of its own, as JSON text: `docs/format.md` 2.2, 2.3."""
+"""An array becomes a record of a tensor, a number or text one of its own, as JSON text: `format.md` 2.2, 2.3."""
 
 import json
 import logging

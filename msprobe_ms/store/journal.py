@@ -1,4 +1,4 @@
-"""The journal of a dump (`docs/format.md`, page 6), and the files that are assembled from it."""
+"""The journal of a dump (`reference/format.md`, page 6), and the files that are assembled from it."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where things are in a dump: the names of its folders and files (`docs/format.md`, pages 1, 6 and 8)."""
+"""Where things are in a dump: the names of its folders and files (`reference/format.md`, pages 1, 6 and 8)."""
 
 import re
 from pathlib import Path

@@ -66,7 +66,7 @@ def let_go(number: int, known: tuple[int, int]) -> None:
             os.close(number)
 
 
-def held_again(number: int, known: tuple[int, int], opening: Callable[[], int | None]) -> int | None:
+def reopened(number: int, known: tuple[int, int], opening: Callable[[], int | None]) -> int | None:
     """A new descriptor of a file, where somebody closed the one that we had with all descriptors of the process.
 
     `opening` opens the file under its path. None where the old one is open, so that it is the disk that refused, or

@@ -1,4 +1,4 @@
-"""The root folder of an RL flow (`docs/compare-flow.md`): configurations, key data by name, a run of dumps per stage.
+"""The root folder of an RL flow (page compare-flow): configurations, key data by name, a run of dumps per stage.
 
 ```
 root/configurations.json

@@ -1,6 +1,6 @@
 """One folder, one run: the first run that writes to a folder has it, every other one gets a folder of its own inside.
 
-`run.jsonl` in the folder has a line for each process of the run (`docs/format.md`, page 1). Nothing of another run is
+`run.jsonl` in the folder has a line for each process of the run (`format.md`, page 1). Nothing of another run is
 ever removed, replaced or mixed with. Which processes are of one run is decided by the variables of their launchers and
 by when they began. A folder is free again when its user has removed what was in it.
 """

@@ -1,7 +1,7 @@
 """The writer: one dump of one rank and step, while it is being collected.
 
 It is in the hot path of a training. Every call is one line of the journal, passed to the operating system in one write,
-so that a process may die at any moment and leave all that it had finished (`docs/format.md`, page 6).
+so that a process may die at any moment and leave all that it had finished (`reference/format.md`, page 6).
 """
 
 import errno
@@ -23,9 +23,9 @@ from msprobe.base.settings import Settings
 from msprobe.base.tally import Tally
 
 from . import layout
-from .async_writer import LIMIT, Behind, leave_out
+from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import TORN, assemble, call_line, header_line, missing_line, order_line, read_journal, stack_line
-from .lock import claim, held_again, identity, let_go
+from .lock import claim, identity, let_go, reopened
 from .npy import stored_size
 
 
@@ -47,7 +47,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class StepFolder:
     """The folder and the header of one step's dump, and what all steps share: settings, disk budget, tally."""
 
     folder: Path
@@ -108,7 +108,7 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
-        self._behind = Behind(limit)
+        self._behind = AsyncWriter(limit)
         self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
@@ -132,7 +132,7 @@ class Writer:
         self._let_go.atexit = False
 
     def _hold_again(self) -> bool:
-        journal = held_again(self._fd, self._file, lambda: claim(self._folder / layout.JOURNAL, create=False))
+        journal = reopened(self._fd, self._file, lambda: claim(self._folder / layout.JOURNAL, create=False))
         if journal is None:
             return False
         self._let_go.detach()

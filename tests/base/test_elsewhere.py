@@ -6,7 +6,7 @@ import pytest
 
 from msprobe.base.errors import SettingsError
 from msprobe.base.sections import SECTIONS, ExceptionDumpSettings, OverflowCheckSettings, settings_of
-from msprobe.base.settings import Settings, load, wishes_of
+from msprobe.base.settings import Settings, collect_options, load
 from msprobe.cli import VERBS, main
 
 THEIRS = [
@@ -82,12 +82,12 @@ def test_a_part_that_many_names_share_brings_none_near(config, key, refusal):
 
 
 def test_no_task_without_values_means_structure(tmp_path):
-    assert not wishes_of(load(task="structure", dump_path=str(tmp_path))).values
+    assert not collect_options(load(task="structure", dump_path=str(tmp_path))).values
     for task, section in (("overflow_check", OverflowCheckSettings()), ("exception_dump", ExceptionDumpSettings())):
         settings = Settings(task=task, dump_path=tmp_path, level="L2", section=section)
-        assert not wishes_of(settings).any_file
+        assert not collect_options(settings).any_file
         with pytest.raises(SettingsError, match=f'"{task}" cannot be collected at level "mix"'):
-            wishes_of(Settings(task=task, dump_path=tmp_path, level="mix", section=section))
+            collect_options(Settings(task=task, dump_path=tmp_path, level="mix", section=section))
 
 
 def test_a_setting_near_one_of_a_section_leads_there(config, refusal):

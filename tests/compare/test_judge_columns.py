@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msprobe.compare.judge.judged import EQUAL
-from msprobe.compare.judge.pairs import OneByOne, judge_columns
+from msprobe.compare.judge.pairs import PairJudge, judge_columns
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.match.dumps import match
 from msprobe.compare.run import compare
@@ -68,7 +68,7 @@ def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by, l
     target = dump((t for t, _ in pairs), lost=lost_here)
     golden = target if is_same else dump((g for _, g in pairs), *made_by, lost_there)
     found = compare(target, golden)
-    alone = OneByOne(target, golden, found.mode, found.pairs)
+    alone = PairJudge(target, golden, found.mode, found.pairs)
     for row in range(len(found.grades)):
         judged = found.judged(row)
         verdict, equal = alone(judged.pair, "Mint.exp.0.forward", row)
@@ -93,7 +93,7 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
     target = made(one(both, 0, 1), one(left, 0, 1), one("Mint.exp.0.backward", 0, part="input"))
     golden = made(one(both, 0, 2), one(right, 0))
     found = compare(target, golden)
-    alone = OneByOne(target, golden, found.mode, found.pairs)
+    alone = PairJudge(target, golden, found.mode, found.pairs)
     for row in range(len(found.grades)):
         judged = found.judged(row)
         assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]

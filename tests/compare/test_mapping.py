@@ -9,14 +9,14 @@ from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.entry import compare as compare_from_python
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.user_mapping import given_by
+from msprobe.compare.match.user_mapping import user_pairs
 from msprobe.compare.run import compare
 from msprobe.mapping.user_files import user_mapping
 
 
 def found(target, golden, **options):
     pair = target.dump(), golden.dump()
-    given = given_by(user_mapping(options), *pair)
+    given = user_pairs(user_mapping(options), *pair)
     comparison = compare(*pair, given=given)
     return comparison, given
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.cross_framework import are_of_two_frameworks, round_differently
+from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
 from msprobe.compare.run import compare
 from msprobe.store.reader import read
 
@@ -55,8 +55,8 @@ def dump(tmp_path):
 def test_what_two_frameworks_have_in_common(dump, one, other, rounds, matches):
     sides = dump(one), dump(other)
     for pair in (sides, sides[::-1]):
-        assert round_differently(*pair) is rounds
-        assert are_of_two_frameworks(*pair) is matches
+        assert have_different_kernels(*pair) is rounds
+        assert is_cross_framework(*pair) is matches
 
 
 def test_an_argument_that_one_side_writes_out_is_no_fault(dump):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from msprobe.compare.core.noise import Class, Sign, State
+from msprobe.compare.core.noise import KernelPrecision, Sign, State
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.verdict import Cause
 from msprobe.compare.locate.find import locate
@@ -156,14 +156,19 @@ def test_a_device_that_rounds_inside_its_products_is_one_precision_class(judged)
     assert comparison.is_clean
     assert not located.findings
     (found,) = comparison.noise.classes
-    assert (found.side, found.is_of, found.operations, found.calls) == ("target", Class.BRAIN, ("matmul",), LAYERS + 1)
+    assert (found.side, found.is_of, found.operations, found.calls) == (
+        "target",
+        KernelPrecision.BRAIN,
+        ("matmul",),
+        LAYERS + 1,
+    )
     assert whys(comparison) == {Why.NOISE, Why.NOISE_BEFORE}
     row = row_of(comparison, "Mint.matmul.1.forward.output.0")
     (reason,) = comparison.because(row)
     # Two operands, each rounded by up to 2^-9 of itself: 2^-9 / sqrt(3) rms each, of a sensitivity of sqrt(2) of it.
     assert 1e-3 < reason.amount < 2.3e-3
     assert reason.excess < 1e-6
-    assert comparison.noise.evidence[row].is_of is Class.BRAIN
+    assert comparison.noise.evidence[row].is_of is KernelPrecision.BRAIN
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -171,7 +176,7 @@ def test_a_golden_that_rounds_is_its_class(judged):
     comparison, located = judged(golden={"product": bf16})
     assert comparison.is_clean
     assert not located.findings
-    assert [(found.side, found.is_of) for found in comparison.noise.classes] == [("golden", Class.BRAIN)]
+    assert [(found.side, found.is_of) for found in comparison.noise.classes] == [("golden", KernelPrecision.BRAIN)]
 
 
 @pytest.mark.usefixtures("_replaying")

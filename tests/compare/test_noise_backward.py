@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msprobe.compare.core.noise import Class, Sign, State
+from msprobe.compare.core.noise import KernelPrecision, Sign, State
 from msprobe.compare.locate.find import locate
 from msprobe.compare.run import compare
 
@@ -78,7 +78,7 @@ def test_gradients_that_differ_by_rounding_are_clean(judged, product):
     assert comparison.is_clean
     assert not located.findings
     # A forward output, and the gradients of both operands, in each layer but where bits agree by chance.
-    expected = [("target", Class.HALF, ("matmul",), 3 * LAYERS)] if product is half else []
+    expected = [("target", KernelPrecision.HALF, ("matmul",), 3 * LAYERS)] if product is half else []
     assert [(c.side, c.is_of, c.operations, c.calls) for c in comparison.noise.classes] == expected
 
 

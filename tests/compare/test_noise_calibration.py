@@ -10,8 +10,8 @@ import pytest
 from test_noise import Network, bf16, one_ulp, other_order, plain, row_of, row_times
 
 from msprobe.cli import main
-from msprobe.compare.core.limits import EXACT, Kind, Limits, Source
-from msprobe.compare.core.noise import Class, Sign, State
+from msprobe.compare.core.limits import EXACT, Kind, Limits, LimitSource
+from msprobe.compare.core.noise import KernelPrecision, Sign, State
 from msprobe.compare.core.reason import Why
 from msprobe.compare.jobs.calibration import calibrated, limits_of
 from msprobe.compare.locate.find import locate
@@ -87,7 +87,7 @@ def test_a_calibration_holds_the_greatest_residual_of_each_kind(limits, product,
     ((is_of, greatest, outputs, signs),) = row_of_kind(found, MATMUL)
     assert (is_of, outputs, signs) == (precision, 5, ())
     assert greatest == pytest.approx(max(seen), rel=1e-2)
-    assert found.source is Source.CALIBRATED
+    assert found.source is LimitSource.CALIBRATED
     assert found.first_wrong == ()
     assert found.residuals == tuple(sorted(found.residuals, key=lambda row: (row.kind, row.precision)))
 
@@ -111,7 +111,11 @@ def test_a_class_that_the_calibration_did_not_see_is_not_taken_as_intended(limit
     assert located.first.name == "Mint.matmul.0.forward"
     assert comparison.noise.classes == ()
     found = comparison.noise.evidence[row_of(comparison, "Mint.matmul.0.forward.output.0")]
-    assert (found.sign, found.is_of, found.source) == (Sign.BEYOND_CALIBRATED, Class.BRAIN, Source.CALIBRATED)
+    assert (found.sign, found.is_of, found.source) == (
+        Sign.BEYOND_CALIBRATED,
+        KernelPrecision.BRAIN,
+        LimitSource.CALIBRATED,
+    )
     assert found.bound == 1e-5, "the built-in limit of a float32 kernel, which three times what was seen is below"
     reasons = comparison.because(row_of(comparison, "Mint.matmul.0.forward.output.0"))
     assert [reason.names for reason in reasons if reason.why is Why.RESIDUAL] == [("calibrated",)]
@@ -123,10 +127,10 @@ def test_a_class_that_the_calibration_saw_is_noise_and_says_so(limits, judged):
     assert comparison.is_clean
     assert not located.findings
     row = row_of(comparison, "Mint.matmul.1.forward.output.0")
-    assert comparison.noise.evidence[row].source is Source.CALIBRATED
+    assert comparison.noise.evidence[row].source is LimitSource.CALIBRATED
     assert comparison.because(row)[0].names == ("calibrated",)
     of_tanh = comparison.noise.evidence[row_of(comparison, "Mint.tanh.1.forward.output.0")]
-    assert of_tanh.source is Source.BUILT_IN, "a kernel in float32 needs no calibration"
+    assert of_tanh.source is LimitSource.BUILT_IN, "a kernel in float32 needs no calibration"
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -147,7 +151,7 @@ def test_what_the_trusted_run_shows_itself_is_excused_and_the_run_is_named(limit
     assert comparison.is_clean
     assert not located.findings
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
-    assert comparison.noise.evidence[row].source is Source.CALIBRATED
+    assert comparison.noise.evidence[row].source is LimitSource.CALIBRATED
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -184,7 +188,7 @@ def test_by_exact_limits_another_order_of_sums_is_a_difference(judged):
     assert comparison.noise.replayed == 0
     assert comparison.noise.is_exact
     assert State.NOISE not in set(comparison.noise.states.tolist())
-    assert {found.source for found in comparison.noise.evidence.values()} == {Source.EXACT}
+    assert {found.source for found in comparison.noise.evidence.values()} == {LimitSource.EXACT}
 
 
 @pytest.mark.parametrize("product", [plain, bf16])
@@ -220,7 +224,7 @@ def test_a_call_without_reference_may_amplify_three_times_what_it_does_in_the_tr
     comparison, located = judged(clean, change=fused_norm_apart(4e-5), **same)
     assert "Mint.fused_norm.0.forward" not in {finding.name for finding in located.findings}
     found = comparison.noise.evidence[row_of(comparison, "Mint.fused_norm.0.forward.output.0")]
-    assert (found.source, found.kind) == (Source.CALIBRATED, row.kind)
+    assert (found.source, found.kind) == (LimitSource.CALIBRATED, row.kind)
     assert found.amplification == pytest.approx(2 * row.amplification, rel=0.1)
     comparison, located = judged(clean, change=fused_norm_apart(8e-5), **same)
     assert located.first.name == "Mint.fused_norm.0.forward"

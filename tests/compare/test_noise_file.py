@@ -15,7 +15,7 @@ from msprobe.compare.core.limits import (
     KindAmplification,
     KindResidual,
     Limits,
-    Source,
+    LimitSource,
     read_noise,
     write_noise,
 )
@@ -26,7 +26,7 @@ CALLED = "--noise", "--calibrate"
 MATMUL = Kind("matmul", "backward", "1")
 SIDES = ({"framework": "mindspore", "version": "mindspore 2.10.0"}, {"framework": "mindspore"})
 LIMITS = Limits(
-    Source.CALIBRATED,
+    LimitSource.CALIBRATED,
     "somewhere",
     (KindResidual(MATMUL, "bfloat16", 1.875e-3, 4, ("BEYOND_KIN",)), KindResidual(MATMUL, "float32", 2e-7, 12)),
     (KindAmplification(Kind("Primitive.FlashAttentionScore", "forward", "0"), 12.5, 3),),

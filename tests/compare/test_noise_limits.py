@@ -5,15 +5,15 @@ import math
 import pytest
 from test_noise_precision import BF16, FINE, output, places
 
-from msprobe.compare.core.limits import BUILT_IN, KindResidual, Limits, Source
-from msprobe.compare.core.noise import FULL, Class, Sign, amplification, is_amplified, judge
+from msprobe.compare.core.limits import BUILT_IN, KindResidual, Limits, LimitSource
+from msprobe.compare.core.noise import FULL, KernelPrecision, Sign, amplification, is_amplified, judge
 
 MATMUL = "matmul"
 """Kinds of these outputs are texts."""
 
 
 def calibrated(eta, *signs, kind=MATMUL):
-    return Limits(Source.CALIBRATED, "noise.json", (KindResidual(kind, "", eta, 4, signs),))
+    return Limits(LimitSource.CALIBRATED, "noise.json", (KindResidual(kind, "", eta, 4, signs),))
 
 
 def judged(etas, limits, **more):
@@ -23,8 +23,8 @@ def judged(etas, limits, **more):
 
 def test_a_class_that_no_calibration_saw_is_wrong_throughout():
     found = judge(places([output(BF16)] * 4), calibrated(FINE))
-    assert {(one.sign, one.is_of) for one in found} == {(Sign.BEYOND_CALIBRATED, Class.BRAIN)}
-    assert {one.source for one in found} == {Source.CALIBRATED}
+    assert {(one.sign, one.is_of) for one in found} == {(Sign.BEYOND_CALIBRATED, KernelPrecision.BRAIN)}
+    assert {one.source for one in found} == {LimitSource.CALIBRATED}
     assert {one.bound for one in found} == {FULL}
     assert {one.sign for one in judge(places([output(BF16)] * 4), BUILT_IN)} == {Sign.NONE}
 
@@ -37,17 +37,20 @@ def test_a_coarser_class_than_the_calibrated_one_is_wrong():
 
 
 def test_the_class_that_was_calibrated_is_noise():
-    assert judged([BF16] * 4, calibrated(BF16)) == [(Sign.NONE, Class.BRAIN, Source.CALIBRATED)] * 4
+    assert judged([BF16] * 4, calibrated(BF16)) == [(Sign.NONE, KernelPrecision.BRAIN, LimitSource.CALIBRATED)] * 4
 
 
 def test_a_kind_that_was_not_calibrated_is_judged_as_ever():
-    assert judged([BF16] * 4, calibrated(FINE, kind="conv2d")) == [(Sign.NONE, Class.BRAIN, Source.BUILT_IN)] * 4
+    assert (
+        judged([BF16] * 4, calibrated(FINE, kind="conv2d"))
+        == [(Sign.NONE, KernelPrecision.BRAIN, LimitSource.BUILT_IN)] * 4
+    )
 
 
 def test_a_float32_kernel_may_have_three_times_its_calibrated_residual():
     found = judge([output(FINE), output(2.3e-5), output(9e-6)], calibrated(8e-6))
     assert [one.bound for one in found] == [pytest.approx(2.4e-5)] * 3
-    assert [one.source for one in found] == [Source.BUILT_IN, Source.CALIBRATED, Source.BUILT_IN]
+    assert [one.source for one in found] == [LimitSource.BUILT_IN, LimitSource.CALIBRATED, LimitSource.BUILT_IN]
     assert not any(one.is_wrong for one in found)
     assert judge([output(FINE), output(2.5e-5), output(9e-6)], calibrated(8e-6))[1].is_wrong
 
@@ -55,20 +58,20 @@ def test_a_float32_kernel_may_have_three_times_its_calibrated_residual():
 def test_what_is_coarser_than_its_kin_is_so_within_a_calibrated_class():
     kin = [output(eta, place=f"layer{n}") for n, eta in enumerate([1.8e-3] * 4)]
     (*_, wrong) = judge([*kin, output(4e-3, place="layer4")], calibrated(BF16))
-    assert (wrong.sign, wrong.source) == (Sign.BEYOND_KIN, Source.BUILT_IN)
+    assert (wrong.sign, wrong.source) == (Sign.BEYOND_KIN, LimitSource.BUILT_IN)
 
 
 def test_a_sign_that_the_trusted_run_has_is_none():
     kin = [output(eta, place=f"layer{n}") for n, eta in enumerate([1.8e-3] * 4)]
     (*_, excused) = judge([*kin, output(4e-3, place="layer4")], calibrated(3.5e-3, "BEYOND_KIN"))
-    assert (excused.sign, excused.source) == (Sign.NONE, Source.CALIBRATED)
+    assert (excused.sign, excused.source) == (Sign.NONE, LimitSource.CALIBRATED)
     (*_, other) = judge([*kin, output(4e-3, place="layer4")], calibrated(3.5e-3, "SINGLE_ELEMENTS"))
     assert other.sign is Sign.BEYOND_KIN
 
 
 def test_what_no_rounding_explains_in_the_trusted_run_either_is_left_to_amplification():
     (found,) = judge([output(0.02)], calibrated(0.01, "ONE_SIDED"))
-    assert (found.sign, found.is_of, found.source) == (Sign.NONE, Class.OPAQUE, Source.CALIBRATED)
+    assert (found.sign, found.is_of, found.source) == (Sign.NONE, KernelPrecision.OPAQUE, LimitSource.CALIBRATED)
     assert math.isnan(found.bound)
     (found,) = judge([output(0.02)], calibrated(FINE))
     assert found.sign is Sign.ONE_SIDED
@@ -76,7 +79,7 @@ def test_what_no_rounding_explains_in_the_trusted_run_either_is_left_to_amplific
 
 def test_a_golden_that_the_reference_does_not_mean_is_opaque_whatever_was_calibrated():
     (found,) = judge([output(0.02, 0.02)], calibrated(FINE))
-    assert (found.sign, found.is_of) == (Sign.NONE, Class.OPAQUE)
+    assert (found.sign, found.is_of) == (Sign.NONE, KernelPrecision.OPAQUE)
 
 
 @pytest.mark.parametrize(

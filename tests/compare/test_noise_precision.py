@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from msprobe.compare.core.noise import FULL, LOWEST, Class, Output, Sign, class_of, is_amplified, judge
+from msprobe.compare.core.noise import FULL, LOWEST, KernelPrecision, Output, Sign, class_of, is_amplified, judge
 from msprobe.replay.recorded import Residual
 
 FINE, BF16 = 2e-7, 1.8e-3
@@ -31,13 +31,13 @@ def signs(outputs):
 @pytest.mark.parametrize(
     ("eta", "expected"),
     [
-        (0.0, Class.EXACT),
-        (FINE, Class.FULL),
-        (FULL, Class.FULL),
-        (2.4e-4, Class.HALF),
-        (BF16, Class.BRAIN),
-        (LOWEST, Class.BRAIN),
-        (0.1, Class.OPAQUE),
+        (0.0, KernelPrecision.EXACT),
+        (FINE, KernelPrecision.FULL),
+        (FULL, KernelPrecision.FULL),
+        (2.4e-4, KernelPrecision.HALF),
+        (BF16, KernelPrecision.BRAIN),
+        (LOWEST, KernelPrecision.BRAIN),
+        (0.1, KernelPrecision.OPAQUE),
     ],
 )
 def test_a_residual_has_the_class_of_its_size(eta, expected):
@@ -59,7 +59,7 @@ def test_a_golden_that_is_coarser_raises_the_bound_of_its_kind_alone():
 
 def test_a_kind_that_is_coarser_throughout_is_a_precision_class():
     found = judge(places([output(eta) for eta in (1.7e-3, 1.8e-3, 1.9e-3, 2.0e-3, 2.1e-3)]))
-    assert {(one.sign, one.is_of) for one in found} == {(Sign.NONE, Class.BRAIN)}
+    assert {(one.sign, one.is_of) for one in found} == {(Sign.NONE, KernelPrecision.BRAIN)}
     # (1.6 + 4 / sqrt(1024)) times the median 1.9e-3
     assert [one.bound for one in found] == [pytest.approx(1.725 * 1.9e-3)] * 5
 
@@ -135,13 +135,13 @@ def test_what_only_moves_data_does_not_round():
 
 def test_a_reference_that_does_not_explain_the_golden_side_says_nothing():
     (found,) = judge([output(0.5, 0.4)])
-    assert (found.sign, found.is_of) == (Sign.NONE, Class.OPAQUE)
+    assert (found.sign, found.is_of) == (Sign.NONE, KernelPrecision.OPAQUE)
     assert math.isnan(found.bound)
     # An option that the record does not tell may be another one: less is asked of the reference then.
     (found,) = judge([output(1e-4, 1e-4, is_sure=False)])
-    assert found.is_of is Class.OPAQUE
+    assert found.is_of is KernelPrecision.OPAQUE
     (found,) = judge([output(1e-4, 1e-4)])
-    assert found.is_of is Class.HALF
+    assert found.is_of is KernelPrecision.HALF
 
 
 def test_without_a_reference_an_output_may_differ_by_ten_times_its_inputs():

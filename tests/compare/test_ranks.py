@@ -8,7 +8,7 @@ from three_calls import EXP, SIN
 
 from msprobe.cli import main
 from msprobe.compare.locate.find import locate
-from msprobe.compare.ranks.collectives import Exchange, RankStory, connect, traffic_of, word_of
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect, traffic_of, word_of
 from msprobe.compare.ranks.search import as_objects, first_over_ranks, summarise
 from msprobe.compare.run import compare
 
@@ -129,7 +129,7 @@ def test_nothing_differs(story):
 
 def test_the_story_of_a_clean_rank_has_its_exchanges(story):
     told = story((EXP, [1.0], [2.0]), reduce(0, 2.0, 3.0, group=[0, 1]), (SIN, [3.0], [4.0]), api("send", 4.0, 4.0, 1))
-    assert told == RankStory(
+    assert told == RankSummary(
         (
             Exchange("Distributed.all_reduce.0.forward", "all", "all_reduce", (0, 1)),
             Exchange("MintDistributed.send.0.forward", "send", "send", None, 1),

@@ -5,7 +5,7 @@ from rank_stories import WRONG, api, named, node, reduce
 from three_calls import EXP, SIN
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.ranks.collectives import Exchange, RankStory, connect
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect
 from msprobe.compare.ranks.search import summarise
 from msprobe.compare.run import compare
 
@@ -28,8 +28,8 @@ def test_what_a_broadcast_gives_came_from_its_source(story, how):
 def test_the_buffer_of_a_rank_that_receives_is_no_evidence():
     """Rank 1 hands over a buffer that held something else; the source's data differ."""
     stories = {
-        0: RankStory((Exchange("b", "from_one", "broadcast", peer=0, given_differs=True),), ("", ""), (node("b"),)),
-        1: RankStory(
+        0: RankSummary((Exchange("b", "from_one", "broadcast", peer=0, given_differs=True),), ("", ""), (node("b"),)),
+        1: RankSummary(
             (Exchange("b", "from_one", "broadcast", peer=0, given_differs=True, result_differs=True),),
             ("", ""),
             (node("b"),),

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_stories import named, node
 
-from msprobe.compare.ranks.collectives import Exchange, RankStory, connect
+from msprobe.compare.ranks.collectives import Exchange, RankSummary, connect
 
 
 def test_stories_that_contradict_each_other_are_gone_along_all_the_same():
     """Two exchanges in crossed order, as where one was not recorded on one rank."""
     a, b = Exchange("a", "all", "all_reduce"), Exchange("b", "all", "all_gather")
-    stories = {0: RankStory((a, b), ("", "", "")), 1: RankStory((b, a), ("", "", ""))}
+    stories = {0: RankSummary((a, b), ("", "", "")), 1: RankSummary((b, a), ("", "", ""))}
     layers = connect(stories).layers
     assert set(layers) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert min(layers.values()) >= 1
@@ -38,7 +38,7 @@ def test_hundreds_of_ranks_are_searched_in_seconds_and_little_memory():
         between[302:] = ["mul"] * 99
         if rank == 200:
             between[301] = "add"
-        stories[rank] = RankStory(exchanges, tuple(between), (node("add"), node("all_reduce.301"), node("mul")))
+        stories[rank] = RankSummary(exchanges, tuple(between), (node("add"), node("all_reduce.301"), node("mul")))
     tracemalloc.start()
     start = time.perf_counter()
     found = named(stories)
@@ -93,7 +93,7 @@ class Training:
             {e.name for e in made} | {*between} for made, between in zip(self.exchanges, self.between, strict=True)
         ]
         return {
-            rank: RankStory(tuple(made), tuple(self.between[rank]), tuple(map(node, names[rank])))
+            rank: RankSummary(tuple(made), tuple(self.between[rank]), tuple(map(node, names[rank])))
             for rank, made in enumerate(self.exchanges)
         }
 

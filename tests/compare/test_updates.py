@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from optimizers import NAMES, Optimizer, train
 
-from msprobe.compare.locate.finding import Basis, Cause, Rule, Status
+from msprobe.compare.locate.finding import Basis, Rule, Status, UpdateCause
 from msprobe.compare.locate.wording import updates
 from msprobe.compare.updates.judgement import Parameter, Track, judge
 
@@ -81,21 +81,21 @@ def test_drift_is_no_difference_where_less_is_known(name):
 
 FAULTS = [
     # what is wrong, in which optimizer, after how many updates; cause, target's and golden's value
-    ({"lr": 2e-3}, {}, 1, Cause.LEARNING_RATE, 2e-3, 1e-3),
-    ({"lr": 2e-3}, {}, 3, Cause.LEARNING_RATE, 2e-3, 1e-3),
-    ({"lr": 1.01e-3}, {}, 2, Cause.LEARNING_RATE, 1.01e-3, 1e-3),
-    ({"lr": 0.12}, CLEAN["sgd"], 1, Cause.LEARNING_RATE, 0.12, 0.1),
-    ({"wd": 0.0}, CLEAN["sgd with weight decay"], 2, Cause.WEIGHT_DECAY, 0.0, 0.01),
-    ({"wd": 0.0}, CLEAN["momentum"], 3, Cause.WEIGHT_DECAY, 0.0, 1e-3),
-    ({"wd": 0.01}, CLEAN["adamw"], 2, Cause.WEIGHT_DECAY, 0.01, 0.1),
-    ({"wd": 0.1}, CLEAN["adam with l2"], 2, Cause.WEIGHT_DECAY, 0.1, 0.01),
-    ({"mu": 0.95}, CLEAN["momentum"], 2, Cause.MOMENTUM, 0.95, 0.9),
-    ({"rule": "sgd"}, {"rule": "momentum", "lr": 0.05}, 2, Cause.MOMENTUM, 0.0, 0.9),
-    ({"b1": 0.95}, {}, 2, Cause.BETA1, 0.95, 0.9),
-    ({"b2": 0.95}, {}, 2, Cause.BETA2, 0.95, 0.999),
-    ({"b2": 0.99}, CLEAN["adamw"], 3, Cause.BETA2, 0.99, 0.999),
-    ({"eps": 1e-5}, {}, 2, Cause.EPS, 1e-5, 1e-8),
-    ({"eps": 1e-6}, CLEAN["adamw"], 3, Cause.EPS, 1e-6, 1e-8),
+    ({"lr": 2e-3}, {}, 1, UpdateCause.LEARNING_RATE, 2e-3, 1e-3),
+    ({"lr": 2e-3}, {}, 3, UpdateCause.LEARNING_RATE, 2e-3, 1e-3),
+    ({"lr": 1.01e-3}, {}, 2, UpdateCause.LEARNING_RATE, 1.01e-3, 1e-3),
+    ({"lr": 0.12}, CLEAN["sgd"], 1, UpdateCause.LEARNING_RATE, 0.12, 0.1),
+    ({"wd": 0.0}, CLEAN["sgd with weight decay"], 2, UpdateCause.WEIGHT_DECAY, 0.0, 0.01),
+    ({"wd": 0.0}, CLEAN["momentum"], 3, UpdateCause.WEIGHT_DECAY, 0.0, 1e-3),
+    ({"wd": 0.01}, CLEAN["adamw"], 2, UpdateCause.WEIGHT_DECAY, 0.01, 0.1),
+    ({"wd": 0.1}, CLEAN["adam with l2"], 2, UpdateCause.WEIGHT_DECAY, 0.1, 0.01),
+    ({"mu": 0.95}, CLEAN["momentum"], 2, UpdateCause.MOMENTUM, 0.95, 0.9),
+    ({"rule": "sgd"}, {"rule": "momentum", "lr": 0.05}, 2, UpdateCause.MOMENTUM, 0.0, 0.9),
+    ({"b1": 0.95}, {}, 2, UpdateCause.BETA1, 0.95, 0.9),
+    ({"b2": 0.95}, {}, 2, UpdateCause.BETA2, 0.95, 0.999),
+    ({"b2": 0.99}, CLEAN["adamw"], 3, UpdateCause.BETA2, 0.99, 0.999),
+    ({"eps": 1e-5}, {}, 2, UpdateCause.EPS, 1e-5, 1e-8),
+    ({"eps": 1e-6}, CLEAN["adamw"], 3, UpdateCause.EPS, 1e-6, 1e-8),
 ]
 
 
@@ -106,13 +106,13 @@ def test_a_wrong_setting_is_named_with_its_values(fault, golden, at, cause, ours
     assert found.target == pytest.approx(ours, rel=0.02)
     assert found.golden == pytest.approx(theirs, rel=0.02)
     assert not found.possible
-    if cause in (Cause.LEARNING_RATE, Cause.BETA1, Cause.BETA2, Cause.MOMENTUM):
+    if cause in (UpdateCause.LEARNING_RATE, UpdateCause.BETA1, UpdateCause.BETA2, UpdateCause.MOMENTUM):
         assert found.parameters == NAMES
 
 
 @pytest.mark.parametrize(
     ("fault", "golden"),
-    [(case[0], case[1]) for case in FAULTS if case[3] in (Cause.BETA1, Cause.BETA2, Cause.MOMENTUM)],
+    [(case[0], case[1]) for case in FAULTS if case[3] in (UpdateCause.BETA1, UpdateCause.BETA2, UpdateCause.MOMENTUM)],
 )
 def test_moments_make_no_difference_to_the_first_update(fault, golden):
     assert faulty(fault, 1, steps=3, **golden).agreeing == NAMES
@@ -120,10 +120,10 @@ def test_moments_make_no_difference_to_the_first_update(fault, golden):
 
 def test_the_group_that_is_concerned_is_named():
     (found,) = faulty({"undecayed": ("up", "down")}, 2, **CLEAN["adamw"]).differences
-    assert (found.cause, found.parameters) == (Cause.WEIGHT_DECAY, ("up", "down"))
+    assert (found.cause, found.parameters) == (UpdateCause.WEIGHT_DECAY, ("up", "down"))
     assert found.target == 0
     (found,) = faulty({"rates": {"emb": 0.1}}, 2).differences
-    assert (found.cause, found.parameters, found.agreeing) == (Cause.LEARNING_RATE, ("emb",), 5)
+    assert (found.cause, found.parameters, found.agreeing) == (UpdateCause.LEARNING_RATE, ("emb",), 5)
     assert found.factor == pytest.approx(0.1, rel=1e-3)
 
 
@@ -133,17 +133,17 @@ def test_a_parameter_that_is_not_updated_is_named_as_such(gradients):
         target, golden = (train(Optimizer(skips=skips), at, NOISE) for skips in (("up",), ()))
         found = judged(target, golden, at, gradients)
         (difference,) = found.differences
-        assert (difference.cause, difference.parameters) == (Cause.NOT_UPDATED, ("up",))
+        assert (difference.cause, difference.parameters) == (UpdateCause.NOT_UPDATED, ("up",))
         (difference,) = judged(golden, target, at, gradients).differences
-        assert (difference.cause, difference.parameters) == (Cause.UPDATED_ALONE, ("up",))
+        assert (difference.cause, difference.parameters) == (UpdateCause.UPDATED_ALONE, ("up",))
 
 
 def test_missing_bias_correction_is_named_once_a_second_update_tells_it_from_a_learning_rate():
     (first,) = faulty({"corrects": False}, 1).differences
-    assert (first.cause, first.possible) == (Cause.LEARNING_RATE, (Cause.BIAS_CORRECTION,))
+    assert (first.cause, first.possible) == (UpdateCause.LEARNING_RATE, (UpdateCause.BIAS_CORRECTION,))
     assert first.factor == pytest.approx((1 - 0.9) / np.sqrt(1 - 0.999), rel=1e-3)
     (found,) = faulty({"corrects": False}, 1, steps=3).differences
-    assert (found.cause, found.possible, found.parameters) == (Cause.BIAS_CORRECTION, (), NAMES)
+    assert (found.cause, found.possible, found.parameters) == (UpdateCause.BIAS_CORRECTION, (), NAMES)
 
 
 def test_clipping_is_named_by_the_norms_of_several_steps():
@@ -161,18 +161,18 @@ def test_clipping_is_named_by_the_norms_of_several_steps():
 
     for rule in ("sgd", "adam"):
         (found,) = judged(trained(0.5, rule), trained(float("inf"), rule), 4).differences
-        assert (found.cause, found.golden, found.parameters) == (Cause.CLIPPING, None, NAMES)
+        assert (found.cause, found.golden, found.parameters) == (UpdateCause.CLIPPING, None, NAMES)
         assert found.target == pytest.approx(0.5, rel=0.05)
 
 
 def test_another_rule_is_named():
     golden = {"rule": "momentum", "lr": 0.05}
     (first,) = faulty({"rule": "nesterov"}, 1, **golden).differences
-    assert (first.cause, first.possible) == (Cause.LEARNING_RATE, (Cause.RULE,))
+    assert (first.cause, first.possible) == (UpdateCause.LEARNING_RATE, (UpdateCause.RULE,))
     (found,) = faulty({"rule": "nesterov"}, 2, **golden).differences
-    assert (found.cause, found.target, found.golden) == (Cause.RULE, Rule.NESTEROV, Rule.MOMENTUM)
+    assert (found.cause, found.target, found.golden) == (UpdateCause.RULE, Rule.NESTEROV, Rule.MOMENTUM)
     (found,) = faulty({"rule": "adam", "lr": 1e-3}, 2, **golden).differences
-    assert (found.cause, found.target) == (Cause.RULE, Rule.ADAMW)  # Adam without weight decay is both
+    assert (found.cause, found.target) == (UpdateCause.RULE, Rule.ADAMW)  # Adam without weight decay is both
 
 
 def test_gradients_that_are_no_noise_explain_updates_as_little_as_weights_that_are_unknown():
@@ -185,7 +185,7 @@ def test_without_a_state_a_learning_rate_is_told_by_medians():
     runs = [train(Optimizer(lr=lr), 4, noise) for lr, noise in ((3e-3, NOISE), (1e-3, 0.0))]
     for found in (judged(*runs, 1, gradients=False), judged(*runs, 4, is_whole=False)):
         assert found.differing == NAMES
-        assert {d.cause for d in found.differences} == {Cause.LEARNING_RATE}
+        assert {d.cause for d in found.differences} == {UpdateCause.LEARNING_RATE}
         assert found.differences[0].factor == pytest.approx(3, rel=0.15)
 
 

@@ -8,7 +8,7 @@ from optimizers import NAMES, Optimizer, train
 from msprobe.cli import main
 from msprobe.compare.jobs.outcome import around, read_steps
 from msprobe.compare.jobs.plan import plan
-from msprobe.compare.locate.finding import Basis, Cause
+from msprobe.compare.locate.finding import Basis, UpdateCause
 from msprobe.compare.run import compare
 from msprobe.compare.updates.explained import Updates
 from msprobe.store.reader import read
@@ -65,7 +65,7 @@ def test_a_drift_passes_and_says_why(recorded):
 def test_a_wrong_setting_is_found_in_dumps(recorded):
     found, comparison = judged(recorded("target", noise=NOISE, b2=0.95), recorded("golden"), 2)
     (difference,) = found.differences
-    assert (difference.cause, names(difference.parameters)) == (Cause.BETA2, NAMES)
+    assert (difference.cause, names(difference.parameters)) == (UpdateCause.BETA2, NAMES)
     rows = [j for call in comparison.calls for j in call.judged if j.pair.record.part == "parameters"]
     assert "error" in {j.grade for j in rows}
 
@@ -83,12 +83,12 @@ def test_statistics_show_a_learning_rate_and_what_is_not_updated(recorded):
     golden = recorded("golden", mode="statistics", rule="sgd", lr=0.1)
     found, _ = judged(recorded("rate", mode="statistics", noise=NOISE, rule="sgd", lr=0.2), golden, 1)
     (difference,) = found.differences
-    assert difference.cause is Cause.LEARNING_RATE
+    assert difference.cause is UpdateCause.LEARNING_RATE
     assert difference.factor == pytest.approx(2, rel=0.05)
     target = recorded("frozen", mode="statistics", noise=NOISE, rule="sgd", lr=0.1, skips=("up",))
     found, _ = judged(target, golden, 1)
     (difference,) = found.differences
-    assert (difference.cause, names(difference.parameters)) == (Cause.NOT_UPDATED, ("up",))
+    assert (difference.cause, names(difference.parameters)) == (UpdateCause.NOT_UPDATED, ("up",))
     found, _ = judged(recorded("clean", mode="statistics", noise=NOISE, rule="sgd", lr=0.1), golden, 1)
     assert not found.differing
     assert {v.basis for v in found.verdicts} == {Basis.STATISTICS}
@@ -98,7 +98,7 @@ def test_statistics_show_that_another_setting_differs_where_gradients_hardly_do(
     golden = recorded("golden", mode="statistics")
     found, comparison = judged(recorded("momentum", mode="statistics", noise=1e-6, b2=0.95), golden, 2)
     (difference,) = found.differences
-    assert difference.cause is Cause.UNKNOWN
+    assert difference.cause is UpdateCause.UNKNOWN
     assert {v.basis for v in found.verdicts} == {Basis.STATISTICS}
     assert len(difference.parameters) > len(NAMES) / 2
     assert not comparison.is_clean
@@ -111,7 +111,7 @@ def test_statistics_show_a_learning_rate_that_is_nearer_than_noise_without_gradi
     golden = recorded("golden", mode="statistics", rule="sgd", lr=0.1)
     found, _ = judged(recorded("rate", mode="statistics", noise=1e-6, rule="sgd", lr=0.101), golden, 1)
     (difference,) = found.differences
-    assert difference.cause is Cause.LEARNING_RATE
+    assert difference.cause is UpdateCause.LEARNING_RATE
     assert difference.factor == pytest.approx(1.01, rel=1e-3)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from msprobe.compare.locate.find import locate
-from msprobe.compare.match.user_mapping import given_by
+from msprobe.compare.match.user_mapping import user_pairs
 from msprobe.compare.run import compare
 from msprobe.mapping.user_files import user_mapping
 
@@ -83,7 +83,7 @@ class Side:
 
 
 def found(pair, **options):
-    comparison = compare(*pair, given=given_by(user_mapping(options), *pair))
+    comparison = compare(*pair, given=user_pairs(user_mapping(options), *pair))
     return comparison, locate(comparison)
 
 

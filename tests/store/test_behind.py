@@ -14,7 +14,7 @@ import pytest
 from msprobe import doctor
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.store import async_writer
-from msprobe.store.async_writer import Behind
+from msprobe.store.async_writer import AsyncWriter
 from msprobe.store.npy import write_npy
 from msprobe.store.reader import load_tensor, read
 from msprobe.store.writer import Writer
@@ -125,7 +125,7 @@ def test_the_caller_does_not_wait_for_the_disk(folder, gate):
 def test_a_small_ring_mixes_nothing_up(tmp_path, seed):
     """Thousands of arrays of every size through a ring that holds a few of them."""
     dice = np.random.default_rng(seed)
-    made = Behind(40_000)
+    made = AsyncWriter(40_000)
     expected = {}
     for i in range(1500):
         array = dice.integers(0, 256, dice.integers(0, 6000) * dice.integers(0, 2) + dice.integers(0, 50), np.uint8)
@@ -143,7 +143,7 @@ def test_a_small_ring_mixes_nothing_up(tmp_path, seed):
 @pytest.mark.parametrize("dtype", ["?", "i1", "f2", "<f8", ">f8", "c16", "u8"])
 def test_every_kind_of_array_arrives(tmp_path, dtype, shape):
     array = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
-    made = Behind()
+    made = AsyncWriter()
     made.write(str(tmp_path / "x.npy"), array)
     made.drain()
     made.end()
@@ -381,7 +381,7 @@ def test_a_signal_handler_may_ask_for_the_files_at_any_moment(tmp_path, run_chil
 
 
 WAITING = """
-writer = async_writer.Behind(20_000)
+writer = async_writer.AsyncWriter(20_000)
 times = 0
 
 def handle(*_):

@@ -15,7 +15,7 @@ from mindspore import Parameter
 from msprobe.base.errors import SettingsError
 from msprobe.base.framework import MODULES
 from msprobe.base.patches import Patches
-from msprobe.base.settings import Settings, wishes_of
+from msprobe.base.settings import Settings, collect_options
 from msprobe.cell_dump import describer
 from msprobe.cell_dump.alias_patching import Current, quietly
 from msprobe.cell_dump.backends.mindspore import tensor
@@ -117,7 +117,7 @@ def refuse(settings: Settings) -> None:
         raise SettingsError(
             'jit_cells: "split" is about graphs of cells, and this is PyTorch\'s API on MindSpore; leave it out'
         )
-    wanted = wishes_of(settings).data_mode
+    wanted = collect_options(settings).data_mode
     if (wanted.backward or wanted.parameters_grad) and not _tells_gradients():
         raise SettingsError(
             f"data_mode: this torch ({torch.__version__} on MindSpore) tells no gradients, its Tensor.register_hook "

@@ -3,7 +3,7 @@
 The calls are named `{name}.{k}.debug`, like those of a debug.json, with k counting the saves of the name within a step
 and rank; what was saved as a list or dict is one call, with a record for each element.
 
-Graph saves are `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and an index where there is one (`docs/format.md`,
+Graph saves are `{save_dir}/step{n}/rank{r}/{name}_{dtype}_{id}.npy`, and an index where there is one (`format.md`,
 page 8). The id counts all saves of a process, and another run, or the framework on a device, counts otherwise; so saves
 are matched by name and order.
 

@@ -1,4 +1,4 @@
-"""Single saves (`docs/single-save.md`): how `SingleSave` writes a value, and how what is below `data` is read.
+"""Single saves (page single-save): how `SingleSave` writes a value, and how what is below `data` is read.
 
 ```
 root/data/{tag}/step{S}/rank{R}[/micro_step{m}]/{key}.npy         a tensor
@@ -125,7 +125,7 @@ _MICRO_STEP = re.compile(r"micro_step(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class ValueFolder:
     """One folder of values of one tag, step and rank; `micro_step` is None beside the folders of micro steps.
 
     `inside` is its path from `data` on.
@@ -157,13 +157,13 @@ class SingleTree:
     """What stands below a folder `data`: the spots, and npy files where none is expected."""
 
     data: Path
-    spots: tuple[Spot, ...]
+    spots: tuple[ValueFolder, ...]
     strangers: tuple[Path, ...]
 
 
 def single_tree(data: Path, *, follow: bool = False) -> SingleTree:
     """Look through a folder `data`, links to folders included with `follow`; DumpError where it cannot be read."""
-    spots: list[Spot] = []
+    spots: list[ValueFolder] = []
     strangers: list[Path] = []
     for folder in walk(data, follow=follow, strict=True):
         spot = _spot(folder, data)
@@ -174,7 +174,7 @@ def single_tree(data: Path, *, follow: bool = False) -> SingleTree:
     return SingleTree(data, tuple(spots), tuple(strangers))
 
 
-def _spot(folder: Folder, data: Path) -> Spot | None:
+def _spot(folder: Folder, data: Path) -> ValueFolder | None:
     """The spot that a folder is by its path, if it is one."""
     inside = parts = folder.path.relative_to(data).parts
     micro_step = _MICRO_STEP.fullmatch(parts[-1]) if parts else None
@@ -186,10 +186,10 @@ def _spot(folder: Folder, data: Path) -> Spot | None:
     if step is None or rank is None:
         return None
     number = int(micro_step[1]) if micro_step else None
-    return Spot("/".join(inside), "/".join(parts[:-2]), step, rank, number, folder)
+    return ValueFolder("/".join(inside), "/".join(parts[:-2]), step, rank, number, folder)
 
 
-def saves_at(spot: Spot, *, by_index: bool = True) -> list[Saved]:
+def saves_at(spot: ValueFolder, *, by_index: bool = True) -> list[Saved]:
     """Every save in a spot, in order, their files by their bare names.
 
     Graph saves are counted by name, in `number`; `by_index` as in `read_saves`. Of others `number` is 0. Nearly all
@@ -262,13 +262,13 @@ def _data_above(folders: Sequence[Path]) -> Path:
     return folders[0].parents[2]
 
 
-def _spots_of(folder: Path, data: Path) -> list[Spot]:
+def _spots_of(folder: Path, data: Path) -> list[ValueFolder]:
     """The spots of one tag, step and rank: its micro steps, then what lies beside them."""
     found = [spot for inner in walk(folder, strict=True) if (spot := _spot(inner, data)) is not None]
     return sorted(found, key=lambda spot: (spot.micro_step is None, spot.micro_step or 0))
 
 
-def _of_dump(spot: Spot, by_index: bool) -> Iterator[Saved]:
+def _of_dump(spot: ValueFolder, by_index: bool) -> Iterator[Saved]:
     """The saves as they are called in a dump, with paths of files from `data` on."""
     is_of_graph = spot.is_of_graph
     for saved in saves_at(spot, by_index=by_index):
