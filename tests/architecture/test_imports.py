@@ -26,6 +26,28 @@ LAYERS = [
 ]
 """Lowest first. A new package is to be written in here, and into the picture in docs/en/explanation/architecture.md."""
 
+INSIDE_COMPARE = (
+    "core",
+    "workers",
+    "measure",
+    "counterparts",
+    "match",
+    "judge",
+    "dataflow",
+    "locate",
+    "noise",
+    "updates",
+    "tables",
+    "ranks",
+    "run",
+    "request",
+    "jobs",
+    *("checkpoint", "key_data", "rollout", "rl", "merge", "suggest"),
+    "dispatch",
+    *("entry", "verb"),
+)
+"""The layers inside `msprobe.compare`, lowest first, as docs/en/explanation/architecture.md draws them."""
+
 LAYER = {package: at for at, packages in enumerate(LAYERS) for package in packages}
 
 WITHOUT_FRAMEWORK = (
@@ -195,3 +217,16 @@ def test_no_import_goes_in_a_circle(modules):
 def inner_package(name, package):
     """`msprobe.compare.match` for every module in it; a module directly in the package is its own."""
     return ".".join(name.split(".")[: package.count(".") + 2])
+
+
+def test_the_packages_of_compare_import_from_lower_ones_only(modules):
+    inside = [m for m in modules if m.name.startswith("msprobe.compare.")]
+    assert {m.name.split(".")[2] for m in inside} == set(INSIDE_COMPARE)
+    wrong = [
+        told(module, imported, "a lower package of compare, or its own")
+        for module in inside
+        for imported in module.imports
+        if imported.module.startswith("msprobe.compare.")
+        and INSIDE_COMPARE.index(imported.module.split(".")[2]) > INSIDE_COMPARE.index(module.name.split(".")[2])
+    ]
+    assert not wrong, "\n".join(wrong)
