@@ -110,10 +110,10 @@ RUNNING = frozenset(["moving_mean", "moving_variance", "running_mean", "running_
 _FROM_OUTSIDE = "no recorded call produced it"
 _NOT_KNOWN = "whether it began here cannot be said, because"
 _MISSING = {
-    Missing.UNJUDGED_INPUTS: f"{_NOT_KNOWN} these givens could not be judged: {{names}}",
+    Missing.UNJUDGED_INPUTS: f"{_NOT_KNOWN} these inputs could not be judged: {{names}}",
     Missing.INPUTS: f"{_NOT_KNOWN} the inputs of calls were not collected on the {{side}} side",
     Missing.INCOMING_GRADIENTS: f"{_NOT_KNOWN} the incoming gradients of calls were not collected on the {{side}} side",
-    Missing.FAILED_INPUTS: f"{_NOT_KNOWN} these givens could not be collected: {{names}}",
+    Missing.FAILED_INPUTS: f"{_NOT_KNOWN} these inputs could not be collected: {{names}}",
     Missing.FORWARD: f"{_NOT_KNOWN} its forward call was not collected",
     Missing.SAVED_BY_NAME: f"{_NOT_KNOWN} it was saved by name, and what it was made of was not",
     Missing.PRODUCER: "whether it began before cannot be said, because {names} could not be judged",
@@ -162,8 +162,8 @@ def _(found: Computed) -> str:
     if found.is_beyond_inputs:
         return f"its inputs differ and do not explain this: {_difference(found.difference)}"
     if found.is_of_parameters:
-        return f"all givens agree, but the gradients of its parameters do not: {_difference(found.difference)}"
-    return f"{'all givens agree' if found.has_inputs else 'it was given nothing'}, but {_difference(found.difference)}"
+        return f"all inputs agree, but the gradients of its parameters do not: {_difference(found.difference)}"
+    return f"{'all inputs agree' if found.has_inputs else 'it has no inputs'}, but {_difference(found.difference)}"
 
 
 @describe.register
@@ -177,12 +177,12 @@ def _(found: Argument) -> str:
         return _sentence(found.difference)
     if found.difference.grade == "error":
         return f"{place}: {_sentence(found.difference)}"
-    return f"{place} is given on the {found.side} side only"
+    return f"{place} is passed on the {found.side} side only"
 
 
 @describe.register
 def _(found: RunInput) -> str:
-    text = f"{_difference(found.difference)}; it is among the first tensors that were given, and {_FROM_OUTSIDE}"
+    text = f"{_difference(found.difference)}; it is among the first inputs of the run, and {_FROM_OUTSIDE}"
     return f"{text} (operations that were not recorded did)" if found.is_made_unrecorded else text
 
 
@@ -233,7 +233,7 @@ def _(found: Updated) -> str:
 def _(found: OtherCall) -> str:
     here, there = ("target", "golden") if found.side == "target" else ("golden", "target")
     if found.is_frozen:
-        frozen = f"in the {there} they are frozen, or what it gave is detached"
+        frozen = f"in the {there} they are frozen, or its output is detached"
         return f"only the {here} has gradients of its parameters, {frozen}"
     text = f"only the {here} makes this call"
     if found.others:

@@ -181,16 +181,16 @@ def why_of_stage(seen: Seen, context: Context) -> tuple[str, str]:
     if seen.agreeing:
         return f"it begins here: {agreeing}", ""
     if finding is not None and finding.is_from_outside:
-        what = "it begins in what the call was given, from outside the stage or from code of it between two calls"
+        what = "it begins in the inputs of the call, from outside the stage or from code of it between two calls"
         return what, "look at: where that comes from, upwards from the line that makes the call"
     if finding is not None and not begins_by_itself(finding):
-        what = "it begins in code of the stage between two recorded calls, or in what that code was given from outside"
+        what = "it begins in code of the stage between two recorded calls, or in what that code received from outside"
         return what, f"look at: that code, such as the loss; {context.style.operations(item.name)} records its calls"
     before = {
-        FindingKind.ARGUMENT: "all else that the call was given",
+        FindingKind.ARGUMENT: "all other inputs of the call",
         FindingKind.CALL: "everything before that call",
     }
-    said = before.get(kind, "all that the call was given") if kind else "all that the call was given"
+    said = before.get(kind, "all inputs of the call") if kind else "all inputs of the call"
     return f"it begins here, as far as the dump says: {said} agrees", ""
 
 
@@ -198,7 +198,7 @@ def _why_other_input(seen: Seen, agreeing: str, context: Context) -> tuple[str, 
     """Where the input of a stage comes from, if what came before it agrees."""
     item = seen.item
     if seen.agreeing:
-        why = f"the stage was given different input, although {agreeing}: it comes from host code before the stage"
+        why = f"the stage received different input, although {agreeing}: it comes from host code before the stage"
         return why, "look at: that code, such as masks, positions and padding"
     here = context.stages(item)
     data = f"the data of step {item.step}, and the code that makes of them what {called(item.name)} is given"
@@ -214,11 +214,9 @@ def _why_other_input(seen: Seen, agreeing: str, context: Context) -> tuple[str, 
     before = [s.item.name for s in here[: here.index(seen)] if s.role == "agrees"]
     if before:
         stages_agree = agree("stage", before, " before it")
-        why = (
-            f"the stage was given different input, although {stages_agree}: it comes from host code between the stages"
-        )
+        why = f"the stage received different input, although {stages_agree}: it comes from host code between the stages"
         return why, f"look at: the code between {before[-1]} and {item.name}"
-    return "the stage was given different input, and nothing that it reads was saved", f"look at: {data}"
+    return "the stage received different input, and nothing that it reads was saved", f"look at: {data}"
 
 
 def since(item: Item, context: Context) -> tuple[Since, Sequence[str]]:

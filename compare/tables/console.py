@@ -132,11 +132,11 @@ _ALL_WELL = (
     "differs by the standard of its dtype is in the columns Verdict and Reason."
 )
 _GIVEN = (
-    "The call was already given a value that differs. Look at the call that made it, further up; see whether an "
+    "An input of the call already differs. Look at the call that made it, further up; see whether an "
     "in-place operation wrote over it after it was made; if neither explains it, suspect memory that something else "
     "wrote to."
 )
-_FORWARD = "Nothing that this call was given stood out, and this does: look into how it computes forward."
+_FORWARD = "No input of this call stood out, and this does: look into how it computes forward."
 _PARAMETER = (
     "A parameter of this call differs before anything was computed with it. See that both sides start from the same "
     "weights, and how the optimizer changed it since."

@@ -57,7 +57,7 @@ class TestClean:
 @pytest.mark.parametrize("mode", MODES)
 class TestFirstWrongCall:
     def test_what_rounding_does_not_explain_is_named_though_it_is_small(self, twins, mode):
-        # Of the scale that is within any tolerance between two frameworks; but all givens agree to 1e-7. Statistics
+        # Of the scale that is within any tolerance between two frameworks; but all inputs agree to 1e-7. Statistics
         # of 15 elements cannot tell 1e-5 from another approximation of the exponential function.
         small = np.float32(1 + {"tensor": 1e-5, "statistics": 4e-5}[mode])
         comparison, located = found(twins(ms={"softmax": R * small, "last": Y * small}, mode=mode))

@@ -123,7 +123,7 @@ def test_a_record_without_partner_is_unjudged_and_the_comparison_not_clean(build
     g = builder("g").call("Mint.split.0.forward", [], [1.0])
     found, comparison = verdicts(t, g)
     assert [v.grade for v in found] == ["pass", "unjudged"]
-    assert found[1].reason == "Stands on the target side only."
+    assert found[1].reason == "On the target side only."
     assert not comparison.is_clean
 
 

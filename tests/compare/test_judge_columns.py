@@ -98,7 +98,7 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
         judged = found.judged(row)
         assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]
     said = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
-    of_target, of_golden = "Stands on the target side only.", "Stands on the golden side only."
+    of_target, of_golden = "On the target side only.", "On the golden side only."
     assert said == {
         f"{both}.output.0": "",
         f"{both}.output.1": of_target,

@@ -353,7 +353,7 @@ def test_an_argument_on_one_side_only_differs(builder, value):
     golden = builder("g").call("Mint.sum.0.forward", [1.0], [2.0])
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Mint.sum.0.forward", "argument differs")]
-    assert wording.reason(found[0]) == "input.keepdim is given on the target side only"
+    assert wording.reason(found[0]) == "input.keepdim is passed on the target side only"
 
 
 def test_later_beginnings_are_listed_in_execution_order_with_their_receivers(net):

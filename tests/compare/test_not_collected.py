@@ -160,4 +160,4 @@ def test_a_call_whose_given_neither_side_read_is_not_said_to_begin_a_difference(
     comparison = compare(*dumps)
     first = locate(comparison)
     assert first.first is not None
-    assert f"these givens could not be judged: {EXP}.input.1" in wording.reason(first.first)
+    assert f"these inputs could not be judged: {EXP}.input.1" in wording.reason(first.first)

@@ -67,7 +67,7 @@ def test_the_stage_the_step_and_the_call_are_named(stage, step, runs, compare, t
     code, lines, whole = compare()
     assert code == 1
     assert told(lines)["first difference"] == f"step {step}, rank 0, stage {stage}, call {NORM}"
-    assert told(lines)["why"] == "it begins here, as far as the dump says: all that the call was given agrees"
+    assert told(lines)["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
     assert told(lines)["first wrong call"].startswith(f"{NORM} in the root: computes differently: ")
     assert lines[-1].startswith("first wrong call: "), "no other difference begins"
     roles = {(at["step"], at["stage"]): at["role"] for at in whole["walk"]}
@@ -79,7 +79,7 @@ def test_input_that_differs_behind_a_stage_that_agrees_is_of_the_code_between(ru
     runs(score=OTHER_INPUT)
     answer = told(compare()[1])
     assert answer["why"] == (
-        "the stage was given different input, although the stage sample before it agrees: it comes from host code "
+        "the stage received different input, although the stage sample before it agrees: it comes from host code "
         "between the stages"
     )
     assert answer["look at"] == "the code between sample and score"
@@ -131,7 +131,7 @@ def test_where_the_dumps_do_not_tell_the_order_it_is_said_and_what_begins_is_nam
 def test_without_an_order_other_input_is_not_blamed_on_a_stage(runs, compare, told):
     runs(lines={}, score=OTHER_INPUT)
     assert told(compare()[1])["why"] == (
-        "the stage was given different input, and the dumps do not tell which stage runs before it"
+        "the stage received different input, and the dumps do not tell which stage runs before it"
     )
 
 
@@ -139,7 +139,7 @@ def test_without_an_order_all_stages_that_were_given_other_input_are_named(runs,
     runs(lines={}, score=OTHER_INPUT, learn=OTHER_INPUT)
     _, lines, whole = compare()
     assert told(lines)["why"] == (
-        "the stages learn and score were given different input, and the dumps do not tell which of them runs first"
+        "the stages learn and score received different input, and the dumps do not tell which of them runs first"
     )
     assert [at["through"] for at in whole["walk"]] == [[]] * 3, "nothing is said to come before another"
 

@@ -182,7 +182,7 @@ def test_inputs_that_differ_although_the_keys_agree_are_of_the_host_code_before(
     _, lines, _ = compare()
     answer = told(lines)
     assert answer["why"] == (
-        "the stage was given different input, although the keys prompts and responses that the stage reads agree: it "
+        "the stage received different input, although the keys prompts and responses that the stage reads agree: it "
         "comes from host code before the stage"
     )
     assert "masks, positions and padding" in answer["look at"]
@@ -269,7 +269,7 @@ def test_without_the_keys_it_reads_a_stage_says_so(roots, compare, told):
     code, lines, _ = compare()
     assert code == 1
     answer = told(lines)
-    assert answer["why"] == "it begins here, as far as the dump says: all that the call was given agrees"
+    assert answer["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
     assert answer["first wrong call"].startswith("Cell.norm.LayerNorm.forward.0")
 
 

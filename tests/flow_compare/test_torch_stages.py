@@ -65,7 +65,7 @@ def test_a_fault_in_one_stage_is_named_and_what_takes_its_result_begins_nothing(
     two(eps=0.1)
     _, lines, whole = compare()
     assert told(lines)["first difference"] == "step 0, rank 0, stage score, call Functional.layer_norm.0.forward"
-    assert told(lines)["why"].endswith(": all else that the call was given agrees")
+    assert told(lines)["why"].endswith(": all other inputs of the call agrees")
     assert told(lines)["first wrong call"].startswith(
         "Functional.layer_norm.0.forward in norm: argument differs: input.4 is 0.1, golden 1e-05 ("
     )
@@ -78,5 +78,5 @@ def test_a_tensor_that_was_changed_between_two_stages_is_not_blamed_on_the_call_
     answer = told(compare()[1])
     assert answer["first difference"] == "step 0, rank 0, stage learn, call Tensor.__sub__.0.forward"
     assert answer["why"] == (
-        "it begins in what the call was given, from outside the stage or from code of it between two calls"
+        "it begins in the inputs of the call, from outside the stage or from code of it between two calls"
     )
