@@ -102,8 +102,8 @@ class Pairing:
         self.golden_of[i], self.target_of[j] = j, i
 
     def part(self, i: int) -> None:
-        """Undo the pair of target call i, if it has one."""
-        if (j := self.golden_of[i]) >= 0:
+        """Undo the pair of target call i, if it has one; -1 is no call."""
+        if i >= 0 and (j := self.golden_of[i]) >= 0:
             self.golden_of[i] = self.target_of[j] = -1
 
     def rechain(self, without: Container[int] = ()) -> None:
@@ -405,7 +405,7 @@ def follow_forward(pairing: Pairing) -> None:
         other = pairing.target_of[j]
         if target.look(i) == golden.look(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
             pairing.part(i)
-            pairing.part(other)  # where there is none, -1, this undoes the pair of the target's last call
+            pairing.part(other)
             pairing.join_anywhere(i, j)
             is_changed = True
     if is_changed:

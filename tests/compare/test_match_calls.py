@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from msprobe.compare.match.calls import Match, match_calls
+from msprobe.compare.match.call_keys import Side
+from msprobe.compare.match.calls import Match, Pairing, match_calls
 from msprobe.store.record import Call, Record
 
 
@@ -392,3 +393,12 @@ class TestLarge:
         assert time.process_time() - start < 10
         survived = [n for n, word in enumerate(more) if word != "relu:7,7"]
         assert [(m.target, m.golden) for m in pairs] == [(n, j) for j, n in enumerate(survived)]
+
+
+def test_a_partner_that_does_not_exist_cannot_be_parted():
+    pairing = Pairing(Side(apis("exp sin")), Side(apis("exp sin")))
+    pairing.join_anywhere(1, 1)
+    pairing.part(-1)  # "no call": not the last one
+    assert list(pairing.golden_of) == [-1, 1]
+    pairing.part(1)
+    assert list(pairing.golden_of) == [-1, -1]
