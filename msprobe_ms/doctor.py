@@ -20,6 +20,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import visible
+from msprobe.base.text import few
 from msprobe.store import layout
 from msprobe.store.async_writer import leave_out
 from msprobe.store.journal import Journal, assemble, read_journal
@@ -31,8 +32,6 @@ from msprobe.store.torch_files import examine_pt
 
 # Both tools install themselves as `msprobe`; whichever came last has overwritten files of the other.
 OTHER_TOOL = "mindstudio-probe"
-
-_SHOWN = 3  # examples in a line
 
 
 @dataclass(frozen=True)
@@ -239,5 +238,4 @@ def _several(what: str, items: Sequence[str]) -> list[str]:
     """One phrase for any number of items, with the first few of them; nothing for none."""
     if not items:
         return []
-    more = f", and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return [f"{len(items)} {what} ({', '.join(items[:_SHOWN])}{more})"]
+    return [f"{len(items)} {what} ({few(items)})"]

@@ -20,13 +20,13 @@ from pathlib import Path
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
+from msprobe.base.text import few
 
 CHILD = "msprobe.observed_run"
 ADVICE = (
     "seed everything before the network is made: `from msprobe.mindspore import seed_all` (PyTorch: from "
     "msprobe.pytorch), then `seed_all(mode=True)`; shuffle data by a seeded generator"
 )
-_SHOWN = 3
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -130,8 +130,7 @@ def first_difference(one: Trace, other: Trace) -> str:
             return f"the calls differ: one run is {mine}, the other {yours}"
         names = list(dict.fromkeys((*mine.bits, *yours.bits)))
         if parted := [name for name in names if mine.bits.get(name) != yours.bits.get(name)]:
-            more = f", and {len(parted) - _SHOWN} more" if len(parted) > _SHOWN else ""
-            return f"{mine}: {', '.join(parted[:_SHOWN])}{more}"
+            return f"{mine}: {few(parted)}"
     if not (one.failure or other.failure) and len(one.moments) != len(other.moments):
         longer = max(one.moments, other.moments, key=len)
         return f"{longer[min(len(one.moments), len(other.moments))]}: one run does not come there"

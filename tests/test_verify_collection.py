@@ -286,7 +286,7 @@ SEEN = (("start", 0, {"parameter w": "1"}), ("step", 0, {"parameter w": "2"}), (
         (trace(SEEN[0], failure="OSError"), ""),
         (
             trace(("start", 0, {"parameter w": "1", **dict.fromkeys("abcd", "1")})),
-            "at start() of step 0: a, b, c, and 1 more",
+            "at start() of step 0: a, b, c and 1 more",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, MappingError, UsageError
 from msprobe.base.files import creating, make_folder
+from msprobe.base.text import few
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import canonical, family, standard_of
 from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong
@@ -182,8 +183,7 @@ def _say(one: JudgedParameter) -> str:
 def _named(names: Sequence[str]) -> str:
     if not names:
         return ""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f" ({', '.join(names[:_SHOWN])}{more})"
+    return f" ({few(names, _SHOWN)})"
 
 
 def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None) -> Answer:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import UsageError
 from msprobe.base.log import logger
+from msprobe.base.text import few
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.detect import Kind, kind_of
@@ -183,7 +184,7 @@ def _skip(made: Side, folder: Folder, known: Collection[str], is_plain: bool = T
         compared_too = _compared_of_flow(folder.path)
         others = [name for name in others if name not in compared_too]
     if others:
-        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {listed(others)}")
+        made.skipped.append(f"{folder.path}: skipped, being neither a step nor a rank: {few(others, _NAMED)}")
 
 
 def _compared_of_flow(path: Path) -> set[str]:
@@ -321,7 +322,7 @@ class _Pairing:
         if None in left or None in right:
             for keys, this, other in ((left, *self._sides), (right, *self._sides[::-1])):
                 if len(keys) > 1:
-                    offered = listed(sorted(this.folder_name(name, key, done) for key in keys))
+                    offered = few(sorted(this.folder_name(name, key, done) for key in keys), _NAMED)
                     option = f", or choose with --{name}" if name in ("step", "rank") else ""
                     several = f"{this.path}: holds {len(keys)} {name}s, and {other.path} is one"
                     raise UsageError(f"{several}; give one of {offered}{option}")
@@ -353,10 +354,4 @@ def _named(name: str, key: object, done: Place) -> str:
 
 
 def _plural(noun: str, names: Sequence[object]) -> str:
-    return f"{noun}{'s' * (len(names) != 1)} {listed(names)}"
-
-
-def listed(names: Sequence[object], most: int = _NAMED) -> str:
-    """The first names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(map(str, names[:most])) + (f" and {more} more" if more > 0 else "")
+    return f"{noun}{'s' * (len(names) != 1)} {few(names, _NAMED)}"

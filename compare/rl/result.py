@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe.base.files import make_folder
 from msprobe.base.log import visible
+from msprobe.base.text import few
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
@@ -130,9 +131,7 @@ class FlowResult:
             return
         before = self.walked[: self.walked.index(self.first.seen)]
         if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
-            named = list(dict.fromkeys(unjudged))
-            more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-            yield f"not judged before it: {', '.join(named[:_NAMED])}{more}"
+            yield f"not judged before it: {few(dict.fromkeys(unjudged), _NAMED)}"
         if not self.first.seen.item.is_beyond:
             beyond = next((seen.item for seen in self.walked if seen.item.is_beyond), None)
             where = f"the first beyond it: {_item_said(beyond)}" if beyond else "nothing is beyond it"

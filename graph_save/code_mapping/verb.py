@@ -11,14 +11,12 @@ standard output names them. 2: the command was wrong, or nothing could be read.
 """
 
 import argparse
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
 from msprobe.base.log import visible
+from msprobe.base.text import few
 from msprobe.store.lock import claimed
-
-_SHOWN = 3  # names in a line
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -48,26 +46,17 @@ def run(args: argparse.Namespace) -> int:
             task = f"code_mapping {ir.absolute()} {data.absolute()}"
             second = held.enter_context(claimed(output, task, lambda second: [_table(output, second)]))
         found = map_dump(graph, data, _table(output, second), in_place=args.in_place)
-    where = ", ".join(map(str, found.files[:_SHOWN])) + _more(len(found.files))
+    where = few(found.files)
     parts = [f"{where}: {found.mapped} of {found.values} values have lines"]
     if found.parameters:
         parts.append(f"{found.parameters} are of parameters, which no line makes")
     if found.without_line:
-        parts.append(f"the graph has no line for {_few(found.without_line)}")
+        parts.append(f"the graph has no line for {few(found.without_line)}")
     if found.unknown:
-        parts.append(f"the graph does not know {_few(found.unknown)}; give the text of the graph that was dumped")
+        parts.append(f"the graph does not know {few(found.unknown)}; give the text of the graph that was dumped")
     print(visible("; ".join(parts)))
     return 1 if found.unknown else 0
 
 
 def _table(output: Path, second: str) -> Path:
     return output / f"code_mapping_{second}.csv"
-
-
-def _few(names: Iterable[str]) -> str:
-    every = list(names)
-    return ", ".join(every[:_SHOWN]) + _more(len(every))
-
-
-def _more(count: int) -> str:
-    return f" and {count - _SHOWN} more" if count > _SHOWN else ""

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +13,7 @@ import numpy as np
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
 from msprobe.base.scope import holds
+from msprobe.base.text import few
 from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
@@ -22,7 +22,6 @@ from .metadata import Beside, Rank, find, lacking, read_beside
 
 _HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
 _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
-_SHOWN = 3  # examples in a line
 
 
 @dataclass
@@ -147,14 +146,9 @@ def _line(made: Gathered) -> str:
     graphs = f"{made.graphs} graph{'s' * (made.graphs != 1)}"
     text = f"{made.folder}: {made.kernels} kernels of {graphs}, {made.values} values"
     if made.lost:
-        text += f"; LOST: {_few(made.lost)}"
+        text += f"; LOST: {few(made.lost)}"
     if made.without_lines:
-        text += f"; the graph has no line for {_few(list(made.without_lines))}"
+        text += f"; the graph has no line for {few(made.without_lines)}"
     if made.of_the_framework:
-        text += f"; only lines of the framework for {_few(list(made.of_the_framework))}"
+        text += f"; only lines of the framework for {few(made.of_the_framework)}"
     return "; ".join([text, *(f"note: {note}" for note in made.notes)])
-
-
-def _few(items: Sequence[str]) -> str:
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

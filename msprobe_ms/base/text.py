@@ -1,9 +1,10 @@
 """Pieces of sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 
-def few(names: Sequence[str], most: int = 3) -> str:
+def few(names: Iterable[object], most: int = 3) -> str:
     """`a, b, c and 4 more`: the first `most` names, and how many others there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    every = [str(name) for name in names]
+    more = len(every) - most
+    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from msprobe.base.log import visible
-from msprobe.compare.jobs.plan import listed
+from msprobe.base.text import few
 from msprobe.compare.jobs.survey import Subject
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
@@ -32,6 +32,7 @@ from .diagnosis import (
 )
 
 _LONGEST = 400  # characters of a line
+_LISTED = 8  # numbers or names in a line
 _NAMED = 3  # names in a sentence, where the others are counted
 _SHOWN = 4  # lines of one kind
 _MOST = 8  # lines of what was ruled out, and of what was not recorded
@@ -171,7 +172,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to tell noise; {seen.not_replayed} could not be"
         for found in seen.precision:
-            operations = listed(found.operations, _NAMED)
+            operations = few(found.operations, _NAMED)
             yield f"{operations} of the {found.side}: like {found.is_of.value} throughout; taken as intended"
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
@@ -208,7 +209,7 @@ def _of_collection(compared: ComparedPair, answered: Answered | None) -> Iterato
                 lines.append(f"  {where}{short(first)}{' (the answer)' if is_answer else ''}")
         yield from _first_of(lines, _SHOWN, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
-            numbers = listed(later)
+            numbers = few(later, _LISTED)
             yield f"  step{'s' * (len(later) != 1)} {numbers} behind it differ{'s' * (len(later) == 1)} too"
     yield from (f"  {outcome.label}: not compared: {outcome.failed}" for outcome in outcomes if outcome.failed)
 
@@ -251,7 +252,7 @@ def _subject(each: RuledOut) -> str:
         return f"collection {name or 'itself'} ({task} of level {level})"
     if each.what in (About.STEPS, About.RANKS):
         several = len(each.names) != 1
-        return f"{each.what.value if several else each.what.value[:-1]} {listed(each.names)}"
+        return f"{each.what.value if several else each.what.value[:-1]} {few(each.names, _LISTED)}"
     calls = _count(each.calls, "call")
     return f"{calls} before it" if each.what is About.CALLS_BEFORE else f"all {calls}, forward and backward"
 
@@ -279,7 +280,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
         if each.kind is GapKind.ONE_SIDE:
             yield from (f"missing: {sentence}" for sentence in each.names)
         else:
-            yield _GAPS[each.kind].format(names=listed(each.names) or "nothing else")
+            yield _GAPS[each.kind].format(names=few(each.names, _LISTED) or "nothing else")
     for side, collection in diagnosis.unmatched:
         yield f"{_described(collection)}: only on the {side} side"
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 from msprobe.base.errors import DumpError
 from msprobe.base.log import once
+from msprobe.base.text import few
 
 from . import layout
 from .folders import (
     DUMP_FILES,
     NAMED,
     Folder,
-    few,
     further_runs,
     is_file,
     look,
@@ -209,4 +209,4 @@ def _count(**numbers: int) -> str:
 def _beside(top: Folder) -> str:
     if not top.folders and not top.files:
         return "; it is empty"
-    return f"; there are {few([*(f'{name}/' for name in top.folders), *top.files])}"
+    return f"; there are {few([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"

@@ -4,7 +4,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -110,11 +110,6 @@ def is_file(path: Path) -> bool:
 def by_number(name: str) -> list[tuple[int, str]]:
     """A key that sorts `x_2` before `x_10`."""
     return [(int(part[:18]), part) if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
-def few(names: Sequence[str]) -> str:
-    """The first names for a message, and how many more there are."""
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def printable(name: str) -> str:

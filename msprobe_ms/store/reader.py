@@ -22,10 +22,11 @@ from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
 from msprobe.base.log import logger
 from msprobe.base.memory import must_fit, without_collector
+from msprobe.base.text import few
 
 from . import layout
 from .flatten import ColumnsBuilder
-from .folders import few, is_file, numbered
+from .folders import NAMED, is_file, numbered
 from .record import Calls, Dump, Record
 from .stacks_and_construct import enclosing, stacks
 
@@ -60,10 +61,10 @@ def _in_folder(folder: Path) -> Path:
     if len(ranks) == 1:
         return _in_folder(folder / ranks[0])
     if ranks:
-        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {few(ranks)}")
+        raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {few(ranks, NAMED)}")
     if steps := numbered(inner, layout.step_number):
-        raise DumpError(f"{folder}: holds steps; give one of {few(steps)}")
-    beside = f"; there are the folders {few(sorted(inner))}" if inner else ""
+        raise DumpError(f"{folder}: holds steps; give one of {few(steps, NAMED)}")
+    beside = f"; there are the folders {few(sorted(inner), NAMED)}" if inner else ""
     raise DumpError(f"{folder}: holds no {layout.DUMP}{beside}; give the folder of a step or of a rank")
 
 
