@@ -50,7 +50,7 @@ class Describer(ArrayDescriber):
     """The type of tensors as records say it: `mindspore.Tensor`."""
 
     dtypes: ClassVar[tuple[tuple[type, str], ...]] = ()
-    """Classes of values that a record holds as their text, with the type that it says: dtypes, devices."""
+    """Classes of values that a record holds as their text, with the type that it says; the first is that of dtypes."""
 
     letters: ClassVar[Mapping[Any, str]]
     """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
@@ -134,6 +134,8 @@ class Describer(ArrayDescriber):
         return self._finished(text or head.text, self.elements(tensor), call, part, described=text is not None)
 
     def _head(self, dtype: Any, shape: tuple[int, ...]) -> _Head:
+        if not isinstance(dtype, self.dtypes[0][0]):
+            raise TypeError("a tensor of another framework")
         letter = self.letters.get(dtype, "") if self._direct else ""
         head = _Head(beginning(self.kind, str(dtype), tuple(shape)), prod(shape), letter, dtype)
         self._heads[id(dtype), shape] = head

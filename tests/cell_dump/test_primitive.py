@@ -201,7 +201,7 @@ def test_the_classes_are_themselves_again_and_the_model_is_let_go(collecting):
     del net
     gc.collect()
     assert watched() is None
-    assert debugger._collectors.python._sources._primitives._stems == {}
+    assert debugger._collectors.python._functions._primitives._stems == {}
 
 
 def test_results_are_the_same_to_the_bit(collecting):
