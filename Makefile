@@ -35,7 +35,7 @@ BARE := $(wildcard tests/base tests/store tests/mapping tests/compare tests/coun
 BOTH := $(wildcard tests/base/test_digest.py tests/base/test_statistic*.py tests/compare/test_measure*.py tests/compare/test_noise*.py) \
     tests/store/test_pt.py tests/flow_compare/test_torch_stages.py tests/mindtorch/test_detection.py
 # Everything else: each test runs once.
-SUITE := $(filter-out $(BARE) tests/gather tests/mindtorch tests/replay tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \
+SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/gather tests/mindtorch tests/replay tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \
     $(wildcard tests/test_*.py tests/gather/test_*.py tests/replay/test_*.py)) $(BOTH)
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
 # for the files with the fewest tests, which would come last, take longest.
@@ -45,7 +45,7 @@ PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --ti
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo docs test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
+.PHONY: help demo docs examples test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -62,6 +62,11 @@ suite: $(TOOLS) $(TORCH) install
 mindtorch: $(TOOLS) $(TORCH) $(LAYER) install
 	@echo "== PyTorch's API on MindSpore $(MINDSPORE), Python $(VERSION)"
 	@PYTHONPATH=$(CURDIR)/$(LAYER) $(PYTEST) tests/mindtorch
+
+#   make examples     the commands that the examples' READMEs show, run one after the other
+examples: $(TOOLS) $(TORCH) install
+	@echo "== the examples on MindSpore $(MINDSPORE), Python $(VERSION)"
+	@$(PYTEST) tests/examples
 
 smoke:
 	@$(MAKE) --no-print-directory run-smoke VENV=.venv-$(OLDEST) MINDSPORE=$(OLDEST)

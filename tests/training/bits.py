@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 
@@ -37,17 +38,9 @@ def grid() -> list[Run]:
 
 
 def covering() -> list[Run]:
-    """Four runs of each network: every level, every task, both modes.
-
-    Over all networks every pair of level, task and mode occurs: from network to network the tasks move on by one of
-    three and the modes by one of two.
-    """
-    tasks = tuple(TASKS)
-    return [
-        Run(net, level, tasks[(i + j) % len(tasks)], (i + j + j // 2) % 2 == 1)
-        for i, net in enumerate(NETS)
-        for j, level in enumerate(LEVELS)
-    ]
+    """One run of each network; over all of them every level meets every task, and each of these both modes."""
+    pairs = tuple(product(LEVELS, TASKS))
+    return [Run(net, *pairs[i % len(pairs)], asynchronous=i % 2 == 1) for i, net in enumerate(NETS)]
 
 
 @dataclass(frozen=True)
