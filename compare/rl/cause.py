@@ -205,11 +205,11 @@ def _why_other_input(seen: Seen, agreeing: str, context: Context) -> tuple[str, 
     if len(here) > 1 and not all(s.item.is_placed for s in here):
         others = [s.item for s in here if s is not seen and s.item.finding]
         also = [other.name for other in others if other.finding and other.finding.kind is FindingKind.RUN_INPUTS]
-        who = f"the stages {listed([item.name, *also])} were" if also else "the stage was"
+        who = f"the stages {listed([item.name, *also])}" if also else "the stage"
         first = "of them runs first" if also else "stage runs before it"
         if also:
             data = f"the data of step {item.step}, and the code that makes of them what these stages are given"
-        why = f"{who} given different input, and the dumps do not tell which {first}"
+        why = f"{who} received different input, and the dumps do not tell which {first}"
         return why, f"look at: {data}"
     before = [s.item.name for s in here[: here.index(seen)] if s.role == "agrees"]
     if before:

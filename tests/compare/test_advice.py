@@ -86,7 +86,7 @@ def test_three_lines_are_written(tmp_path):
     write_advice(path, first_bad([("Mint.add.0.forward.output.0", "Yes"), ("Mint.add.0.forward.input.0", "No")]))
     line, suspect, text = path.read_text().splitlines()
     assert (line, suspect) == ("Line: 1", "Suspect Nodes: Mint.add.0.forward.input.0")
-    assert text.startswith("Expert Advice: The call was already given")
+    assert text.startswith("Expert Advice: An input of the call already differs")
 
 
 def test_where_no_row_is_bad_the_lines_say_by_whose_rules(tmp_path):

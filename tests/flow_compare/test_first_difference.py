@@ -44,7 +44,7 @@ def test_the_stage_in_which_it_begins_is_named_with_its_call_and_its_key(roots, 
     assert "key ref_log_prob (error: 1 of 6 elements" in says
     assert says.endswith("; first at [1, 2])")
     assert answer["why"] == BEGINS
-    assert call.startswith("Cell.norm.LayerNorm.forward.0 in the root: computes differently: all givens")
+    assert call.startswith("Cell.norm.LayerNorm.forward.0 in the root: computes differently: all inputs")
     assert call.endswith("(/train/policy.py:7)")
     assert lines[-1] == f"first wrong call: {call}"
     assert whole["first_wrong"][0]["name"] == "Cell.norm.LayerNorm.forward.0"

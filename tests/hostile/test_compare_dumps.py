@@ -272,7 +272,7 @@ def test_a_dump_without_calls_passes_nothing(compare, turned):
     sides = [{}, with_leaf()]
     code, (row,) = compare(*reversed(sides) if turned else sides)
     assert (code, row["Verdict"]) == (1, "unjudged")
-    assert row["Reason"].startswith(f"Stands on the {'target' if turned else 'golden'} side only")
+    assert row["Reason"].startswith(f"On the {'target' if turned else 'golden'} side only")
 
 
 # Growth: four times as much must not take more than about four times as long; sixteen times would be quadratic.
