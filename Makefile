@@ -2,7 +2,8 @@
 #
 #   make demo     train a small network twice, once with a fault, and find the fault
 #   make test     every test: what runs without any framework, a smoke on the oldest MindSpore, PyTorch's API on MindSpore,
-#                 and the rest on the newest; each once, but for statistics and measures, which depend on numpy
+#                 and the rest on the newest; each once, but for statistics and measures, which depend on numpy. The commands
+#                 that examples and documentation show are run by `make examples`
 #
 # Both may be repeated: an environment is made once, and again when the requirements change. Another Python:
 # make test PYTHON=python3.12
@@ -108,11 +109,12 @@ format: $(TOOLS)
 docs: .venv-docs/built
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 
-.venv-docs/built: pyproject.toml
+.venv-docs/built: pyproject.toml tests/constraints.txt
 	@echo "== creating .venv-docs"
 	@$(PYTHON) -m venv --clear .venv-docs
-	@.venv-docs/bin/python -m pip --disable-pip-version-check install --quiet $$($(PYTHON) -c \
-	    'import re; print(*re.findall(r"\"([^\"]+)\"", re.search(r"^docs = (.*)", open("pyproject.toml").read(), re.M)[1]))')
+	@rm -rf build
+	@.venv-docs/bin/python -m pip --disable-pip-version-check install --constraint tests/constraints.txt ".[docs]" $(TERSE)
+	@rm -rf build
 	@touch $@
 
 # The wheel of the tree as it stands; the folder `build` would hand it files that are gone.

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
-from msprobe.base.log import visible
-from msprobe.base.text import few
+from msprobe.base.log import few, visible
 from msprobe.store import layout
 from msprobe.store.async_writer import leave_out
 from msprobe.store.journal import Journal, assemble, read_journal

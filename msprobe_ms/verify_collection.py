@@ -19,8 +19,7 @@ from pathlib import Path
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
-from msprobe.base.log import logger
-from msprobe.base.text import few
+from msprobe.base.log import few, logger
 
 CHILD = "msprobe.observed_run"
 ADVICE = (

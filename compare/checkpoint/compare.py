@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msprobe.base.errors import DumpError, MappingError, UsageError
 from msprobe.base.files import creating, make_folder
-from msprobe.base.text import few
+from msprobe.base.log import few
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import canonical, family, standard_of
 from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from msprobe.base.errors import UsageError
-from msprobe.base.log import logger
-from msprobe.base.text import few
+from msprobe.base.log import few, logger
 from msprobe.compare.request import ReadAs
 from msprobe.store import layout
 from msprobe.store.detect import Kind, kind_of

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from msprobe.base.text import few
+from msprobe.base.log import few
 from msprobe.compare.core.limits import Limits, LimitSource
 from msprobe.compare.core.noise import Unseen
 from msprobe.compare.core.reason import Reason, TensorLook, Why

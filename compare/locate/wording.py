@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import singledispatch
 
-from msprobe.base.text import few
+from msprobe.base.log import few
 from msprobe.compare.core.reason import Why
 from msprobe.compare.judge.wording import sentences
 

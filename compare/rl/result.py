@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from msprobe.base.files import make_folder
-from msprobe.base.log import visible
-from msprobe.base.text import few
+from msprobe.base.log import few, visible
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY

@@ -14,8 +14,7 @@ import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
-from msprobe.base.log import visible
-from msprobe.base.text import few
+from msprobe.base.log import few, visible
 from msprobe.store.lock import claimed
 
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from msprobe.base.errors import UsageError
 from msprobe.base.files import open_input
+from msprobe.base.log import few
 from msprobe.base.scope import holds
-from msprobe.base.text import few
 from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 

@@ -1,4 +1,4 @@
-"""Messages: one logger on standard error, and text from a dump made safe for a terminal.
+"""Messages: one logger on standard error, text from a dump made safe for a terminal, and long lists made short.
 
 `MSPROBE_LOG_LEVEL`: 0 debug, 1 information (default), 2 warning, 3 error, 4 nothing.
 """
@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 _HARMLESS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 # Line and paragraph separators, and what turns the direction of writing around.
@@ -41,6 +42,13 @@ def _shortened(text: str) -> str:
     if len(text) <= LONGEST_WORD:
         return text
     return shortened(_LONG_WORD.sub(lambda word: shortened(word[0], LONGEST_WORD), text), LONGEST_LINE)
+
+
+def few(names: Iterable[object], most: int = 3) -> str:
+    """`a, b, c and 4 more`: the first `most` names, and how many others there are."""
+    every = [str(name) for name in names]
+    more = len(every) - most
+    return ", ".join(every[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 _LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "3": logging.ERROR, "4": logging.CRITICAL + 1}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from msprobe.base.errors import DumpError
-from msprobe.base.log import once
-from msprobe.base.text import few
+from msprobe.base.log import few, once
 
 from . import layout
 from .folders import (

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msprobe.base.errors import DumpError
 from msprobe.base.files import open_input
-from msprobe.base.log import logger
+from msprobe.base.log import few, logger
 from msprobe.base.memory import must_fit, without_collector
-from msprobe.base.text import few
 
 from . import layout
 from .flatten import ColumnsBuilder
