@@ -16,11 +16,50 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _fesetenv = getattr(ctypes.CDLL(ctypes.util.find_library("m")), "fesetenv", None)
 
 LIMIT = 300  # seconds
 DOCS = Path(__file__).parents[1] / "docs"
+
+
+# Fixtures of these tests choose the way through the code or name a folder that each example writes anew.
+every = settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=300
+)
+settings.register_profile("all", every)
+settings.register_profile("sample", every, max_examples=30, derandomize=True)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all-cases", action="store_true", help="also the cases and searches that are left to `make verify`"
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "sample(n): n of the test's cases are run, spread evenly; all with --all-cases")
+    settings.load_profile("all" if config.getoption("--all-cases") else "sample")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep n cases, spread evenly, of each test that is marked `sample(n)`."""
+    if config.getoption("--all-cases"):
+        return
+    cases = {}
+    for item in items:
+        if marker := item.get_closest_marker("sample"):
+            cases.setdefault((item.parent, item.originalname), (marker.args[0], []))[1].append(item)
+    left = {
+        item
+        for count, every in cases.values()
+        for i, item in enumerate(every)
+        if i * count // len(every) == (i - 1) * count // len(every)
+    }
+    if left:
+        config.hook.pytest_deselected(items=[item for item in items if item in left])
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.hookimpl(wrapper=True)

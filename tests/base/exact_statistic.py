@@ -5,7 +5,6 @@ import sys
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 
 from msprobe.base.statistic import Statistic
 
@@ -21,9 +20,6 @@ INTEGERS = [np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4"
 # One register, two, eight, one block of the C passes, one of the numpy passes; always one less and one more.
 SIZES = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129]
 SIZES += [2047, 2049, 4095, 4096, 4097, 65537, 100_003]
-
-# The fixture only chooses the way, which examples of one test may share.
-shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def values_of(array: np.ndarray) -> list[float]:

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from exact_statistic import BFLOAT16, FLOATS, SIZES, assert_float_statistic, bits_to, round_to, shared, values_of
+from exact_statistic import BFLOAT16, FLOATS, SIZES, assert_float_statistic, bits_to, round_to, values_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("way")
 
 
 @pytest.mark.parametrize("dtype", FLOATS.values(), ids=FLOATS)
-@shared
 @given(data=st.data())
 def test_any_bits_give_the_exact_statistic(dtype, data):
     bits = data.draw(st.lists(st.integers(0, 256**dtype.itemsize - 1), min_size=1, max_size=80))
@@ -26,7 +25,6 @@ def test_any_bits_give_the_exact_statistic(dtype, data):
 
 
 @pytest.mark.parametrize("dtype", FLOATS.values(), ids=FLOATS)
-@shared
 @given(data=st.data(), times=st.integers(1, 60))
 def test_finite_elements_of_any_magnitude_give_the_exact_statistic(dtype, data, times):
     width = {BFLOAT16: 16}.get(dtype, 8 * dtype.itemsize)

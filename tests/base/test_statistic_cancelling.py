@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_statistic import assert_close, shared
+from exact_statistic import assert_close
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +63,6 @@ def test_float32_sums_at_the_edge_of_what_adds_up_without_error(gap):
     assert statistic(array).mean == pytest.approx(math.fsum(small.tolist()) / array.size, rel=1e-12, abs=0)
 
 
-@shared
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=30), st.floats(-1, 1), st.randoms()
 )

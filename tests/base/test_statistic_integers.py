@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_statistic import FLOATS, INTEGERS, SIZES, assert_close, assert_finite_statistic, shared
+from exact_statistic import FLOATS, INTEGERS, SIZES, assert_close, assert_finite_statistic
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ def assert_integer_statistic(found: Statistic, values: list[int]) -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
-@shared
 @given(data=st.data(), times=st.integers(1, 50))
 def test_any_integers_give_the_exact_statistic(dtype, data, times):
     limits = np.iinfo(dtype)

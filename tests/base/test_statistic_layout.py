@@ -12,7 +12,6 @@ from exact_statistic import (
     FLOATS,
     INTEGERS,
     bits_to,
-    shared,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +87,6 @@ def test_a_list_is_refused():
 
 @pytest.mark.parametrize("way", ["avx2", "plain"], indirect=True)
 @pytest.mark.parametrize("dtype", [*FLOATS.values(), *INTEGERS], ids=str)
-@shared
 @given(data=st.data())
 def test_the_kernel_agrees_with_numpy(way, dtype, data, monkeypatch):
     bits = data.draw(st.lists(st.integers(0, 256**dtype.itemsize - 1), min_size=1, max_size=40))

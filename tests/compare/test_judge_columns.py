@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.compare.judge.judged import EQUAL
@@ -62,7 +62,6 @@ PAIRS = st.integers(1, 6).flatmap(lambda n: st.tuples(*(st.tuples(records(at), r
 LOST = st.lists(st.sampled_from([*(f"input.{n}" for n in range(6)), "input", "output", "input.0.1"]), max_size=3)
 
 
-@settings(max_examples=600, deadline=None)
 @given(PAIRS, st.booleans(), st.sampled_from([("mindspore", 0), ("mindspore", 1), ("", 0)]), LOST, LOST)
 def test_every_pair_has_the_verdict_that_it_has_alone(pairs, is_same, made_by, lost_here, lost_there):
     target = dump((t for t, _ in pairs), lost=lost_here)

@@ -15,7 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.compare.match.calls import match_calls
@@ -212,10 +212,6 @@ def assert_partners_are_exact(target, golden):
         assert {i: where[run.uid] for i, run in enumerate(a) if run.uid in where} == partner
 
 
-quick = settings(max_examples=100, deadline=None)
-
-
-@quick
 @given(programs())
 def test_the_same_program_pairs_by_name(program):
     runs = Execution().step(program).runs
@@ -223,7 +219,6 @@ def test_the_same_program_pairs_by_name(program):
     assert [(m.target, m.golden, m.by) for m in found] == [(i, i, "name") for i in range(len(runs))]
 
 
-@quick
 @given(programs(), st.integers(1, 50))
 def test_numbers_that_begin_elsewhere_pair_exactly(program, offset):
     golden = Execution().step(program).runs
@@ -231,7 +226,6 @@ def test_numbers_that_begin_elsewhere_pair_exactly(program, offset):
     assert_partners_are_exact(target, golden)
 
 
-@quick
 @given(programs(), st.data())
 def test_deleted_calls_do_not_shift_what_follows(program, data):
     edited = deepcopy(program)
@@ -239,7 +233,6 @@ def test_deleted_calls_do_not_shift_what_follows(program, data):
     assert_survivors_have_partners(Execution().step(edited).runs, Execution().step(program).runs)
 
 
-@quick
 @given(programs(), st.data())
 def test_inserted_calls_do_not_shift_what_follows(program, data):
     edited = deepcopy(program)
@@ -247,7 +240,6 @@ def test_inserted_calls_do_not_shift_what_follows(program, data):
     assert_survivors_have_partners(Execution().step(edited).runs, Execution().step(program).runs)
 
 
-@quick
 @given(programs(distinct=True), st.data(), st.integers(0, 3))
 def test_where_every_call_can_be_told_apart_every_partner_is_exact(program, data, offset):
     edited = deepcopy(program)
@@ -259,7 +251,6 @@ def test_where_every_call_can_be_told_apart_every_partner_is_exact(program, data
     assert_partners_are_exact(Execution(offset).step(edited).runs, golden)
 
 
-@quick
 @given(programs(), st.data())
 def test_recomputed_calls_do_not_shift_what_follows(program, data):
     edited = deepcopy(program)
@@ -268,7 +259,6 @@ def test_recomputed_calls_do_not_shift_what_follows(program, data):
     assert_survivors_have_partners(Execution(marks=marks).step(edited).runs, Execution().step(program).runs)
 
 
-@quick
 @given(programs(), st.data())
 def test_recomputed_calls_pair_with_recomputed_calls(program, data):
     recompute(data.draw, program)
@@ -279,7 +269,6 @@ def test_recomputed_calls_pair_with_recomputed_calls(program, data):
     assert_survivors_have_partners(target, golden)
 
 
-@quick
 @given(programs(), st.data())
 def test_everything_at_once(program, data):
     edited = deepcopy(program)
@@ -290,7 +279,6 @@ def test_everything_at_once(program, data):
     assert_survivors_have_partners(target, golden, replaced=True)
 
 
-@quick
 @given(programs(), st.data())
 def test_a_renamed_cell_takes_along_what_is_inside(program, data):
     edited = deepcopy(program)
@@ -298,7 +286,6 @@ def test_a_renamed_cell_takes_along_what_is_inside(program, data):
     assert_survivors_have_partners(Execution().step(edited).runs, Execution().step(program).runs)
 
 
-@quick
 @given(programs(), st.data())
 def test_renamed_inserted_and_renumbered_at_once(program, data):
     edited = deepcopy(program)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -24,8 +24,6 @@ NAN, INF = math.nan, math.inf
 
 pytestmark = pytest.mark.usefixtures("way")
 
-# The fixture only chooses the way, which examples of one test may share.
-shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 finite = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-1e6, 1e6, width=32))
 
@@ -93,7 +91,6 @@ def test_equality_counts_nan_and_signed_zeros_as_equal_and_dtypes_as_different()
     assert measure(np.array([1.0], ">f4"), np.array([1.0], "<f4"), F32).equal
 
 
-@shared
 @given(finite, finite)
 def test_excess_is_the_standard_element_by_element(a, b):
     n = min(a.size, b.size)

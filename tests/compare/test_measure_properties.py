@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -19,8 +19,6 @@ from msprobe.compare.measure.tensors import measure
 F32 = STANDARDS["float32"]
 DTYPES = ["f2", "f4", "f8", "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
-# The fixture only chooses the way, which examples of one test may share.
-shared = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 finite = st.floats(-1e6, 1e6, width=32)
 
@@ -107,7 +105,6 @@ def relative(t, g, dtype):
 
 
 @pytest.mark.usefixtures("way")
-@shared
 @given(anything(), st.sampled_from([EXACT, F32, STANDARDS["float16"]]))
 @example((np.array([1.86e37, 2.0], np.float32), np.array([1.196e-4, -6e-8], np.float16)), EXACT)
 def test_every_measure_is_what_a_plain_loop_finds(pair, standard):
@@ -126,7 +123,6 @@ def test_every_measure_is_what_a_plain_loop_finds(pair, standard):
 
 
 @pytest.mark.parametrize("way", ["avx2", "plain"], indirect=True)
-@shared
 @given(anything(), st.sampled_from([EXACT, F32]), st.sampled_from([0.0, 0.3, 1.0]))
 def test_the_kernel_finds_what_numpy_finds(way, pair, standard, scale):
     rule = measure_block.Rule(standard.absolute, standard.relative, 2.0**-126)
@@ -141,7 +137,6 @@ def test_the_kernel_finds_what_numpy_finds(way, pair, standard, scale):
 
 
 @pytest.mark.parametrize("way", ["avx2"], indirect=True)
-@shared
 @given(anything())
 def test_every_instruction_set_gives_the_same_bits(way, pair):
     rule = measure_block.Rule(1e-5, 1e-6, 2.0**-126)
@@ -154,7 +149,6 @@ def test_every_instruction_set_gives_the_same_bits(way, pair):
 
 
 @pytest.mark.usefixtures("way")
-@shared
 @given(pairs())
 def test_a_swap_keeps_what_is_symmetric(pair):
     a, b = pair
@@ -166,7 +160,6 @@ def test_a_swap_keeps_what_is_symmetric(pair):
 
 
 @pytest.mark.usefixtures("way")
-@shared
 @given(pairs(st.floats(-64, 64, width=16)), st.integers(-6, 20))
 def test_a_power_of_two_scales_what_is_absolute_and_nothing_else(pair, exponent):
     t, g = pair
@@ -182,7 +175,6 @@ def test_a_power_of_two_scales_what_is_absolute_and_nothing_else(pair, exponent)
 
 
 @pytest.mark.usefixtures("way")
-@shared
 @given(pairs(), st.randoms(use_true_random=False))
 def test_the_order_of_elements_does_not_matter_but_for_indices(pair, draw):
     t, g = pair
@@ -199,7 +191,6 @@ def test_the_order_of_elements_does_not_matter_but_for_indices(pair, draw):
 
 
 @pytest.mark.usefixtures("way")
-@shared
 @given(st.sampled_from(DTYPES), st.integers(0, 2**32 - 1), st.integers(1, 700))
 def test_a_tensor_has_no_difference_from_itself(kind, seed, size):
     array = some(kind, size, np.random.default_rng(seed), False)
@@ -251,7 +242,6 @@ def test_a_scale_that_is_met_late_counts_from_the_beginning(monkeypatch, order):
 
 
 @pytest.mark.usefixtures("way")
-@settings(shared, max_examples=30)
 @example(seed=0, dtype="float64")
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["float32", "float64"]))
 def test_sums_are_good_to_thirteen_digits(seed, dtype):

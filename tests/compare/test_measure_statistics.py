@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -24,7 +24,6 @@ def statistics_of(array):
     return Statistics(float(wide.max()), float(wide.min()), float(wide.mean()), float(np.sqrt((wide * wide).sum())))
 
 
-@settings(max_examples=300)
 @given(finite, st.sampled_from(list(STANDARDS)), st.randoms(use_true_random=False))
 def test_what_passes_on_its_elements_passes_on_its_statistics(golden, dtype, draw):
     standard = STANDARDS[dtype]

@@ -4,7 +4,7 @@ import time
 import tracemalloc
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_stories import named, node
 
@@ -99,7 +99,6 @@ class Training:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
 def test_only_what_differs_by_itself_is_named_whatever_the_ranks_exchange(data):
     ranks = data.draw(st.integers(2, 5))
     training = Training(ranks)

@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl import load_workbook
 
@@ -322,7 +322,6 @@ def test_sheets_are_zip_files_without_links(compared, tmp_path):
         assert not any("externalLink" in name or "hyperlink" in name for name in parts.namelist())
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.integers(1, 5).flatmap(
         lambda n: st.lists(

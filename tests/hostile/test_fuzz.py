@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError
@@ -13,14 +13,6 @@ from msprobe.doctor import examine_folder
 from msprobe.store.journal import call_line, header_line, missing_line, stack_line
 from msprobe.store.reader import load_tensor, read
 from msprobe.store.record import Call, Dump, Gradient, Part, Record, Statistics
-
-steady = settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=300,
-    # The folder is written anew for each example.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 scalars = st.one_of(
     st.none(),
@@ -110,7 +102,6 @@ def put(node, path, value):
     return node
 
 
-@steady
 @given(data=st.data(), what=st.sampled_from(["dump.json", "construct.json", "stack.json"]))
 def test_any_value_in_any_place(dump, data, what):
     whole = (dump / what).read_text()
@@ -126,7 +117,6 @@ def test_any_value_in_any_place(dump, data, what):
         (dump / "away").rename(dump / "dump_tensor_data")
 
 
-@steady
 @given(trees, trees, trees)
 def test_any_json(dump, text, construct, stack):
     for name, tree in (("dump.json", text), ("construct.json", construct), ("stack.json", stack)):
@@ -136,7 +126,6 @@ def test_any_json(dump, text, construct, stack):
     try_to_read(dump)
 
 
-@steady
 @given(
     st.lists(
         st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=4), st.integers(0, 4)), min_size=1, max_size=5
@@ -154,7 +143,6 @@ def test_any_bytes_in_any_place(dump, changes):
     (dump / "dump.json").write_bytes(whole)
 
 
-@steady
 @given(
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=3)), min_size=1, max_size=4)
 )
@@ -182,7 +170,6 @@ LINES = [
 ]
 
 
-@steady
 @given(
     st.permutations(LINES),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=4), st.integers(0, 9)), max_size=4),

@@ -7,7 +7,7 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError
@@ -17,14 +17,6 @@ from msprobe.store.kernel_dump.files import kernel_dumps, read_kernels
 from msprobe.store.reader import load_tensor
 from msprobe.store.saves.graph_saves import npy_dumps, read_npys, read_saves, saved_dumps
 from msprobe.store.saves.single_saves import read_single, single_dumps
-
-steady = settings(
-    derandomize=True,
-    deadline=None,
-    max_examples=80,
-    # The folder is written anew for each example.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 WORDS = [
     "MatMul",
@@ -101,7 +93,6 @@ def root(tmp_path):
     return tmp_path / "root"
 
 
-@steady
 @given(st.lists(st.tuples(st.sampled_from(FOLDERS), names, contents), max_size=6))
 def test_any_files(root, files):
     shutil.rmtree(root, ignore_errors=True)
@@ -111,7 +102,6 @@ def test_any_files(root, files):
     check(root)
 
 
-@steady
 @given(
     st.lists(st.lists(cells, max_size=14), max_size=5),
     st.permutations(
@@ -128,7 +118,6 @@ def test_any_table(root, rows, head, mapping):
     check(root)
 
 
-@steady
 @given(st.lists(lines.map(json.dumps) | st.text(max_size=9), max_size=6))
 def test_any_index(root, texts):
     folder = root / "step0" / "rank0"
@@ -137,7 +126,6 @@ def test_any_index(root, texts):
     check(root)
 
 
-@steady
 @given(
     st.lists(
         st.fixed_dictionaries(

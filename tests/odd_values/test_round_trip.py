@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="its describer writes the values")
 
-from hypothesis import given, settings  # behind the reason for a skip
+from hypothesis import given  # behind the reason for a skip
 from hypothesis import strategies as st
 
 from msprobe.base.nested import tree_of
@@ -55,7 +55,6 @@ def spelled(record):
     return record.kind, "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
-@settings(max_examples=150, deadline=None)
 @given(value=VALUES, depth=st.sampled_from([0, 1, 30]))
 def test_the_reader_gives_the_leaves_that_were_collected(value, depth):
     for _ in range(depth):

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import UsageError
@@ -49,7 +49,6 @@ def test_a_matrix_whose_prompts_are_not_in_it_needs_its_mask():
         compare_rollout(np.zeros((1, 3)), [[0.0] * 3], lengths=[3], prompt_lengths=[5])
 
 
-@settings(deadline=None, max_examples=60)
 @given(batches, forms, forms, st.randoms(use_true_random=False))
 def test_every_form_gives_the_same_answer(rows, form, other_form, random):
     rows = [np.array(row) for row in rows]
@@ -72,7 +71,6 @@ def test_every_form_gives_the_same_answer(rows, form, other_form, random):
         assert answer.cause == plain.cause
 
 
-@settings(deadline=None, max_examples=25)
 @given(batches, st.randoms(use_true_random=False))
 def test_gaps_are_those_of_a_plain_loop(rows, random):
     others = [[value - random.random() for value in row] for row in rows]
@@ -102,7 +100,6 @@ def test_gaps_are_those_of_a_plain_loop(rows, random):
         assert answer.by_position.max_absolute[position] == max(map(abs, column))
 
 
-@settings(deadline=None, max_examples=25)
 @given(batches, st.randoms(use_true_random=False))
 def test_samples_in_another_order_are_paired_by_their_tokens(rows, random):
     rows = [np.array(row) for row in rows]
@@ -121,7 +118,6 @@ def test_samples_in_another_order_are_paired_by_their_tokens(rows, random):
     assert moved.cause == plain.cause
 
 
-@settings(deadline=None, max_examples=25)
 @given(batches, st.randoms(use_true_random=False))
 def test_the_order_of_both_sides_together_says_nothing(rows, random):
     rows = [np.array(row) for row in rows]
@@ -189,7 +185,6 @@ def test_samples_on_one_side_only_are_said():
     assert "1 samples are in generated only" in " ".join(answer.evidence)
 
 
-@settings(deadline=None, max_examples=60)
 @given(batches, st.floats(0, 3), st.randoms(use_true_random=False))
 def test_nothing_passes_but_what_agrees(rows, size, random):
     others = [[value - random.random() * size * random.choice([0, 1e-6, 1]) for value in row] for row in rows]
@@ -204,7 +199,6 @@ def test_nothing_passes_but_what_agrees(rows, size, random):
 extreme = st.sampled_from([-3e38, -1e9, -800.0, -20.0, -1.0, -1e-3, -1e-30, -0.0, 0.0, float("nan"), float("-inf")])
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     st.lists(st.lists(st.tuples(extreme, extreme), max_size=12), min_size=1, max_size=8),
     st.booleans(),

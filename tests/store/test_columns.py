@@ -5,16 +5,12 @@ import math
 from array import array
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.reader import read
 from msprobe.store.record import GRADIENTS, KINDS, PARTS, Call, Calls, Dump, Record, Statistics, columns_of
-
-steady = settings(
-    derandomize=True, deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 # Each strategy gives a node of an entry together with what it means: (path below it, fields of the record) in row
 # order. The meaning is made with the node, not read from it.
@@ -172,7 +168,6 @@ def leaves_of(pairs):
     return builder
 
 
-@steady
 @given(some_calls)
 def test_every_record_is_what_its_entry_means(write, made):
     dump = read(write({name: entry for name, entry, _ in made}))
@@ -183,7 +178,6 @@ def test_every_record_is_what_its_entry_means(write, made):
         assert (found.missing, found.is_recompute) == (meant.missing, meant.is_recompute)
 
 
-@steady
 @given(some_calls)
 def test_columns_of_calls_are_the_columns_of_their_entries(made):
     columns = columns_of([meant for _, _, meant in made])

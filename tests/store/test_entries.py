@@ -4,16 +4,13 @@ import json
 import tracemalloc
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msprobe.base.errors import DumpError
 from msprobe.store import reader
 from msprobe.store.reader import NotPlainError, json_object, read, stream
 
-steady = settings(
-    derandomize=True, deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 # Surrogates too: a text may have half a character.
 keys = st.text(max_size=4) | st.sampled_from(["data", "F.0.forward", "\ud83d\ude00", "\udc00", '"', "\\", "{", ","])
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-(10**30), 10**30), st.floats(), st.text(max_size=8), keys)
@@ -46,7 +43,6 @@ def piece(request, monkeypatch):
     monkeypatch.setattr(reader, "_PIECE", request.param)
 
 
-@steady
 @given(before=st.dictionaries(keys, trees, max_size=3), data=st.dictionaries(keys, trees, max_size=4),
        behind=st.dictionaries(keys, trees, max_size=3), layout=layouts, mark=st.booleans())  # fmt: skip
 def test_pieces_give_what_the_whole_gives(file, piece, before, data, behind, layout, mark):
@@ -66,7 +62,6 @@ def test_pieces_give_what_the_whole_gives(file, piece, before, data, behind, lay
 changes = st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=3), st.integers(0, 3))
 
 
-@steady
 @given(changes=st.lists(changes, min_size=1, max_size=3))
 def test_a_broken_file_is_never_taken_for_another(file, piece, changes):
     text = bytearray(

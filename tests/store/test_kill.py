@@ -47,6 +47,7 @@ def run_and_kill(folder, seed):
     return [int(line.split()[1]) for line in seen if line.startswith(b"call ") and line.endswith(b"\n")]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(50))
 def test_every_reported_call_survives_a_kill(tmp_path, seed, capsys):
     folder = tmp_path / "step0" / "rank0"
