@@ -39,8 +39,9 @@ BOTH := $(wildcard tests/base/test_digest.py tests/base/test_statistic*.py tests
 SUITE := $(filter-out $(BARE) tests/examples tests/smoke tests/gather tests/mindtorch tests/replay tests/conftest.py, $(patsubst %/,%,$(wildcard tests/*/)) \
     $(wildcard tests/test_*.py tests/gather/test_*.py tests/replay/test_*.py)) $(BOTH)
 # Several processes, each with whole files of tests, for their fixtures are made once a file; in the order of the folders,
-# for the files with the fewest tests, which would come last, take longest.
-PYTEST = MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 \
+# for the files with the fewest tests, which would come last, take longest. Threads that wait sleep: OpenMP's would keep
+# the cores busy, which the other processes need.
+PYTEST = OMP_WAIT_POLICY=PASSIVE MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*.whl) $(BIN)/pytest --timeout 900 --durations 25 \
     --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 SHELL := /bin/bash

@@ -3,6 +3,7 @@ blocks of the documentation."""
 
 import ctypes
 import ctypes.util
+import fcntl
 import importlib.util
 import json
 import os
@@ -76,6 +77,26 @@ def _subnormal_numbers():
     torch.compile builds with gcc 12 does), and the tests that come later in this process compute with them."""
     if _fesetenv is not None:
         _fesetenv(ctypes.c_void_p(-1))  # FE_DFL_ENV of glibc
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """A folder that all processes of a run of tests share: `made_once("name", make)` lets the first that asks call
+    `make(folder)`, while the others wait, and gives the folder."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made_once"
+    shared.mkdir(exist_ok=True)
+
+    def once(name, make):
+        folder = shared / name
+        with open(shared / f"{name}.lock", "a+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (done := shared / f"{name}.done").exists():
+                make(folder)
+                done.touch()
+        return folder
+
+    return once
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Dumps of the twins, each made once in a run, all in this process."""
+"""Dumps of the twins, each made once for all processes of a run."""
 
 import sys
 from pathlib import Path
@@ -14,22 +14,21 @@ import truth
 class Twins:
     """Folders of dumps; what does not differ in a variant is the plain dump."""
 
-    def __init__(self, root):
-        self.root = root
-        self.made = {}
+    def __init__(self, made_once):
+        self.made_once = made_once
 
     def dump(self, net, framework, variant=None, bug=None, steps=1, **settings):
         """The folder of a dump: `step0`, `step1`, ... are in it."""
         if variant and not self._differs(net, framework, variant):
             variant = None
-        key = (net, framework, variant, bug, steps, *sorted(settings.values()))
-        if key not in self.made:
-            folder = self.root / "-".join(str(part) for part in key if part is not None)
+        key = ("twin", net, framework, variant, bug, steps, *sorted(settings.values()))
+
+        def make_it(folder):
             debugger = make.collect(net, framework, folder, variant, bug, steps, **settings)
             type(debugger)._known.clear()  # other tests in this process begin as if there had been none
             type(debugger)._latest = None
-            self.made[key] = folder
-        return self.made[key]
+
+        return self.made_once("-".join(str(part) for part in key if part is not None), make_it)
 
     def pair(self, net, variant=None, **settings):
         """Both sides of a twin."""
@@ -43,7 +42,7 @@ class Twins:
 
 
 @pytest.fixture(scope="session")
-def twins(tmp_path_factory):
+def twins(made_once):
     """Makes dumps of twins."""
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=True)
-    return Twins(tmp_path_factory.mktemp("twins"))
+    return Twins(made_once)
