@@ -175,6 +175,7 @@ def compare(target, golden, out, capsys, step=0):
     return code, capsys.readouterr().out.strip().splitlines()[-1], found
 
 
+@pytest.mark.sample(31)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("net", "fault", "expected"), FAULTS, ids=[f"{n}-{f}" for n, f, _ in FAULTS])
@@ -190,6 +191,7 @@ def test_the_planted_fault_is_named(net, fault, expected, level, task, dumps, tm
     assert f"(faults.py:{found[0]['line']})" in line or f"faults.py:{found[0]['line']})" in line
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("net", list(faults.NETS))

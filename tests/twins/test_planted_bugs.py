@@ -48,6 +48,7 @@ def test_a_clean_twin_has_no_difference(net, task, twins, tmp_path, capsys):
         assert re.fullmatch(r"no difference: [1-9]\d* pairs judged, \d+ unjudged", line)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("net", "variant"), PORTED_OTHERWISE)
 def test_neither_names_nor_order_nor_fusing_is_a_difference(net, variant, twins, tmp_path, capsys):
     code, line, found = compare(*twins.pair(net, variant), tmp_path, capsys)
@@ -69,6 +70,7 @@ def test_a_layer_too_many_is_named(net, variant, twins, tmp_path, capsys):
     assert found[0]["kind"] == "different call"
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("bug", "task"), CASES, ids=[f"{b}-{t}" for b, t in CASES])
 def test_the_planted_bug_is_named(bug, task, twins, tmp_path, capsys):
     expected = BUGS[bug] | (BUGS[bug].get(task) or {})

@@ -11,6 +11,7 @@ CASES = [(net, variant) for net, variants in truth.nets().items() for variant in
 OF_THE_ENGINE = "Torch.ones_like"
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(("net", "variant"), CASES, ids=[f"{n}-{v or 'clean'}" for n, v in CASES])
 def test_every_call_of_a_dump_stands_in_the_truth(net, variant, twins):
     told = truth.load(net, variant)

@@ -1,6 +1,7 @@
 """The residuals of a call: every candidate is executed, forward or backward, and compared with the recorded outputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
@@ -12,6 +13,9 @@ from msprobe.replay.residual import Figures, compared, measured
 from .execute import SAVED, Backward, Program, Tensor, rounded, tensor_of
 from .sampling import LARGEST, WHOLE, large_product, sample, sampled, size_of
 from .sensitivity import of_moved, of_squares, one_by_one, probed, summed_to
+
+_WORTH_THREADS = 1 << 20
+"""Elements of a call below which one thread does it: several would mostly wait for each other."""
 
 _CHEAP = (Kind.MOVES, Kind.CREATES, Kind.EXACT)
 """Kinds whose sensitivity costs nothing."""
@@ -30,7 +34,7 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
         return NotReplayed(Cause.TOO_LARGE, call.name)
     for candidate in plan.candidates:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _threads(size_of(call)):
                 if is_product:
                     found[candidate.label] = sampled(call, candidate)
                     continue
@@ -45,6 +49,17 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
     if not found:
         return refused.answer if refused else NotReplayed(Cause.UNSUPPORTED_ARGUMENT)
     return Replayed(plan.operation.name, _moves(call, plan), found, plan.is_exhaustive)
+
+
+@contextmanager
+def _threads(size: int) -> Iterator[None]:
+    """As many of torch's threads as are worth it for a call of so many elements."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if size >= _WORTH_THREADS else 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _moves(call: RecordedCall, plan: Plan) -> bool:
