@@ -11,8 +11,8 @@ from msprobe.base.errors import DumpError, MappingError, UsageError
 from msprobe.base.files import creating, make_folder
 from msprobe.base.log import few
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import canonical, family, standard_of
-from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong
+from msprobe.compare.core.standard import canonical, coarser_standard, family, standard_of
+from msprobe.compare.judge.verdict import SEVERITY, Cause, Verdict, count, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
 from msprobe.mapping.transform import Transform
 from msprobe.mapping.user_files import DataRule
@@ -60,8 +60,7 @@ def judge(pair: ParameterPair) -> JudgedParameter:
     shapes = t.shape, g.shape
     if t.shape != g.shape:
         return JudgedParameter(pair, _other_shapes(t, g, golden.dtype), shapes, excess=math.inf)
-    # The standard of the coarser dtype: a float32 that was saved as bfloat16 is not wrong for that.
-    standard = max(standard_of(target.dtype), standard_of(golden.dtype), key=lambda one: one.relative)
+    standard = coarser_standard(target.dtype, golden.dtype)
     found = measure(t, g, standard, golden.dtype)
     verdict = judge_measures(found, standard, t.shape)
     if family(target.dtype) != family(golden.dtype):
@@ -84,7 +83,6 @@ def _other_shapes(t: Array, g: Array, dtype: str) -> Verdict:
     return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
 
 
-_WORST_FIRST = ("error", "unjudged", "warning")
 _SHOWN = 5  # names of parameters on one side
 
 
@@ -121,7 +119,8 @@ class Answer:
                 told += f"; {what} {len(names)}{_named(names)}"
         worst = sorted(
             (item for item in both.items() if not item[1].verdict),
-            key=lambda item: (_WORST_FIRST.index(item[1].verdict.grade), -item[1].excess),
+            key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
+            reverse=True,
         )
         lines = [told, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:

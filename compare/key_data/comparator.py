@@ -13,11 +13,12 @@ from msprobe.base.errors import UsageError
 from msprobe.base.files import user_path
 from msprobe.base.log import logger
 from msprobe.compare.judge.verdict import count
+from msprobe.compare.measure.symmetric import SymmetricMeasures
 from msprobe.compare.tables.cells import guard, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.workers.run import Lost, cores, run
 
-from .pairs import Found, Pair, Row, judge_all, lost, size_of
+from .pairs import Pair, Row, judge_all, lost, size_of
 
 Cell = str | int | float | bool
 
@@ -55,7 +56,7 @@ def rows(found: Iterable[Row]) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def _numbers(found: Found) -> tuple[Cell, ...]:
+def _numbers(found: SymmetricMeasures) -> tuple[Cell, ...]:
     counts = found.same, found.within_1e_3, found.within_1e_2
     same, *within = (count / found.size * 100 if found.size else 100.0 for count in counts)
     first = found.first if found.first >= 0 else ""

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from msprobe.base.errors import DumpError, MsprobeError
-from msprobe.compare.judge.verdict import Cause, Grade, unravel
+from msprobe.compare.judge.verdict import SEVERITY, Cause, Grade, unravel
 from msprobe.compare.key_data.comparator import judge_pairs
 from msprobe.compare.key_data.pairs import Pair, Row, find, pair
 from msprobe.store.npy import load_npy
 from msprobe.store.saves.graph_saves import name_and_id
 from msprobe.store.saves.single_saves import SingleTree
 
-from .order import SEVERITY, TOKEN_STAGE, UNKNOWN, Item, listed, part_of_key, part_of_stage, plain
+from .order import TOKEN_STAGE, UNKNOWN, Item, listed, part_of_key, part_of_stage, plain
 
 _TOKENS = frozenset(map(plain, ("responses", "response_ids")))
 """Keys whose last axis counts the tokens that were generated."""

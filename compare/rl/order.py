@@ -130,11 +130,11 @@ saved behind a key; the name."""
 class Item:
     """A key or a stage in one step and rank.
 
-    `part` is its number in FLOW. `differs`: something in it is not equal to the bit. `grade` is the worst of
-    its verdicts, where `unjudged` is worse than `pass` and better than `warning`. `reason` says why, `first` where the
-    first difference is. A stage has the first wrong call in `finding`, and in `mode` what its dumps hold;
-    `weights_differ` where parameters do. `saved` is the number of a key's first save in its process, -1 where that is
-    not known; `is_placed`: a stage whose place in the step is known; `token` the first token of sequences that differs.
+    `part` is its number in FLOW. `differs`: something in it is not equal to the bit. `grade` is the most severe of its
+    verdicts. `reason` says why, `first` where the first difference is. A stage has the first wrong call in `finding`,
+    and in `mode` what its dumps hold; `weights_differ` where parameters do. `saved` is the number of a key's first save
+    in its process, -1 where that is not known; `is_placed`: a stage whose place in the step is known; `token` the first
+    token of sequences that differs.
     """
 
     kind: Literal["key", "stage"]
@@ -168,10 +168,6 @@ class Item:
     def model(self) -> str:
         """Whose weights its part of the flow uses; empty where that is not known, or nobody's."""
         return FLOW[self.part].model if self.part != UNKNOWN else ""
-
-
-SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
-"""From the best to the worst: what could not be judged is worse than what passes, and may not be what differs."""
 
 
 def listed(words: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
 from msprobe.compare.jobs.summary import Answer
-from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
 from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, printable, ranks_in, steps_in, trees_in
@@ -34,7 +34,7 @@ from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
 from msprobe.store.saves.single_saves import stem_of
 from msprobe.store.stacks_and_construct import stacks, user_line
 
-from .order import SEVERITY, UNKNOWN, Item, Order, part_of_stage
+from .order import UNKNOWN, Item, Order, part_of_stage
 from .walk import begins_by_itself
 
 _WORTH_WORKERS = 16 << 20

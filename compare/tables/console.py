@@ -12,7 +12,7 @@ from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import CAUSES, Cause, count
+from msprobe.compare.judge.verdict import CAUSES, SEVERITY, Cause, count
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
@@ -20,8 +20,6 @@ from msprobe.compare.locate.wording import full
 
 from .cells import Cell
 from .columns import Column
-
-_RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
 BLIND: dict[Mode, str] = {
     "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
@@ -69,7 +67,7 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
 
 def beginnings(located: Located) -> list[Finding]:
     """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
 
 
 def beginning(finding: Finding) -> str:
