@@ -72,10 +72,11 @@ def is_root(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Stage:
-    """What came of one stage: the answer of its dumps, or in a sentence why there is none; what has no partner.
+    """What came of one stage: the answer of its dumps, or in a sentence why there is none.
 
     `held` are the (step, rank) that each side has a dump of, `order` is its place in a step, and `placed_by`
-    what told it: the table of parts, the dumps, the lines that call them, or nothing.
+    what told it: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the one side that
+    has it.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Stage:
     placed_by: Literal["table", "dumps", "lines", ""]
     answer: Answer | None = None
     problem: str = ""
-    missing: tuple[str, ...] = ()
+    only_on: str = ""
 
     @property
     def is_placed(self) -> bool:
@@ -241,8 +242,7 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
         if name in ours and name in theirs:
             yield _compared(made, target.stages[name], golden.stages[name], request, second)
         else:
-            one = "target" if name in ours else "golden"
-            yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
+            yield replace(made, only_on="target" if name in ours else "golden")
 
 
 def _orders(told: Sequence[str]) -> dict[str, Order]:
@@ -285,7 +285,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(answer.outcomes)
     logger.info("%s: %d %s, in %s", stage.called, compared, "dumps" if compared > 1 else "dump", asked.output)
-    return replace(stage, answer=answer, missing=tuple(f"{stage.called}: {each}" for each in answer.missing))
+    return replace(stage, answer=answer)
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
@@ -310,7 +310,6 @@ def items(stage: Stage) -> Iterator[Item]:
         first = next((outcome.first for outcome in outcomes if outcome.first), None)
         failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
         grade = max((_grade(outcome) for outcome in outcomes), key=SEVERITY.index)
-        reason = f"not compared: {failed}" if failed else ""
         yield Item(
             "stage",
             stage.name,
@@ -320,7 +319,7 @@ def items(stage: Stage) -> Iterator[Item]:
             _order(stage, first),
             first is not None,
             grade,
-            reason,
+            failed=failed,
             finding=first,
             weights_differ=any(f.kind is FindingKind.PARAMETERS for outcome in outcomes for f in outcome.findings),
             is_placed=stage.is_placed,

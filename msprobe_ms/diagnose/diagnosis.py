@@ -10,9 +10,8 @@ from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
-from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import ConfigurationDifferences
-from msprobe.compare.rl.result import FlowResult
+from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import Collection, CollectionPair
 

@@ -20,9 +20,8 @@ from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.request import Request
-from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import compare_configurations
-from msprobe.compare.rl.result import FlowResult
+from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import CollectionPair, Inventory, inventory, pair_collections
 from .diagnosis import (

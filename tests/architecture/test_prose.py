@@ -5,10 +5,7 @@ import ast
 PRINTS = {
     "msprobe.compare.checkpoint.compare": "the answer of two checkpoints",
     "msprobe.compare.suggest.mapping_files": "a mapping with the reason beside each rule",
-    "msprobe.compare.rl.answer": "the answer of a flow",
-    "msprobe.compare.rl.key_data": "the answer of a flow",
-    "msprobe.compare.rl.cause": "the answer of a flow",
-    "msprobe.compare.rl.result": "the file of a flow",
+    "msprobe.compare.rl.wording": "the answer of a flow",
     "msprobe.compare.key_data.comparator": "the table of single tensors",
     "msprobe.compare.ranks.search": "a node of the ranks' file",
     "msprobe.compare.tables.rows": "the table",
