@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import DumpError, MappingError, UsageError
-from msprobe.base.files import creating, make_folder
+from msprobe.base.errors import DumpError, MappingError
+from msprobe.base.files import creating, make_folder, writing
 from msprobe.base.log import few
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import canonical, coarser_standard, family, standard_of
@@ -23,6 +23,8 @@ from .recognise import TRANSPOSED
 from .sources import read_side
 
 Shape = tuple[int, ...]
+
+ANOTHER = "give another file with -o"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +133,10 @@ class Answer:
 def write(answer: Answer, path: Path) -> None:
     """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
     entries = {name: _entry(one) for name, one in answer.judged.items()}
-    try:
+    with writing(path, ANOTHER, is_new=True):
         make_folder(path.parent)
         with creating(path) as file:
             file.write(json.dumps(entries, indent=4, allow_nan=False).encode())
-    except FileExistsError as err:
-        raise UsageError(f"{path}: is there already; give another file with -o, or remove it") from err
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror or err}); give another file with -o") from err
 
 
 def _entry(one: JudgedParameter) -> dict[str, object]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import make_folder
+from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
 from msprobe.compare.workers.pool import Lost
@@ -16,7 +16,7 @@ from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import alone, claimed
 
 from .calibration import with_limits
-from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of, writing
+from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of
 from .plan import Job, Plan, plan
 from .summary import Answer, write_first_over_ranks, write_summary
 

@@ -1,7 +1,5 @@
 """Join the tables of several ranks by record, and write the result."""
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import replacing
+from msprobe.base.files import replacing, writing
 from msprobe.base.log import logger, visible
 from msprobe.compare.tables.cells import Cell, guard, share
+from msprobe.compare.tables.columns import Column
+from msprobe.compare.tables.csv_file import write_csv
 from msprobe.compare.tables.sheet import PERCENT, ROWS_IN_A_SHEET
 from msprobe.store.lock import claimed
 
@@ -66,13 +66,12 @@ def merge_result(folder: Path, output: Path, config: Path, *, form: str = "xlsx"
 
     with claimed(output, f"merge_result {folder.absolute()} {choice} {form}", named) as second:
         written = named(second)
-        try:
-            if form == "csv":
-                write_csv_files(written, merged)
-            else:
+        with writing(output):
+            titles = [Column(title, "") for title in merged.titles]
+            if form == "xlsx":
                 write_workbook(written[0], merged)
-        except OSError as err:
-            raise UsageError(f"{output}: cannot be written ({err.strerror}); give another folder with -o") from err
+            for path, measure in zip(written if form == "csv" else (), merged.measures, strict=False):
+                write_csv(path, titles, merged.rows(measure))
         return written
 
 
@@ -185,12 +184,3 @@ def _set(sheet: Any, cell: Cell) -> Any:
     shown = WriteOnlyCell(sheet, part)
     shown.number_format = PERCENT
     return shown
-
-
-def write_csv_files(paths: Sequence[Path], merged: Merged) -> None:
-    """Write a file per measure, UTF-8 with commas; numbers with all their digits."""
-    for path, measure in zip(paths, merged.measures, strict=True):
-        with replacing(path) as raw, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(merged.titles)
-            writer.writerows(merged.rows(measure))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
+from msprobe.base.files import writing
 from msprobe.base.log import logger
 from msprobe.compare.jobs.run import task
 from msprobe.compare.locate.finding import FindingKind
@@ -21,11 +22,10 @@ from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
 
 from . import wording
-from .collection import collection_style
 from .configurations import compare_configurations
 from .key_data import compare_keys, trees_of
 from .order import Item
-from .origin import First, Origin, first_difference
+from .origin import First, Origin, collection_style, first_difference
 from .result import FlowResult, Stepwise, summary, write_down
 from .stages import compare_stages, held_places, is_root, root_of
 from .stages import items as items_of_stage
@@ -71,10 +71,8 @@ def _compare(
         said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
         hint = "give the roots of two runs that saved key data or dumped stages"
         raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {said}; {hint}")
-    try:
+    with writing(request.output):
         write_down(result, request.output, request.format, second)
-    except OSError as err:
-        raise UsageError(f"{request.output}: cannot be written ({err.strerror}); give another folder with -o") from err
     logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
     return result
 

@@ -42,13 +42,12 @@ class OneSided:
 class KeyData:
     """What came of it: rows by key, items in the order of the flow, verdicts counted, and what one side lacks.
 
-    `held` are the (step, rank) of each side. `problem` says why nothing of it could be compared, if that is so.
+    `problem` says why nothing of it could be compared, if that is so.
     """
 
     rows: tuple[Row, ...] = ()
     items: tuple[Item, ...] = ()
     one_sided: tuple[OneSided, ...] = ()
-    held: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]] = (frozenset(), frozenset())
     problem: str = ""
 
     @property
@@ -75,10 +74,6 @@ def compare_keys(
     processes: int,
 ) -> KeyData:
     """Judge every tensor of the chosen steps and ranks. A difference is a row, and so is what one side lacks."""
-    held = tuple(
-        frozenset((s.step, s.rank) for s in tree.spots if any(file.endswith(".npy") for file in s.folder.files))
-        for tree in trees
-    )
     try:
         pairs = [
             each
@@ -87,13 +82,13 @@ def compare_keys(
         ]
         judged = judge_pairs(pairs, processes)
     except MsprobeError as err:
-        return KeyData(held=(held[0], held[1]), problem=" ".join(str(err).split()))
+        return KeyData(problem=" ".join(str(err).split()))
     keys = frozenset(plain(each.key.tag) for each in pairs)
     groups: dict[tuple[int, int, str], list[tuple[Pair, Row]]] = defaultdict(list)
     for each, row in zip(pairs, judged, strict=True):
         groups[each.key.step, each.key.rank, each.key.tag].append((each, row))
     items = [_item(place, group, keys) for place, group in groups.items()]
-    return KeyData(tuple(judged), tuple(_placed(items)), tuple(_one_sided(pairs)), (held[0], held[1]))
+    return KeyData(tuple(judged), tuple(_placed(items)), tuple(_one_sided(pairs)))
 
 
 def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: frozenset[str]) -> Item:

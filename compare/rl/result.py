@@ -17,7 +17,7 @@ from msprobe.compare.locate.finding import Finding
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import BLIND, no_difference, unjudged_line
+from msprobe.compare.tables.console import left_open, no_difference
 from msprobe.compare.tables.json_file import as_object
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
@@ -96,11 +96,7 @@ class FlowResult:
         for stage in self.stages:
             for outcome in stage.outcomes:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
-        if said := unjudged_line(self.judged, self.unjudged):
-            yield said
-        for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
-            if mode and (blind := BLIND.get(mode)):
-                yield f"{mode} cannot see {blind}"
+        yield from left_open(self.judged, self.unjudged, (outcome.mode for outcome in self.outcomes))
         yield from (f"missing: {sentence}" for sentence in self.missing[:_SAID])
         if len(self.missing) > _SAID:
             yield f"missing: {len(self.missing) - _SAID} more, in the json"
@@ -189,7 +185,7 @@ def _rows(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
         item = seen.item
         if item.kind == "key":
             stage = FLOW[item.part].stage if item.part != UNKNOWN else "?"
-            where, why = wording.first_place(item), wording.reason(item)
+            where, why = wording.first_place(item), wording.reason_of(item)
             cells = guard(item.name), stage, item.grade, guard(where), seen.role, guard(why)
             yield item.step, item.rank, *cells
 
@@ -249,7 +245,7 @@ def _seen(seen: Seen) -> dict[str, object]:
         "verdict": item.grade,
         "role": seen.role,
         "through": list(seen.through),
-        "reason": wording.reason(item) or None,
+        "reason": wording.reason_of(item) or None,
         "first": wording.first_place(item) or None,
         "first_wrong": _first_wrong(item.finding, seen),
     }

@@ -11,11 +11,10 @@ from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.locate.wording import full, short
 from msprobe.store.rl_roots import FlowRoot
 
-from .collection import Collect, CollectionStyle, Value
 from .configurations import ConfigurationDifferences, Difference
 from .key_data import KeyData, OneSided
 from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item
-from .origin import First, Origin
+from .origin import Collect, CollectionStyle, First, Origin, Value
 from .stages import ITSELF, Stage, called
 from .walk import UPDATES, Seen, next_beginnings
 
@@ -117,7 +116,7 @@ def says(first: First) -> str:
     """The sentence about a first difference."""
     item = first.item
     if item.kind == "key":
-        return item_said(item)
+        return item_text(item)
     text = f"{_place(item)}, {called(item.name)}, call {item.finding.name if item.finding else ''}"
     if first.keys:
         text += f", seen in {_key(first.keys[0])}"
@@ -138,8 +137,8 @@ def why(first: First) -> str:
     if first.earlier is not None and first.earlier.finding is not None:
         text += f"; its dump of step {first.earlier.step} says: first wrong call: {full(first.earlier.finding)}"
     if first.elsewhere is not None and first.elsewhere.finding is not None:
-        said = f"{called(first.elsewhere.name)} has a dump of this step, and a difference begins there too"
-        text += f"; {said}: first wrong call: {full(first.elsewhere.finding)}"
+        text += f"; {called(first.elsewhere.name)} has a dump of this step, and a difference begins there too"
+        text += f": first wrong call: {full(first.elsewhere.finding)}"
     return text
 
 
@@ -179,17 +178,17 @@ def others(first: First, walked: Sequence[Seen], top: int) -> Iterator[str]:
         yield f"not judged before it: {few(dict.fromkeys(unjudged), _NAMED)}"
     if not first.item.is_beyond:
         beyond = next((seen.item for seen in walked if seen.item.is_beyond), None)
-        where = f"the first beyond it: {item_said(beyond)}" if beyond else "nothing is beyond it"
+        where = f"the first beyond it: {item_text(beyond)}" if beyond else "nothing is beyond it"
         yield f"it is within tolerance; {where}"
     following = next_beginnings(walked)
     for seen, again in following[:top]:
         steps = f"; again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}" if again else ""
-        yield f"another difference: {item_said(seen.item)}{steps}"
+        yield f"another difference: {item_text(seen.item)}{steps}"
     if len(following) > top:
         yield f"another difference: {len(following) - top} more, in the json"
 
 
-def item_said(item: Item) -> str:
+def item_text(item: Item) -> str:
     """In few words: where, and the key or the call."""
     if item.kind == "key":
         return f"{_place(item)}, {_key(item)}"
@@ -204,11 +203,11 @@ def _place(item: Item) -> str:
 def _key(item: Item) -> str:
     """`key ref_log_prob (error: ... first at [0, 3])`."""
     at = f"first at {where}" if (where := first_place(item)) else ""
-    said = "; ".join(word for word in (reason(item).rstrip("."), at) if word)
-    return f"key {item.name} ({item.grade}{': ' * bool(said)}{said})"
+    text = "; ".join(word for word in (reason_of(item).rstrip("."), at) if word)
+    return f"key {item.name} ({item.grade}{': ' * bool(text)}{text})"
 
 
-def reason(item: Item) -> str:
+def reason_of(item: Item) -> str:
     """Why an item has its grade."""
     if item.failed:
         return f"not compared: {item.failed}"
@@ -278,7 +277,7 @@ def _lack(first: First) -> str:
     """Why there is no answer of a stage's dump, behind `STAGE makes it, and`."""
     stage, dump, step = first.made_by, first.dump, first.item.step
     if dump is not None:
-        because = f" ({reason(dump)})" if reason(dump) else ""
+        because = f" ({reason_of(dump)})" if reason_of(dump) else ""
         return f"its dump of step {step} could not be judged{because}"
     if stage is not None and stage.problem:
         return f"its dumps could not be compared ({stage.problem})"

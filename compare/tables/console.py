@@ -31,10 +31,8 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
-    if said := unjudged_line(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
-        yield said
-    if blind := BLIND.get(comparison.mode):
-        yield f"{comparison.mode} cannot see {blind}"
+    judged = len(comparison.grades) - comparison.counts["unjudged"]
+    yield from left_open(judged, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         number = len(comparison.by_statistics)
         yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
@@ -75,12 +73,16 @@ def beginning(finding: Finding) -> str:
     return _said(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
 
 
-def unjudged_line(judged: int, unjudged: Mapping[Cause, int]) -> str:
-    """Why pairs have no verdict, the more urgently where that is most of them; empty where all have one."""
-    if not (total := sum(unjudged.values())):
-        return ""
-    said = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
-    return f"only {judged} of {judged + total} pairs could be judged: {said}" if total > judged else f"unjudged: {said}"
+def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[str]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
+    if total := sum(unjudged.values()):
+        why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
+        yield (
+            f"only {judged} of {judged + total} pairs could be judged: {why}" if total > judged else f"unjudged: {why}"
+        )
+    for mode in dict.fromkeys(modes):
+        if mode in BLIND:
+            yield f"{mode} cannot see {BLIND[mode]}"
 
 
 def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
