@@ -111,7 +111,7 @@ class FlowResult:
             yield from wording.answer(self.first)
             return
         where = " in what both sides have" if self.missing else " in what could be judged"
-        yield no_difference(self.is_clean, self.judged, self.unjudged, where)
+        yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged, where))
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
         "first_difference": None
         if first is None
         else {
-            "step": first.seen.item.step,
-            "rank": first.seen.item.rank,
+            "step": first.item.step,
+            "rank": first.item.rank,
             "stage": first.stage or None,
             "says": wording.says(first),
             "why": wording.why(first) or None,

@@ -103,11 +103,6 @@ class Stage:
         """Whether its dumps were compared and all pass."""
         return self.answer is not None and self.answer.is_clean
 
-    @property
-    def called(self) -> str:
-        """The stage, in a sentence."""
-        return called(self.name)
-
     def has(self, step: int) -> tuple[bool, bool]:
         """Whether target and golden have a dump of a step."""
         return any(at == step for at, _ in self.held[0]), any(at == step for at, _ in self.held[1])
@@ -284,7 +279,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(answer.outcomes)
-    logger.info("%s: %d %s, in %s", stage.called, compared, "dumps" if compared > 1 else "dump", asked.output)
+    logger.info("%s: %d %s, in %s", called(stage.name), compared, "dumps" if compared > 1 else "dump", asked.output)
     return replace(stage, answer=answer)
 
 

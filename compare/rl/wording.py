@@ -327,7 +327,7 @@ def _switches(fields: Mapping[str, Value]) -> str:
 
 def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
     """What came of one dump of a stage."""
-    where = f"{stage.called}, {outcome.label or f'step {outcome.step}'}"
+    where = f"{called(stage.name)}, {outcome.label or f'step {outcome.step}'}"
     if outcome.failed:
         return f"{where}: not compared: {outcome.failed}"
     text = f"{where}: {outcome.mode} compared: {count(outcome.counts)}"
@@ -394,11 +394,12 @@ def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[
     for one in keys.one_sided:
         yield from _one_sided(one)
     for stage in stages:
+        name = called(stage.name)
         if stage.problem:
-            yield f"{stage.called} not compared: {stage.problem}"
+            yield f"{name} not compared: {stage.problem}"
         if stage.only_on:
-            yield f"{stage.called} has a dump only on the {stage.only_on} side"
-        yield from (f"{stage.called}: {each}" for each in (stage.answer.missing if stage.answer else ()))
+            yield f"{name} has a dump only on the {stage.only_on} side"
+        yield from (f"{name}: {each}" for each in (stage.answer.missing if stage.answer else ()))
     for root, side in ((target, "target"), (golden, "golden")):
         for name in root.hollow:
             yield f"stage {name} of the {side} holds no dump"

@@ -95,21 +95,16 @@ def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
     if located.first is not None:
         return "first wrong call", _said(located.first)
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return _no_difference(comparison.is_clean, judged, comparison.unjudged, _IN_JUDGED)
+    return no_difference(comparison.is_clean, judged, comparison.unjudged)
 
 
-_IN_JUDGED = " in what could be judged"
-
-
-def no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = _IN_JUDGED) -> str:
+def no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> tuple[str, str]:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
     """
-    return ": ".join(_no_difference(is_clean, judged, unjudged, where))
-
-
-def _no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str) -> tuple[str, str]:
     if is_clean:
         return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
     open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}

@@ -22,7 +22,7 @@ Result = Answer | FlowResult | Stepwise
 def flow_of(result: Result) -> FlowResult | None:
     """The result of a flow, of several steps that of the first that differs; None for plain dumps and equal steps."""
     if isinstance(result, Stepwise):
-        return next((each for each in result.results.values() if each.first is not None), None)
+        return None if result.first is None else result.results[result.first]
     return result if isinstance(result, FlowResult) else None
 
 
