@@ -12,7 +12,8 @@ from pathlib import Path
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
 from msprobe.base.files import writing
 from msprobe.base.log import logger
-from msprobe.compare.jobs.run import task
+from msprobe.compare.jobs.run import absolute, task
+from msprobe.compare.key_data.pairs import find
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import cores
@@ -23,7 +24,7 @@ from msprobe.store.saves.single_saves import SingleTree
 
 from . import wording
 from .configurations import compare_configurations
-from .key_data import compare_keys, trees_of
+from .key_data import compare_keys
 from .order import Item
 from .origin import First, Origin, collection_style, first_difference
 from .result import FlowResult, Stepwise, summary, write_down
@@ -38,11 +39,11 @@ def compare_flows(request: Request) -> FlowResult:
     What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
     has, or the output cannot be written; DumpError where nothing at all could be compared.
     """
-    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
-    request = replace(request, **paths)  # type: ignore[arg-type]  # each is a path
+    request = absolute(request)
     target, golden = root_of(request.target), root_of(request.golden)
     logger.info("target: %s; golden: %s", target.says, golden.says)
-    trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
+    no_data = SingleTree(Path("data"), (), ())
+    trees = (find(target.path) if target.data else no_data, find(golden.path) if golden.data else no_data)
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
     places += [set(found) for root in (target, golden) for found in held_places(root).values()]
     for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):

@@ -11,7 +11,7 @@ import numpy as np
 from msprobe.base.errors import DumpError, MsprobeError
 from msprobe.compare.judge.verdict import SEVERITY, Cause, Grade
 from msprobe.compare.key_data.comparator import judge_pairs
-from msprobe.compare.key_data.pairs import Pair, Row, find, pair
+from msprobe.compare.key_data.pairs import Pair, Row, pair
 from msprobe.store.npy import load_npy
 from msprobe.store.saves.graph_saves import name_and_id
 from msprobe.store.saves.single_saves import SingleTree
@@ -59,12 +59,6 @@ class KeyData:
     def unjudged(self) -> Counter[Cause]:
         """Why tensors have no verdict."""
         return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
-
-
-def trees_of(target: Path | None, golden: Path | None) -> tuple[SingleTree, SingleTree]:
-    """The key data of both roots, one without any as an empty tree. UsageError where one cannot be read."""
-    ours, theirs = (SingleTree(Path("data"), (), ()) if root is None else find(root) for root in (target, golden))
-    return ours, theirs
 
 
 def compare_keys(
@@ -164,27 +158,24 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
 
 def _one_sided(pairs: Sequence[Pair]) -> Iterator[OneSided]:
     """What is unmatched, in as few entries as possible: a step or rank, a key, a key of a step."""
-    alone: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
-    held: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
-    for each in pairs:
-        place = each.key.step, each.key.rank, each.key.tag
-        paths = {"target": each.target, "golden": each.golden}
-        for side in (side for side, path in paths.items() if path is not None):
-            held[side].add(place)
-            if None in paths.values():
-                alone[side].add(place)
-    sides: tuple[Side, Side] = ("target", "golden")
-    for side, other in zip(sides, (held["golden"], held["target"]), strict=True):
-        if not other and alone[side]:
+    places = [(each.key.step, each.key.rank, each.key.tag) for each in pairs]
+    sides: tuple[tuple[Side, list[Path | None]], ...] = (
+        ("target", [each.golden for each in pairs]),
+        ("golden", [each.target for each in pairs]),
+    )
+    for side, partners in sides:
+        alone = {place for place, partner in zip(places, partners, strict=True) if partner is None}
+        other = {place for place, partner in zip(places, partners, strict=True) if partner is not None}
+        if alone and not other:
             yield OneSided(side)
             continue
         other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
-        if places := {place[:2] for place in alone[side]} - other_places:
-            yield OneSided(side, places=tuple(places))
-        for key in sorted({place[2] for place in alone[side]} - other_keys):
+        if unshared := {place[:2] for place in alone} - other_places:
+            yield OneSided(side, places=tuple(unshared))
+        for key in sorted({place[2] for place in alone} - other_keys):
             yield OneSided(side, key)
-        shared = {place for place in alone[side] if place[:2] in other_places and place[2] in other_keys}
+        shared = {place for place in alone if place[:2] in other_places and place[2] in other_keys}
         for found in (shared - other, shared & other):
             for key in sorted({place[2] for place in found}):
-                places = {place[:2] for place in found if place[2] == key}
-                yield OneSided(side, key, tuple(places), is_part=found <= other)
+                of_key = tuple(place[:2] for place in found if place[2] == key)
+                yield OneSided(side, key, of_key, is_part=found <= other)
