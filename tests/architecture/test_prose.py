@@ -35,7 +35,7 @@ NO_SENTENCE = {
     ("msprobe.compare.locate.cause", "text.removeprefix(_PARAMETER)"): "the same",
     ("msprobe.compare.locate.cause", "text.startswith(_PARAMETER)"): "the same",
     ("msprobe.compare.match.records", "text.startswith(_PARAMETER)"): "the same",
-    ("msprobe.compare.merge.choice", "f'{entry}.' in text"): "the name of an API, and an entry of the user's list",
+    ("msprobe.compare.merge.merge", "f'{entry}.' in text"): "the name of an API, and an entry of the user's list",
     ("msprobe.compare.merge.tables", "_DECIMAL.fullmatch(text)"): "a cell of a table that is read",
     ("msprobe.compare.merge.tables", "_WHOLE.fullmatch(text)"): "the same",
     ("msprobe.compare.noise.kernels", "_word(text.partition('=')[2]) in words"): "the label of an option, `eps=1e-05`",
