@@ -42,6 +42,8 @@ _WORTH_WORKERS = 16 << 20
 
 Places = frozenset[tuple[int, int]]
 
+PlacedBy = Literal["table", "dumps", "lines", ""]
+
 ITSELF = "the debugger itself"
 """The name of what a debugger collected outside its stages."""
 
@@ -83,7 +85,7 @@ class Stage:
     part: int
     held: tuple[Places, Places]
     order: Order
-    placed_by: Literal["table", "dumps", "lines", ""]
+    placed_by: PlacedBy
     answer: Answer | None = None
     problem: str = ""
     only_on: str = ""
@@ -122,29 +124,22 @@ _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[
 _STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedOrder:
-    """Stages in the order in which a step runs them, by the dumps themselves or by the lines that call them."""
-
-    names: tuple[str, ...] = ()
-    by: Literal["dumps", "lines", ""] = ""
-
-
-def collected_order(names: Sequence[str], *roots: FlowRoot) -> CollectedOrder:
-    """The order in which a step runs these stages; empty where no root tells, or two tell different ones."""
-    orders: list[CollectedOrder] = []
+def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[str], PlacedBy]:
+    """The order in which a step runs these stages, and what tells it; empty where no root does, or two roots differ."""
+    orders: list[tuple[PlacedBy, tuple[str, ...]]] = []
     for root in roots if len(names) > 1 else ():
         if not all(name in root.stages for name in names):
             continue
         sources = [_sources(root.stages[name]).items() for name in names]
         dumps = [{(at.rank or 0, at.step or 0): one.paths[0] for at, one in of_stage} for of_stage in sources]
         if order := _sorted(names, dumps, _begun_before):
-            orders.append(CollectedOrder(order, "dumps"))
+            orders.append(("dumps", order))
         elif order := _sorted(names, [_first_call(each) for each in dumps], _called_before):
-            orders.append(CollectedOrder(order, "lines"))
-    if len({order.names for order in orders}) != 1:
-        return CollectedOrder()
-    return min(orders, key=lambda order: order.by != "dumps")
+            orders.append(("lines", order))
+    if len({order for _, order in orders}) != 1:
+        return (), ""
+    by, order = min(orders)  # dumps before lines
+    return order, by
 
 
 def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
@@ -222,33 +217,33 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
     names = [name for name in target.stages if name in golden.stages]
-    told = CollectedOrder()
-    if any(part_of_stage(name) == UNKNOWN for name in names):
-        told = collected_order(names, target, golden)
-    orders = _orders(told.names)
+    is_known = all(part_of_stage(name) != UNKNOWN for name in names)
+    in_order, by = collected_order([] if is_known else names, target, golden)
+    orders = _orders(in_order)
     for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
         part = part_of_stage(name)
         order = orders.get(name, (part, 0, 0, 0, name))
-        by = "table" if part != UNKNOWN else told.by if name in orders else ""
-        made = Stage(printable(name), part, held, order, by)
+        made = Stage(printable(name), part, held, order, "table" if part != UNKNOWN else by if name in orders else "")
         if name in ours and name in theirs:
             yield _compared(made, target.stages[name], golden.stages[name], request, second)
         else:
             yield replace(made, only_on="target" if name in ours else "golden")
 
 
-def _orders(told: Sequence[str]) -> dict[str, Order]:
-    """The places of stages that the table of parts does not have, as the dumps tell: behind the known one before."""
-    known = [(at, part) for at, name in enumerate(told) if (part := part_of_stage(name)) != UNKNOWN]
+def _orders(in_order: Sequence[str]) -> dict[str, Order]:
+    """The places of stages that the table of parts does not have: after the known stage before them."""
+    known = [part for name in in_order if (part := part_of_stage(name)) != UNKNOWN]
+    behind = (known[0], -1) if known else (UNKNOWN, 0)
     orders: dict[str, Order] = {}
-    for at, name in enumerate(told):
-        if part_of_stage(name) == UNKNOWN:
-            before = [part for place, part in known if place < at]
-            behind = (before[-1], 2) if before else (known[0][1], -1) if known else (UNKNOWN, 0)
+    for at, name in enumerate(in_order):
+        part = part_of_stage(name)
+        if part == UNKNOWN:
             orders[name] = (*behind, at, 0, name)
+        else:
+            behind = part, 2
     return orders
 
 
