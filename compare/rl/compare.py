@@ -26,7 +26,7 @@ from . import wording
 from .configurations import compare_configurations
 from .key_data import compare_keys
 from .order import Item
-from .origin import First, Origin, collection_style, first_difference
+from .origin import Origin, collection_style, first_difference
 from .result import FlowResult, Stepwise, summary, write_down
 from .stages import compare_stages, held_places, is_root, root_of
 from .stages import items as items_of_stage
@@ -133,5 +133,8 @@ def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
     if before[last].first is not None:
         return result
     return replace(
-        result, first=First(first.seen, Origin.STEP_AGREES, first.style, first.stage, first.keys, names=(str(last),))
+        result,
+        first=replace(
+            first, origin=Origin.STEP_AGREES, names=(str(last),), is_hidden=False, also=(), is_update_left_out=False
+        ),
     )

@@ -148,7 +148,7 @@ def then(first: First) -> str:
     update = f"the update of step {item.step - 1}"
     if first.is_update_left_out:
         return f"look at: {update}; both sides have a dump of it, which --step left out; give that step too"
-    if collect is None:
+    if collect is None or first.origin is Origin.STEP_AGREES:
         look = _ORIGINS[first.origin][1].format(**_words(first))
         return f"look at: {look}" if look else ""
     what = _collecting(collect)
