@@ -13,8 +13,8 @@ from msprobe.store.detect import is_checkpoint, kind_of
 from .jobs.run import run_request
 from .jobs.summary import Answer
 from .request import Request
-from .rl.compare import Stepwise, compare_flows, compare_steps, roots_by_step
-from .rl.result import FlowResult
+from .rl.compare import compare_flows, compare_steps, roots_by_step
+from .rl.result import FlowResult, Stepwise
 from .rl.stages import ITSELF, is_root, root_of
 
 

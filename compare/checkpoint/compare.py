@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.base.errors import DumpError, MappingError, UsageError
-from msprobe.base.files import creating, make_folder
+from msprobe.base.errors import DumpError, MappingError
+from msprobe.base.files import creating, make_folder, writing
 from msprobe.base.log import few
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import canonical, family, standard_of
-from msprobe.compare.judge.verdict import Cause, Verdict, count, judge_measures, unjudged, wrong
+from msprobe.compare.core.standard import canonical, coarser_standard, family, standard_of
+from msprobe.compare.judge.verdict import SEVERITY, Cause, Verdict, count, judge_measures, unjudged, wrong
 from msprobe.compare.measure.tensors import measure
 from msprobe.mapping.transform import Transform
 from msprobe.mapping.user_files import DataRule
@@ -23,6 +23,8 @@ from .recognise import TRANSPOSED
 from .sources import read_side
 
 Shape = tuple[int, ...]
+
+ANOTHER = "give another file with -o"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ def judge(pair: ParameterPair) -> JudgedParameter:
     shapes = t.shape, g.shape
     if t.shape != g.shape:
         return JudgedParameter(pair, _other_shapes(t, g, golden.dtype), shapes, excess=math.inf)
-    # The standard of the coarser dtype: a float32 that was saved as bfloat16 is not wrong for that.
-    standard = max(standard_of(target.dtype), standard_of(golden.dtype), key=lambda one: one.relative)
+    standard = coarser_standard(target.dtype, golden.dtype)
     found = measure(t, g, standard, golden.dtype)
     verdict = judge_measures(found, standard, t.shape)
     if family(target.dtype) != family(golden.dtype):
@@ -84,7 +85,6 @@ def _other_shapes(t: Array, g: Array, dtype: str) -> Verdict:
     return wrong(Reason(Why.SHAPES, target=t.shape, golden=g.shape))
 
 
-_WORST_FIRST = ("error", "unjudged", "warning")
 _SHOWN = 5  # names of parameters on one side
 
 
@@ -121,7 +121,8 @@ class Answer:
                 told += f"; {what} {len(names)}{_named(names)}"
         worst = sorted(
             (item for item in both.items() if not item[1].verdict),
-            key=lambda item: (_WORST_FIRST.index(item[1].verdict.grade), -item[1].excess),
+            key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
+            reverse=True,
         )
         lines = [told, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
@@ -132,14 +133,10 @@ class Answer:
 def write(answer: Answer, path: Path) -> None:
     """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
     entries = {name: _entry(one) for name, one in answer.judged.items()}
-    try:
+    with writing(path, ANOTHER, is_new=True):
         make_folder(path.parent)
         with creating(path) as file:
             file.write(json.dumps(entries, indent=4, allow_nan=False).encode())
-    except FileExistsError as err:
-        raise UsageError(f"{path}: is there already; give another file with -o, or remove it") from err
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror or err}); give another file with -o") from err
 
 
 def _entry(one: JudgedParameter) -> dict[str, object]:

@@ -12,11 +12,11 @@ the command was wrong, or a side cannot be read.
 """
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any, NoReturn
 
 from msprobe.base.errors import UsageError
+from msprobe.base.files import refuse_existing
 from msprobe.base.log import visible
 
 NOT_BUILT = "collecting and comparing configurations is not in this version: give two checkpoints with --compare"
@@ -60,11 +60,11 @@ def run(args: argparse.Namespace) -> int:
     if args.top < 0:
         raise UsageError("--top must not be negative")
     output = Path(args.output)
-    if os.path.lexists(output):
-        raise UsageError(f"{output}: is there already; give another file with -o, or remove it")
     from msprobe.mapping.user_files import read_data  # here: the help of the command is there before numpy is
 
-    from .compare import compare_checkpoints, write
+    from .compare import ANOTHER, compare_checkpoints, write
+
+    refuse_existing(output, ANOTHER)
 
     rules = read_data(Path(args.data_mapping)) if args.data_mapping else None
     target, golden = map(Path, args.compare)

@@ -104,3 +104,8 @@ def family(dtype: str) -> str:
 def standard_of(dtype: str) -> Standard:
     """The row of a dtype, whatever framework named it."""
     return STANDARDS.get(canonical(dtype), EXACT)
+
+
+def coarser_standard(target: str, golden: str) -> Standard:
+    """The standard of the coarser of two dtypes: nobody can ask for digits that one side never had."""
+    return max(standard_of(target), standard_of(golden), key=lambda one: one.relative)

@@ -11,7 +11,7 @@ import numpy as np
 
 from msprobe.base import names
 from msprobe.base.errors import MsprobeError, UsageError
-from msprobe.base.files import make_folder
+from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.compare.core.limits import (
@@ -39,7 +39,7 @@ from msprobe.replay.recorded import Cause, NotReplayed, Replayed
 from msprobe.replay.replay import replay
 from msprobe.store.record import Dump
 
-from .outcome import Task, compared, read_both, tasks_of, writing
+from .outcome import Task, compared, read_both, tasks_of
 from .plan import plan
 
 _DRIFTING = (Basis.GRADIENTS, Basis.UPDATES, Basis.DRIFT)

@@ -3,14 +3,13 @@
 import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile, tee
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
-from msprobe.base.files import make_folder, replacing
+from msprobe.base.files import make_folder, replacing, writing
 from msprobe.base.log import logger
 from msprobe.base.memory import without_collector
 from msprobe.compare.core.limits import Limits, LimitSource
@@ -395,12 +394,3 @@ def refuse_other_frameworks(limits: Limits, target: Dump, golden: Dump) -> None:
             f"exact noise: {' and '.join(sides)} are never equal to the bit; leave the option out, or compare two runs "
             "of one framework"
         )
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """UsageError in the place of an OSError while a file of the output folder is written."""
-    try:
-        yield
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror}); give another folder with -o") from err

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.base.errors import DumpError
-from msprobe.base.files import make_folder
+from msprobe.base.files import make_folder, writing
 from msprobe.base.log import logger
 from msprobe.compare.request import Request
 from msprobe.compare.workers.pool import Lost
@@ -16,7 +16,7 @@ from msprobe.compare.workers.run import cores, run
 from msprobe.store.lock import alone, claimed
 
 from .calibration import with_limits
-from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of, writing
+from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of
 from .plan import Job, Plan, plan
 from .summary import Answer, write_first_over_ranks, write_summary
 
@@ -28,7 +28,7 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> A
     jobs one that cannot be done does not stop the others. UsageError where the request cannot be meant, DumpError where
     nothing at all could be compared.
     """
-    request = _absolute(request)
+    request = absolute(request)
     made = plan(request.target, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
     if request.calibrate is not None:
         request = with_limits(request, request.calibrate, loud)
@@ -107,7 +107,7 @@ def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> Non
         logger.log(loud, "%s is in %s", what, path)
 
 
-def _absolute(request: Request) -> Request:
+def absolute(request: Request) -> Request:
     """The same request for workers that stand in another folder, and for tables that name what they were made of."""
     names = ("target", "golden", "output", "stack_file", "calibrate")
     paths = {name: path.absolute() for name in names if (path := getattr(request, name)) is not None}

@@ -11,8 +11,8 @@ from msprobe.base.log import visible
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.locate.wording import short
 from msprobe.compare.ranks.collectives import RankSummary
-from msprobe.compare.ranks.search import as_objects, first_over_ranks, write_first
-from msprobe.compare.tables.console import BLIND, no_difference, unjudged_line
+from msprobe.compare.ranks.search import as_objects, first_over_ranks
+from msprobe.compare.tables.console import left_open, no_difference
 from msprobe.compare.tables.json_file import as_object, causes
 from msprobe.compare.tables.table_file import write_text
 
@@ -68,17 +68,13 @@ class Answer:
             if outcome.first:
                 text += f"; first wrong call: {' '.join(short(outcome.first).split())}"
             yield visible(f"{outcome.label or 'the two'}: {text}")
-        if said := unjudged_line(self.judged, self.unjudged):
-            yield said
-        for mode in dict.fromkeys(o.mode for o in self.outcomes):
-            if mode and (blind := BLIND.get(mode)):
-                yield f"{mode} cannot see {blind}"
+        yield from left_open(self.judged, self.unjudged, (o.mode for o in self.outcomes))
         yield from map(visible, dict.fromkeys(o.limits for o in self.outcomes if o.limits))
         for sentence in self.missing:
             yield visible(f"missing: {sentence}")
         first = self.first
         if first is None:
-            yield no_difference(self.is_clean, self.judged, self.unjudged)
+            yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged))
             return
         if first.label:
             yield f"the first is in {first.label}:"
@@ -135,9 +131,9 @@ def write_first_over_ranks(path: Path, answer: Answer) -> None:
     """
     for (step, _, _), outcomes in sorted(_ranks(answer).items()):
         if found := first_over_ranks(_stories(outcomes)):
-            write_first(path, as_objects(found, None if step < 0 else step))
+            write_text(path, as_objects(found, None if step < 0 else step))
             return
-    write_first(path, {})
+    write_text(path, {})
 
 
 def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:

@@ -19,7 +19,8 @@ Grade = Literal["pass", "warning", "error", "unjudged"]
 GRADES: tuple[Grade, ...] = ("pass", "warning", "error", "unjudged")
 
 SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
-"""The grades from the least to the most severe: that of several pairs is the most severe of theirs."""
+"""The grades from the least to the most severe: that of several pairs is the most severe of theirs. What could not be
+judged may not be what differs."""
 
 
 class Cause(Enum):

@@ -10,14 +10,15 @@ from os import PathLike
 from pathlib import Path
 
 from msprobe.base.errors import UsageError
-from msprobe.base.files import user_path
+from msprobe.base.files import user_path, writing
 from msprobe.base.log import logger
 from msprobe.compare.judge.verdict import count
+from msprobe.compare.measure.symmetric import SymmetricMeasures
 from msprobe.compare.tables.cells import guard, number
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.workers.run import Lost, cores, run
+from msprobe.compare.workers.run import Lost, bundles, cores, run
 
-from .pairs import Found, Pair, Row, judge_all, lost, size_of
+from .pairs import Pair, Row, judge_all, lost, size_of
 
 Cell = str | int | float | bool
 
@@ -55,7 +56,7 @@ def rows(found: Iterable[Row]) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def _numbers(found: Found) -> tuple[Cell, ...]:
+def _numbers(found: SymmetricMeasures) -> tuple[Cell, ...]:
     counts = found.same, found.within_1e_3, found.within_1e_2
     same, *within = (count / found.size * 100 if found.size else 100.0 for count in counts)
     first = found.first if found.first >= 0 else ""
@@ -70,20 +71,8 @@ _PAIRS = 1000  # in a batch: opening files is work too
 
 def judge_pairs(pairs: Sequence[Pair], processes: int) -> list[Row]:
     """The row of every pair, in order; with one process, in this one. The rows are the same for any number."""
-    return _judged(list(_batches(pairs)), min(processes, cores()))
-
-
-def _batches(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
-    batch: list[Pair] = []
-    size = 0
-    for pair in pairs:
-        batch.append(pair)
-        size += size_of(pair)
-        if size >= BATCH or len(batch) == _PAIRS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    batches = [[pairs[at] for at in batch] for batch in bundles([size_of(pair) for pair in pairs], BATCH, _PAIRS)]
+    return _judged(batches, min(processes, cores()))
 
 
 def _judged(batches: Sequence[Sequence[Pair]], workers: int) -> list[Row]:
@@ -136,14 +125,12 @@ class SingleComparator:
             )
         judged = judge_pairs(pairs, num_processes)
         sheets: list[Path] = []
-        try:
-            with alone(output, "give another output_path"):
-                for tag, part in groupby(judged, key=lambda row: row.key.tag):
-                    path = output / f"{stem_of(tag)}.xlsx"
-                    write_sheet(path, COLUMNS, rows(part))
-                    sheets.append(path)
-        except OSError as err:
-            raise UsageError(f"{output}: cannot be written ({err.strerror or err}); give another output_path") from err
+        remedy = "give another output_path"
+        with writing(output, remedy), alone(output, remedy):
+            for tag, part in groupby(judged, key=lambda row: row.key.tag):
+                path = output / f"{stem_of(tag)}.xlsx"
+                write_sheet(path, COLUMNS, rows(part))
+                sheets.append(path)
         logger.info(
             "%d tensors of %d tags: %s; %d of them on one side only; a sheet per tag in %s",
             len(pairs),

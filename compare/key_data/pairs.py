@@ -2,40 +2,26 @@
 
 The number in a file's name that a graph saved counts all saves of its process and differs between runs. The order of
 the saves under one name does not: it begins the id of those.
-
-The columns of the sheet have definitions of their own, those of the older tool. For elements a and b:
-
-| number | formula |
-|---|---|
-| same | a = b; NaN and NaN are the same, so are infinities of one sign, and -0.0 and 0.0 |
-| absolute | abs(a - b) |
-| relative | abs(a - b) / max(abs(a), abs(b)), between 0 and 2; 0 where both are 0 |
-| within t | abs(a - b) <= t max(abs(a), abs(b)) |
-
-Integers and booleans are subtracted exactly, whatever their widths and signs. Pairs of float32 are computed in float32
-(whose roundings the older tool prints), wherever the difference has room there; float16 as float32; everything else in
-float64 or the complex number of the two. Where NaN or an infinity stands on one side only, or two infinities differ,
-the element is in no share, and the greatest errors are NaN (with a NaN there) or infinite.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.log import logger, once
 from msprobe.compare.core.reason import Reason, Why
-from msprobe.compare.core.standard import family, standard_of
+from msprobe.compare.core.standard import coarser_standard, family
 from msprobe.compare.judge.verdict import PASS, Cause, Verdict, judge_measures, unjudged
-from msprobe.compare.measure.tensors import measure as measure_for_judging
+from msprobe.compare.measure.symmetric import SymmetricMeasures, measure_symmetric
+from msprobe.compare.measure.tensors import Array, Tensor, measure
 from msprobe.store.layout import DATA
-from msprobe.store.npy import NpyFile, examine, open_npy, open_tensor
+from msprobe.store.npy import examine, open_npy, open_tensor
 from msprobe.store.reader import tensor_file
 from msprobe.store.saves.graph_saves import Saved, is_indexed
 from msprobe.store.saves.single_saves import SingleTree, ValueFolder, saves_at, single_tree
@@ -160,123 +146,6 @@ def _join(target: dict[str, Path], golden: dict[str, Path]) -> Iterator[tuple[Pa
     yield from zip_longest(left, right)
 
 
-Array = np.ndarray[Any, Any]
-Tensor: TypeAlias = Array | NpyFile
-
-BLOCK = 1 << 16  # elements; what is made of a block stays in the processor's cache
-
-_EXACT = 1 << 53  # what a cell can hold exactly
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The numbers of one pair. `first` is the flat index, in C order, of the first element that differs, or -1."""
-
-    size: int
-    same: int
-    first: int
-    max_absolute: float
-    max_relative: float
-    within_1e_3: int
-    within_1e_2: int
-
-
-def measure(target: Tensor, golden: Tensor) -> Found:
-    """Measure two tensors of one shape, arrays of any layout or open npy files, block by block.
-
-    Nothing is copied whole. DumpError where a file cannot be read.
-    """
-    same = within_1e_3 = within_1e_2 = 0
-    first = -1
-    absolute = relative = 0.0
-    for start in range(0, target.size, BLOCK):
-        t, g = _operands(*(_part_of(side, start, start + BLOCK) for side in (target, golden)))
-        alike = t == g
-        if t.dtype.kind in "fc" and not alike.all():
-            alike |= (t != t) & (g != g)
-        count = int(np.count_nonzero(alike))
-        same += count
-        if count == alike.size:
-            continue
-        differs = ~alike
-        if first < 0:
-            first = start + int(np.argmax(differs))
-        found = _differing(t[differs], g[differs])
-        absolute, relative = _greater(absolute, found[0]), _greater(relative, found[1])
-        within_1e_3 += found[2]
-        within_1e_2 += found[3]
-    return Found(target.size, same, first, absolute, relative, same + within_1e_3, same + within_1e_2)
-
-
-def _part_of(side: Tensor, start: int, stop: int) -> Array:
-    """Elements in C order, in native byte order."""
-    if not isinstance(side, np.ndarray):
-        part = side.part(start, min(stop, side.size))
-    elif side.flags.c_contiguous:
-        part = side.reshape(-1)[start:stop]
-    else:
-        part = side.flat[start:stop]  # a copy of these elements alone, whatever the layout
-    return part.astype(part.dtype.newbyteorder("="), copy=False)
-
-
-def _operands(t: Array, g: Array) -> tuple[Array, Array]:
-    """Both sides in one dtype that can be subtracted."""
-    if t.dtype.kind in "bui" and g.dtype.kind in "bui":
-        common: np.dtype[Any] = np.dtype(np.int64)
-        if t.dtype.kind == g.dtype.kind == "u":
-            common = np.dtype(np.uint64)
-        elif np.uint64 in (t.dtype, g.dtype):  # no integer of 64 bits holds both: Python's do
-            common = np.dtype(object)
-    else:
-        common = np.result_type(t, g)
-        if common == np.float16:
-            common = np.dtype(np.float32)
-    return t.astype(common, copy=False), g.astype(common, copy=False)
-
-
-def _differing(t: Array, g: Array) -> tuple[float, float, int, int]:
-    """Greatest absolute and relative error of elements that are not the same; how many are within 1e-3, and 1e-2."""
-    if t.dtype.kind in "uiO":
-        distance, size = _integers(t, g)
-        exact = int(distance.max())
-        distance, size = distance.astype(np.float64), size.astype(np.float64)
-        return exact if exact <= _EXACT else float(exact), *_shares(distance / size, distance, size)
-    with np.errstate(all="ignore"):  # overflows and infinities are looked for
-        distance, size = np.abs(t - g), np.maximum(np.abs(t), np.abs(g))
-        finite = np.isfinite(size)
-        if not finite.all():
-            worst = math.nan if np.isnan(distance[~finite]).any() else math.inf
-            return worst, worst, *(_differing(t[finite], g[finite])[2:] if finite.any() else (0, 0))
-        greatest = float(distance.max())
-        ratio = distance / size
-        if math.isinf(greatest):
-            wide = np.dtype(np.complex128 if t.dtype.kind == "c" else np.float64)
-            if t.dtype.itemsize < wide.itemsize:
-                return _differing(t.astype(wide), g.astype(wide))
-            ratio = np.abs(t / size - g / size)  # float64 has no room for the difference, but for the ratio
-        return greatest, *_shares(ratio, distance, size)
-
-
-def _integers(t: Array, g: Array) -> tuple[Array, Array]:
-    """abs(t - g) and max(abs(t), abs(g)), exactly."""
-    if t.dtype == object:
-        return np.abs(t - g), np.maximum(np.abs(t), np.abs(g))
-    # Modulo 2^64 the greater minus the smaller is their distance, also of int64 whose difference int64 cannot hold;
-    # likewise the absolute value of -2^63.
-    distance = np.maximum(t, g).view(np.uint64) - np.minimum(t, g).view(np.uint64)
-    return distance, np.maximum(np.abs(t).view(np.uint64), np.abs(g).view(np.uint64))
-
-
-def _shares(ratio: Array, distance: Array, size: Array) -> tuple[float, int, int]:
-    near, nearly = (int(np.count_nonzero(distance <= size * limit)) for limit in (0.001, 0.01))
-    return float(ratio.max()), near, nearly
-
-
-def _greater(a: float, b: float) -> float:
-    """The greater of two, NaN being greater than everything."""
-    return a if a != a or a >= b else b
-
-
 @dataclass(frozen=True, slots=True)
 class Row:
     """What was found of one pair; `found` is None where nothing could be measured, a shape where there is no file."""
@@ -284,7 +153,7 @@ class Row:
     key: Key
     target_shape: tuple[int, ...] | None
     golden_shape: tuple[int, ...] | None
-    found: Found | None
+    found: SymmetricMeasures | None
     verdict: Verdict
 
 
@@ -336,7 +205,7 @@ def _opened(path: Path | None, problems: list[Reason]) -> Tensor | None:
         return None
 
 
-def _compared(target: Tensor, golden: Tensor) -> tuple[Found | None, Verdict]:
+def _compared(target: Tensor, golden: Tensor) -> tuple[SymmetricMeasures | None, Verdict]:
     remarks: list[Reason] = []
     dtypes, shapes = (str(target.dtype), str(golden.dtype)), (target.shape, golden.shape)
     is_error = shapes[0] != shapes[1]
@@ -349,11 +218,10 @@ def _compared(target: Tensor, golden: Tensor) -> tuple[Found | None, Verdict]:
     if target.dtype != golden.dtype:
         remarks.append(Reason(Why.DTYPES, target=dtypes[0], golden=dtypes[1]))
         is_error = is_error or family(dtypes[0]) != family(dtypes[1])
-    found, verdict = measure(target, golden), PASS
+    found, verdict = measure_symmetric(target, golden), PASS
     if found.same < found.size:
-        # The standard of the coarser dtype: nobody can ask for digits that one side never had.
-        standard = max(map(standard_of, dtypes), key=lambda one: one.relative)
-        verdict = judge_measures(measure_for_judging(target, golden, standard), standard, target.shape)
+        standard = coarser_standard(*dtypes)
+        verdict = judge_measures(measure(target, golden, standard), standard, target.shape)
     return found, Verdict("error" if is_error else verdict.grade, (*remarks, *verdict.reasons))
 
 

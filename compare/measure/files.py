@@ -11,12 +11,12 @@ from msprobe.base.errors import DumpError, MappingError
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.workers.resume import Resume, fingerprint
-from msprobe.compare.workers.run import Lost, run
+from msprobe.compare.workers.run import Lost, bundles, run
 from msprobe.store.reader import load_file
 from msprobe.store.record import Statistics
 
 _AT_ONCE = 16 << 20
-"""Bytes of a side that one task reads: small tensors go in bundles, because each task has a price of its own."""
+"""Bytes of a side that one task reads."""
 
 _WORTH_WORKERS = 256 << 20
 """Bytes of a side below which this process alone is done before others have started."""
@@ -74,17 +74,17 @@ def measure_all(files: Sequence[Files], sizes: Sequence[int], effort: Effort) ->
         if known:
             found = [_outcome(known[key]) if (key := _key(one)) in known else None for one in files]
         left = [at for at, outcome in enumerate(found) if outcome is None]
-        bundles = [[left[n] for n in bundle] for bundle in _bundles([sizes[at] for at in left])]
+        groups = [[left[n] for n in bundle] for bundle in bundles([sizes[at] for at in left], _AT_ONCE)]
         done = run(
             measure_bundle,
-            [tuple(files[at] for at in bundle) for bundle in bundles],
+            [tuple(files[at] for at in bundle) for bundle in groups],
             workers=effort.workers if is_much else 1,
             scheduler=effort.scheduler,
             title="measuring tensors" if is_much else "",
-            sizes=[sum(sizes[at] for at in bundle) for bundle in bundles],
+            sizes=[sum(sizes[at] for at in bundle) for bundle in groups],
         )
         for number, result in done:
-            bundle = bundles[number]
+            bundle = groups[number]
             outcomes = [Outcome(failure=result.reason)] * len(bundle) if isinstance(result, Lost) else result
             for at, outcome in zip(bundle, outcomes, strict=True):
                 found[at] = outcome
@@ -148,16 +148,3 @@ def _open(name: str, as_dumped: bool) -> Any:
 
     path = Path(name)
     return load_file(path, as_dumped=as_dumped) if as_dumped or path.suffix == ".pt" else open_npy(path)
-
-
-def _bundles(sizes: Sequence[int]) -> list[list[int]]:
-    """Places of neighbours that are measured together."""
-    bundles: list[list[int]] = []
-    room = 0
-    for at, size in enumerate(sizes):
-        if room < size or not bundles or len(bundles[-1]) >= 256:
-            bundles.append([])
-            room = _AT_ONCE
-        bundles[-1].append(at)
-        room -= size
-    return bundles

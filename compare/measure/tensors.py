@@ -83,7 +83,7 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     ]
     unit = coarsest([dtype, *names])
     rule = Rule(standard.absolute, standard.relative, math.ldexp(1.0, unit.exponent) if unit else 1.0)
-    pieces = _Pieces(target, golden)
+    pieces = Pieces(target, golden)
     found: list[Block] = []
     scale = 0.0 if rule.absolute else 1.0  # which plays no part where nothing is allowed
     for t, g in pieces:
@@ -93,14 +93,14 @@ def measure(target: Tensor, golden: Tensor, standard: Standard, dtype: str = "")
     return _together(found, pieces, unit, names[0] == names[1])
 
 
-class _Pieces(Sequence[tuple[Array, Array]]):
+class Pieces(Sequence[tuple[Array, Array]]):
     """Two tensors of one shape cut into pairs of flat blocks, in C order; memory is read in place where that can be."""
 
-    def __init__(self, target: Tensor, golden: Tensor) -> None:
+    def __init__(self, target: Tensor, golden: Tensor, length: int = 0) -> None:
         self.size = math.prod(target.shape)
         self.parts = 2 if target.dtype.kind == "c" or golden.dtype.kind == "c" else 1
         in_c = blocks.kernel is not None and self.parts == 1
-        self.length = BLOCK_IN_C if in_c else BLOCK_IN_NUMPY
+        self.length = length or (BLOCK_IN_C if in_c else BLOCK_IN_NUMPY)
         self._sides = tuple(
             side.reshape(-1) if isinstance(side, np.ndarray) and side.flags.c_contiguous else side
             for side in (target, golden)
@@ -131,7 +131,7 @@ def _part(side: Tensor, start: int, stop: int) -> Array:
     return np.require(part, part.dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
-def _hold_against(scale: float, found: list[Block], pieces: _Pieces, rule: Rule) -> None:
+def _hold_against(scale: float, found: list[Block], pieces: Pieces, rule: Rule) -> None:
     """Let every share that counts be one of the final scale.
 
     Until the greatest golden element was met, the scale was smaller and shares were too great. Such a block is measured
@@ -146,7 +146,7 @@ def _hold_against(scale: float, found: list[Block], pieces: _Pieces, rule: Rule)
             greatest = max(greatest, found[at].excess)
 
 
-def _together(found: list[Block], pieces: _Pieces, unit: FloatFormat | None, one_dtype: bool) -> Measures:
+def _together(found: list[Block], pieces: Pieces, unit: FloatFormat | None, one_dtype: bool) -> Measures:
     size = pieces.size
     mismatched = sum(one.mismatched for one in found)
     absolute, absolute_at = _greatest([(one.absolute, one.absolute_at) for one in found], pieces.length)
@@ -193,7 +193,7 @@ class _Sums(NamedTuple):
     total: float
 
 
-def _sums(found: list[Block], pieces: _Pieces, absolute: float) -> _Sums:
+def _sums(found: list[Block], pieces: Pieces, absolute: float) -> _Sums:
     columns = list(zip(*(one[:5] for one in found), strict=True)) or [()] * 5
     dot, tt, gg, dd, total = map(_sum, columns)
     if math.isfinite(dot + tt + gg + dd + total) and (not absolute or dd >= LEAST_SQUARES):

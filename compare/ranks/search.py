@@ -6,7 +6,7 @@ differs between exchanges, and last what differs behind the last exchange of the
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -210,13 +210,6 @@ def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, lis
         }
         ranks.setdefault(f"rank_{first.rank}", []).append(told if step is None else told | {"step": step})
     return ranks
-
-
-def write_first(path: Path, ranks: Mapping[str, Sequence[object]]) -> None:
-    """Write what `as_objects` gives; an empty object means that nothing differs."""
-    with replacing(path) as file:
-        text = json.dumps(ranks, ensure_ascii=False, indent=1, default=str)
-        file.write(text.encode("utf-8", "replace") + b"\n")
 
 
 def write_calls(path: Path, comparison: Comparison, located: Located) -> None:

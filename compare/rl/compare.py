@@ -5,14 +5,15 @@ in folders of steps, `root/step_3/{stage}/step0/rank`; those are compared step b
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msprobe.base.errors import DumpError, MsprobeError, UsageError
-from msprobe.base.log import logger, visible
-from msprobe.compare.jobs.outcome import Outcome
-from msprobe.compare.jobs.run import task
+from msprobe.base.files import writing
+from msprobe.base.log import logger
+from msprobe.compare.jobs.run import absolute, task
+from msprobe.compare.key_data.pairs import find
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import cores
@@ -21,13 +22,13 @@ from msprobe.store.lock import alone, claimed
 from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
 
-from .answer import first_difference
-from .cause import collection_style
+from . import wording
 from .configurations import compare_configurations
-from .key_data import KeyData, compare_keys, trees_of
+from .key_data import compare_keys
 from .order import Item
-from .result import FlowResult, summary, write_down
-from .stages import Stage, compare_stages, held_places, is_root, root_of
+from .origin import Origin, collection_style, first_difference
+from .result import FlowResult, Stepwise, summary, write_down
+from .stages import compare_stages, held_places, is_root, root_of
 from .stages import items as items_of_stage
 from .walk import walk
 
@@ -38,11 +39,11 @@ def compare_flows(request: Request) -> FlowResult:
     What is wrong with one part does not stop the others. UsageError where a step or rank is asked for that neither side
     has, or the output cannot be written; DumpError where nothing at all could be compared.
     """
-    paths: dict[str, Path] = {name: getattr(request, name).absolute() for name in ("target", "golden", "output")}
-    request = replace(request, **paths)  # type: ignore[arg-type]  # each is a path
+    request = absolute(request)
     target, golden = root_of(request.target), root_of(request.golden)
     logger.info("target: %s; golden: %s", target.says, golden.says)
-    trees = trees_of(*(root.path if root.data else None for root in (target, golden)))
+    no_data = SingleTree(Path("data"), (), ())
+    trees = (find(target.path) if target.data else no_data, find(golden.path) if golden.data else no_data)
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
     places += [set(found) for root in (target, golden) for found in held_places(root).values()]
     for option, at, wanted in (("--step", 0, request.steps), ("--rank", 1, request.ranks)):
@@ -64,32 +65,17 @@ def _compare(
     configurations = compare_configurations(target.configurations, golden.configurations)
     items: list[Item] = [*keys.items, *(item for stage in stages for item in items_of_stage(stage))]
     walked = walk(items)
-    missing = tuple(_missing(target, golden, keys, stages))
+    missing = tuple(wording.missing(target, golden, keys, stages))
     first = first_difference(walked, stages, collection_style(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
         said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
         hint = "give the roots of two runs that saved key data or dumped stages"
         raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {said}; {hint}")
-    try:
+    with writing(request.output):
         write_down(result, request.output, request.format, second)
-    except OSError as err:
-        raise UsageError(f"{request.output}: cannot be written ({err.strerror}); give another folder with -o") from err
     logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
     return result
-
-
-def _missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[Stage]) -> Iterator[str]:
-    if keys.problem:
-        yield f"key data not compared: {keys.problem}"
-    yield from keys.missing
-    for stage in stages:
-        if stage.problem:
-            yield f"{stage.called} not compared: {stage.problem}"
-        yield from stage.missing
-    for root, side in ((target, "target"), (golden, "golden")):
-        for name in root.hollow:
-            yield f"stage {name} of the {side} holds no dump"
 
 
 def _refuse_absent(option: str, wanted: Sequence[int] | None, held: set[int]) -> None:
@@ -110,34 +96,6 @@ def roots_by_step(path: Path) -> dict[int, Path]:
     if not named or not is_root(named[min(named)]):
         return {}  # a plain run, perhaps of many steps, without a look into each
     return {step: named[step] for step in sorted(named) if is_root(named[step])}
-
-
-@dataclass(frozen=True)
-class Stepwise:
-    """What came of every step that both sides have; `missing` are those of one side only."""
-
-    results: dict[int, FlowResult]
-    missing: tuple[str, ...]
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]:
-        """What came of every pair of dumps, step by step."""
-        return tuple(outcome for result in self.results.values() for outcome in result.outcomes)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether every step is, and both sides have the same steps."""
-        return not self.missing and all(result.is_clean for result in self.results.values())
-
-    def lines(self) -> Iterator[str]:
-        """One line for each step; then all lines of the first in which something differs."""
-        first = next((step for step, result in self.results.items() if result.first is not None), None)
-        for step, result in self.results.items():
-            yield f"step {step}: {result.headline}"
-        yield from (visible(f"missing: {each}") for each in self.missing)
-        if first is not None:
-            yield f"the first step in which something differs is {first}:"
-            yield from self.results[first].lines()
 
 
 def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, Path]) -> Stepwise:
@@ -174,6 +132,9 @@ def _behind(before: dict[int, FlowResult], result: FlowResult) -> FlowResult:
     last = max(before)
     if before[last].first is not None:
         return result
-    why = f"the stages of step {last} agree, and the weights differ in the next one"
-    then = f"look at: the end of step {last}: the gradients' reduction, the optimizer, the loading of updated weights"
-    return replace(result, first=replace(first, why=why, then=then))
+    return replace(
+        result,
+        first=replace(
+            first, origin=Origin.STEP_AGREES, names=(str(last),), is_hidden=False, also=(), is_update_left_out=False
+        ),
+    )

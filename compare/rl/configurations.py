@@ -71,7 +71,6 @@ def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
 
 
 _DEEPEST = 100  # what is nested deeper is compared as a whole
-_SHOWN = 60  # characters of a value on the console
 
 COLUMNS = (
     Column("setting", "its path: names with dots between them, `[n]` for a place in a list", 48),
@@ -95,15 +94,6 @@ class Difference:
     def is_of_place(self) -> bool:
         """Whether it differs between any two runs."""
         return self.meaning is PLACE
-
-    @property
-    def said(self) -> str:
-        """`rl.seed: 1, golden 2 (random numbers)`."""
-        target, golden = (
-            "not there" if text is None else text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-            for text in (self.target, self.golden)
-        )
-        return f"{self.path}: {target}, golden {golden}{f' ({self.meaning.changes})' if self.meaning else ''}"
 
 
 @dataclass(frozen=True)

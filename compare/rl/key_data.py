@@ -1,37 +1,53 @@
 """The key data of two roots: paired and judged as `SingleComparator` does, then one item per step, rank and key."""
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from msprobe.base.errors import DumpError, MsprobeError
-from msprobe.compare.judge.verdict import Cause, Grade, unravel
+from msprobe.compare.judge.verdict import SEVERITY, Cause, Grade
 from msprobe.compare.key_data.comparator import judge_pairs
-from msprobe.compare.key_data.pairs import Pair, Row, find, pair
+from msprobe.compare.key_data.pairs import Pair, Row, pair
 from msprobe.store.npy import load_npy
 from msprobe.store.saves.graph_saves import name_and_id
 from msprobe.store.saves.single_saves import SingleTree
 
-from .order import SEVERITY, TOKEN_STAGE, UNKNOWN, Item, listed, part_of_key, part_of_stage, plain
+from .order import TOKEN_STAGE, UNKNOWN, Item, part_of_key, part_of_stage, plain
 
 _TOKENS = frozenset(map(plain, ("responses", "response_ids")))
 """Keys whose last axis counts the tokens that were generated."""
 
 
+Side = Literal["target", "golden"]
+
+
+@dataclass(frozen=True, slots=True)
+class OneSided:
+    """What one side alone has: key data at all, (step, rank)s of it, a key, or a key of some (step, rank)s.
+
+    `is_part`: the other side has some tensors of the key there.
+    """
+
+    side: Side
+    key: str = ""
+    places: tuple[tuple[int, int], ...] = ()
+    is_part: bool = False
+
+
 @dataclass(frozen=True)
 class KeyData:
-    """What came of it: rows by key, items in the order of the flow, verdicts counted, and what has no partner.
+    """What came of it: rows by key, items in the order of the flow, verdicts counted, and what one side lacks.
 
-    `held` are the (step, rank) of each side. `problem` says why nothing of it could be compared, if that is so.
+    `problem` says why nothing of it could be compared, if that is so.
     """
 
     rows: tuple[Row, ...] = ()
     items: tuple[Item, ...] = ()
-    missing: tuple[str, ...] = ()
-    held: tuple[frozenset[tuple[int, int]], frozenset[tuple[int, int]]] = (frozenset(), frozenset())
+    one_sided: tuple[OneSided, ...] = ()
     problem: str = ""
 
     @property
@@ -45,12 +61,6 @@ class KeyData:
         return Counter(row.verdict.cause for row in self.rows if row.verdict.cause is not None)
 
 
-def trees_of(target: Path | None, golden: Path | None) -> tuple[SingleTree, SingleTree]:
-    """The key data of both roots, one without any as an empty tree. UsageError where one cannot be read."""
-    ours, theirs = (SingleTree(Path("data"), (), ()) if root is None else find(root) for root in (target, golden))
-    return ours, theirs
-
-
 def compare_keys(
     trees: tuple[SingleTree, SingleTree],
     ranks: Container[int] | None,
@@ -58,10 +68,6 @@ def compare_keys(
     processes: int,
 ) -> KeyData:
     """Judge every tensor of the chosen steps and ranks. A difference is a row, and so is what one side lacks."""
-    held = tuple(
-        frozenset((s.step, s.rank) for s in tree.spots if any(file.endswith(".npy") for file in s.folder.files))
-        for tree in trees
-    )
     try:
         pairs = [
             each
@@ -70,13 +76,13 @@ def compare_keys(
         ]
         judged = judge_pairs(pairs, processes)
     except MsprobeError as err:
-        return KeyData(held=(held[0], held[1]), problem=" ".join(str(err).split()))
+        return KeyData(problem=" ".join(str(err).split()))
     keys = frozenset(plain(each.key.tag) for each in pairs)
     groups: dict[tuple[int, int, str], list[tuple[Pair, Row]]] = defaultdict(list)
     for each, row in zip(pairs, judged, strict=True):
         groups[each.key.step, each.key.rank, each.key.tag].append((each, row))
     items = [_item(place, group, keys) for place, group in groups.items()]
-    return KeyData(tuple(judged), tuple(_placed(items)), tuple(_missing(pairs)), (held[0], held[1]))
+    return KeyData(tuple(judged), tuple(_placed(items)), tuple(_one_sided(pairs)))
 
 
 def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: frozenset[str]) -> Item:
@@ -88,11 +94,8 @@ def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: 
         if row.verdict.grade in ("warning", "error") or (row.found is not None and row.found.same < row.found.size)
     ]
     # What differs says more than what could not be judged beside it; the sheet has both.
-    said = max((row for _, row in differing or group), key=lambda row: SEVERITY.index(row.verdict.grade))
-    reason, token = said.verdict.reason, None
-    if not reason and differing and (found := said.found) is not None:
-        count = f"{found.size - found.same} of {found.size} elements"
-        reason = f"{count} differ within tolerance, by {found.max_absolute:.3g} at most."
+    worst = max((row for _, row in differing or group), key=lambda row: SEVERITY.index(row.verdict.grade))
+    token = None
     if part == part_of_stage(TOKEN_STAGE) and plain(tag) in _TOKENS:
         token = min((t for each, _ in differing if (t := _token(each)) is not None), default=None)
     return Item(
@@ -103,26 +106,12 @@ def _item(place: tuple[int, int, str], group: Sequence[tuple[Pair, Row]], keys: 
         part,
         (part, 1, among, 0, tag),
         bool(differing),
-        said.verdict.grade,
-        reason,
-        _first(differing[0][1]) if differing else "",
+        worst.verdict.grade,
+        worst,
+        differing[0][1] if differing else None,
         saved=min((_saved(each) for each, _ in group), default=-1),
         token=token,
     )
-
-
-def _first(row: Row) -> str:
-    """`micro_step 1, [0, 3]`: where the first element that differs stands in what both sides have in common."""
-    key, found = row.key, row.found
-    words = [f"micro_step {key.micro_step}"] * bool(key.micro_step)
-    words += [f"id {'.'.join(map(str, key.id))}"] * (key.id != (0,))
-    if found is not None and found.first >= 0:
-        index: Sequence[int] = (found.first,)
-        target, golden = row.target_shape, row.golden_shape
-        if target is not None and golden is not None and len(target) == len(golden):
-            index = unravel(found.first, tuple(map(min, target, golden)))
-        words += [str(list(index))] * bool(index)
-    return ", ".join(words)
 
 
 def _saved(each: Pair) -> int:
@@ -167,53 +156,26 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
             yield replace(item, order=(*anchor.order[:3], behind, item.name))
 
 
-def _missing(pairs: Sequence[Pair]) -> Iterator[str]:
-    """What is unmatched, in as few sentences as possible: a step or rank, a key, a key of a step."""
-    alone: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
-    held: dict[str, set[tuple[int, int, str]]] = {"target": set(), "golden": set()}
-    for each in pairs:
-        place = each.key.step, each.key.rank, each.key.tag
-        paths = {"target": each.target, "golden": each.golden}
-        for side in (side for side, path in paths.items() if path is not None):
-            held[side].add(place)
-            if None in paths.values():
-                alone[side].add(place)
-    for side, other in (("target", held["golden"]), ("golden", held["target"])):
-        if not other and alone[side]:
-            yield f"key data is only on the {side} side"
+def _one_sided(pairs: Sequence[Pair]) -> Iterator[OneSided]:
+    """What is unmatched, in as few entries as possible: a step or rank, a key, a key of a step."""
+    places = [(each.key.step, each.key.rank, each.key.tag) for each in pairs]
+    sides: tuple[tuple[Side, list[Path | None]], ...] = (
+        ("target", [each.golden for each in pairs]),
+        ("golden", [each.target for each in pairs]),
+    )
+    for side, partners in sides:
+        alone = {place for place, partner in zip(places, partners, strict=True) if partner is None}
+        other = {place for place, partner in zip(places, partners, strict=True) if partner is not None}
+        if alone and not other:
+            yield OneSided(side)
             continue
         other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
-        for places, verb in _places({place[:2] for place in alone[side]} - other_places):
-            yield f"{places} of the key data {verb} only on the {side} side"
-        for key in sorted({place[2] for place in alone[side]} - other_keys):
-            yield f"key {key} is only on the {side} side"
-        shared = {place for place in alone[side] if place[:2] in other_places and place[2] in other_keys}
-        for what, found in (("key", shared - other), ("some of key", shared & other)):
+        if unshared := {place[:2] for place in alone} - other_places:
+            yield OneSided(side, places=tuple(unshared))
+        for key in sorted({place[2] for place in alone} - other_keys):
+            yield OneSided(side, key)
+        shared = {place for place in alone if place[:2] in other_places and place[2] in other_keys}
+        for found in (shared - other, shared & other):
             for key in sorted({place[2] for place in found}):
-                for places, _ in _places(place[:2] for place in found if place[2] == key):
-                    yield f"{what} {key} of {places} is only on the {side} side"
-
-
-def _places(found: Iterable[tuple[int, int]]) -> Iterator[tuple[str, str]]:
-    """Steps and ranks, `step 1, rank 0` or `steps 5 to 9, ranks 0 and 2`, in as few words as possible; and the verb."""
-    ranks_of: dict[int, list[int]] = defaultdict(list)
-    for step, rank in sorted(found):
-        ranks_of[step].append(rank)
-    steps_with: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for step, ranks in ranks_of.items():
-        steps_with[tuple(ranks)].append(step)
-    for of_steps, steps in steps_with.items():
-        verb = "is" if len(steps) == len(of_steps) == 1 else "are"
-        yield f"{_numbers('step', steps)}, {_numbers('rank', of_steps)}", verb
-
-
-def _numbers(noun: str, numbers: Sequence[int]) -> str:
-    """`step 3`, `steps 3 and 5`, `steps 3 to 9`, `steps 3 to 5, 7 and 9`; the numbers are in order."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    words = [word for run in runs for word in (map(str, run) if len(run) < 3 else [f"{run[0]} to {run[-1]}"])]
-    return f"{noun}{'s' * (len(numbers) > 1)} {listed(words)}"
+                of_key = tuple(place[:2] for place in found if place[2] == key)
+                yield OneSided(side, key, of_key, is_part=found <= other)

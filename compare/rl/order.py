@@ -5,12 +5,12 @@ frameworks on top of MindSpore and PyTorch run them; the names of stages and swi
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.key_data.pairs import Row
 from msprobe.compare.locate.finding import Finding
 
 
@@ -130,11 +130,14 @@ saved behind a key; the name."""
 class Item:
     """A key or a stage in one step and rank.
 
-    `part` is its number in FLOW. `differs`: something in it is not equal to the bit. `grade` is the worst of
-    its verdicts, where `unjudged` is worse than `pass` and better than `warning`. `reason` says why, `first` where the
-    first difference is. A stage has the first wrong call in `finding`, and in `mode` what its dumps hold;
-    `weights_differ` where parameters do. `saved` is the number of a key's first save in its process, -1 where that is
-    not known; `is_placed`: a stage whose place in the step is known; `token` the first token of sequences that differs.
+    `part` is its number in FLOW. `differs`: something in it is not equal to the bit. `grade` is the most severe of its
+    verdicts.
+
+    Of a key: `worst` is the tensor with that verdict, `first` the first that differs, `saved` the number of its first
+    save in its process, -1 where that is not known, `token` the first token of sequences that differs.
+
+    Of a stage: `finding` is the first wrong call, `failed` says why its dumps could not be compared, `mode` what they
+    hold; `weights_differ` where parameters do, `is_placed` where its place in the step is known.
     """
 
     kind: Literal["key", "stage"]
@@ -145,8 +148,9 @@ class Item:
     order: Order
     differs: bool
     grade: Grade
-    reason: str = ""
-    first: str = ""
+    worst: Row | None = None
+    first: Row | None = None
+    failed: str = ""
     finding: Finding | None = None
     mode: str = ""
     weights_differ: bool = False
@@ -168,12 +172,3 @@ class Item:
     def model(self) -> str:
         """Whose weights its part of the flow uses; empty where that is not known, or nobody's."""
         return FLOW[self.part].model if self.part != UNKNOWN else ""
-
-
-SEVERITY: tuple[Grade, ...] = ("pass", "unjudged", "warning", "error")
-"""From the best to the worst: what could not be judged is worse than what passes, and may not be what differs."""
-
-
-def listed(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -1,4 +1,4 @@
-"""The result of comparing two RL flows, and its sentences, tables and JSON."""
+"""The result of comparing two RL flows, its tables and JSON."""
 
 import os
 from collections import Counter
@@ -8,33 +8,31 @@ from itertools import groupby
 from pathlib import Path
 
 from msprobe.base.files import make_folder
-from msprobe.base.log import few, visible
+from msprobe.base.log import visible
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.judge.verdict import GRADES, Cause, count
 from msprobe.compare.key_data.comparator import COLUMNS as OF_KEY
 from msprobe.compare.key_data.comparator import rows as rows_of_key
 from msprobe.compare.locate.finding import Finding
-from msprobe.compare.locate.wording import full, short
 from msprobe.compare.request import Format
 from msprobe.compare.tables.cells import Cell, guard
 from msprobe.compare.tables.columns import Column
-from msprobe.compare.tables.console import BLIND, no_difference, unjudged_line
+from msprobe.compare.tables.console import left_open, no_difference
 from msprobe.compare.tables.json_file import as_object
 from msprobe.compare.tables.table_file import write_table, write_text
 from msprobe.store.folders import printable
 from msprobe.store.saves.single_saves import stem_of
 
-from .answer import First
-from .cause import key_said, place_said
+from . import wording
 from .configurations import COLUMNS as OF_SETTINGS
 from .configurations import ConfigurationDifferences
 from .configurations import rows as rows_of_settings
 from .key_data import KeyData
-from .order import FLOW, UNKNOWN, Item
-from .stages import Stage, called
-from .walk import Seen, next_beginnings
+from .order import FLOW, UNKNOWN
+from .origin import First
+from .stages import Stage
+from .walk import Seen
 
-_NAMED = 8  # so many names stand in a sentence
 _SAID = 10  # sentences about what has no partner; the file has all of them
 
 
@@ -81,7 +79,7 @@ class FlowResult:
     @property
     def headline(self) -> str:
         """What differs first, or that nothing does, in one line."""
-        return visible(printable(" ".join(next(self._answer()).split())))
+        return visible(printable(" ".join(next(self.answer()).split())))
 
     def lines(self) -> Iterator[str]:
         """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
@@ -90,113 +88,62 @@ class FlowResult:
             yield visible(printable(text))
 
     def _lines(self) -> Iterator[str]:
-        yield from _of_configurations(self.configurations, self.top)
+        yield from wording.configurations(self.configurations, self.top)
         if self.keys.rows:
             tags = len({row.key.tag for row in self.keys.rows})
             yield f"key data of {tags} key{'s' * (tags != 1)} compared: {count(self.keys.counts)}"
         dumps = {(s.item.name, s.item.step, s.item.rank): s for s in self.walked if s.item.kind == "stage"}
         for stage in self.stages:
             for outcome in stage.outcomes:
-                yield _of_outcome(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
-        if said := unjudged_line(self.judged, self.unjudged):
-            yield said
-        for mode in dict.fromkeys(outcome.mode for outcome in self.outcomes):
-            if mode and (blind := BLIND.get(mode)):
-                yield f"{mode} cannot see {blind}"
+                yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
+        yield from left_open(self.judged, self.unjudged, (outcome.mode for outcome in self.outcomes))
         yield from (f"missing: {sentence}" for sentence in self.missing[:_SAID])
         if len(self.missing) > _SAID:
             yield f"missing: {len(self.missing) - _SAID} more, in the json"
-        yield from _of_order(self.stages)
-        yield from self._answer()
-        yield from self._others()
+        yield from wording.order_of(self.stages)
+        yield from self.answer()
+        if self.first is not None:
+            yield from wording.others(self.first, self.walked, self.top)
 
-    def _answer(self) -> Iterator[str]:
+    def answer(self) -> Iterator[str]:
         """What differs first, why, and the call or what to do."""
-        if self.first is None:
-            where = " in what both sides have" if self.missing else " in what could be judged"
-            yield no_difference(self.is_clean, self.judged, self.unjudged, where)
+        if self.first is not None:
+            yield from wording.answer(self.first)
             return
-        yield f"first difference: {self.first.says}"
-        if self.first.why:
-            yield f"why: {self.first.why}"
-        if self.first.finding:
-            yield f"first wrong call: {full(self.first.finding)}"
-        if self.first.then:
-            yield self.first.then
-
-    def _others(self) -> Iterator[str]:
-        """What was not judged before it, the first beyond tolerance, and what begins besides."""
-        if self.first is None:
-            return
-        before = self.walked[: self.walked.index(self.first.seen)]
-        if unjudged := [f"{seen.item.kind} {seen.item.name}" for seen in before if seen.role == "unjudged"]:
-            yield f"not judged before it: {few(dict.fromkeys(unjudged), _NAMED)}"
-        if not self.first.seen.item.is_beyond:
-            beyond = next((seen.item for seen in self.walked if seen.item.is_beyond), None)
-            where = f"the first beyond it: {_item_said(beyond)}" if beyond else "nothing is beyond it"
-            yield f"it is within tolerance; {where}"
-        following = next_beginnings(self.walked)
-        for seen, again in following[: self.top]:
-            steps = f"; again in step{'s' * (len(again) > 1)} {', '.join(map(str, again[:8]))}" if again else ""
-            yield f"another difference: {_item_said(seen.item)}{steps}"
-        if len(following) > self.top:
-            yield f"another difference: {len(following) - self.top} more, in the json"
+        where = " in what both sides have" if self.missing else " in what could be judged"
+        yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged, where))
 
 
-def _of_outcome(outcome: Outcome, stage: Stage, seen: Seen) -> str:
-    where = f"{stage.called}, {outcome.label or f'step {outcome.step}'}"
-    if outcome.failed:
-        return f"{where}: not compared: {outcome.failed}"
-    text = f"{where}: {outcome.mode} compared: {count(outcome.counts)}"
-    if outcome.first is None:
-        return text
-    if seen.role == "received":
-        through = f", {' and '.join(dict.fromkeys(seen.through))} differing before it" if seen.through else ""
-        text += f"; it carries on a difference{through}"
-    return f"{text}; first wrong call: {outcome.first.name} in {outcome.first.cell}"
+@dataclass(frozen=True)
+class Stepwise:
+    """What came of every step that both sides have; `missing` are those of one side only."""
 
+    results: dict[int, FlowResult]
+    missing: tuple[str, ...]
 
-def _item_said(item: Item) -> str:
-    """In few words: where, and the key or the call."""
-    if item.kind == "key":
-        return f"{place_said(item)}, {key_said(item)}"
-    call = f", call {short(item.finding)}" if item.finding else ""
-    return f"{place_said(item)}, {called(item.name)}{call}"
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """What came of every pair of dumps, step by step."""
+        return tuple(outcome for result in self.results.values() for outcome in result.outcomes)
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether every step is, and both sides have the same steps."""
+        return not self.missing and all(result.is_clean for result in self.results.values())
 
-def _of_order(stages: Sequence[Stage]) -> Iterator[str]:
-    """Whether it is known in which order a step runs the stages, where the names do not say it."""
-    compared = [stage for stage in stages if stage.answer]
-    if len(compared) < 2 or all(stage.part != UNKNOWN for stage in compared):
-        return
-    if all(stage.is_placed for stage in compared):
-        ordered = ", ".join(stage.name for stage in sorted(compared, key=lambda stage: stage.order))
-        how = ", by the lines that call them" if any(stage.placed_by == "lines" for stage in compared) else ""
-        yield f"order of the stages in a step{how}: {ordered}"
-        return
-    unknown = ", ".join(stage.name for stage in compared if not stage.is_placed)
-    yield (
-        f"order of the stages in a step: the dumps do not tell it for {unknown}; of one step, those in which a "
-        "difference begins by their own dump are named first"
-    )
+    @property
+    def first(self) -> int | None:
+        """The first step in which something differs."""
+        return next((step for step, result in self.results.items() if result.first is not None), None)
 
-
-def _of_configurations(compared: ConfigurationDifferences, top: int) -> Iterator[str]:
-    differences = compared.differences
-    if compared.problem:
-        yield f"configurations: {compared.problem}"
-    elif compared.count and not differences:
-        yield f"configurations: 0 of {compared.count} settings differ"
-    elif compared.count:
-        places = sum(each.is_of_place for each in differences)
-        of_places = f", {places} of them places or times" if places else ""
-        yield (
-            f"configurations: {len(differences)} of {compared.count} settings differ{of_places}; possible "
-            "explanations, no faults by themselves:"
-        )
-        yield from (f"  {each.said}" for each in differences[:top])
-        if len(differences) > top:
-            yield f"  and {len(differences) - top} more in the table"
+    def lines(self) -> Iterator[str]:
+        """One line for each step; then all lines of the first in which something differs."""
+        for step, result in self.results.items():
+            yield f"step {step}: {result.headline}"
+        yield from (visible(f"missing: {each}") for each in self.missing)
+        if self.first is not None:
+            yield f"the first step in which something differs is {self.first}:"
+            yield from self.results[self.first].lines()
 
 
 FOLDER = "key_data"
@@ -238,7 +185,8 @@ def _rows(walked: Sequence[Seen]) -> Iterator[tuple[Cell, ...]]:
         item = seen.item
         if item.kind == "key":
             stage = FLOW[item.part].stage if item.part != UNKNOWN else "?"
-            cells = guard(item.name), stage, item.grade, guard(item.first), seen.role, guard(item.reason)
+            where, why = wording.first_place(item), wording.reason_of(item)
+            cells = guard(item.name), stage, item.grade, guard(where), seen.role, guard(why)
             yield item.step, item.rank, *cells
 
 
@@ -249,15 +197,15 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
         "first_difference": None
         if first is None
         else {
-            "step": first.seen.item.step,
-            "rank": first.seen.item.rank,
+            "step": first.item.step,
+            "rank": first.item.rank,
             "stage": first.stage or None,
-            "says": first.says,
-            "why": first.why or None,
-            "then": first.then or None,
+            "says": wording.says(first),
+            "why": wording.why(first) or None,
+            "then": wording.then(first) or None,
             "role": first.seen.role,
-            "keys": [item.name for item in first.seen_in],
-            "collect": dict(first.collect) or None,
+            "keys": [item.name for item in first.keys],
+            "collect": (first.collect.fields if first.collect else None) or None,
         },
         "first_wrong": _first_wrong(first.finding, first.seen) if first else [],
         "configurations": {
@@ -297,8 +245,8 @@ def _seen(seen: Seen) -> dict[str, object]:
         "verdict": item.grade,
         "role": seen.role,
         "through": list(seen.through),
-        "reason": item.reason or None,
-        "first": item.first or None,
+        "reason": wording.reason_of(item) or None,
+        "first": wording.first_place(item) or None,
         "first_wrong": _first_wrong(item.finding, seen),
     }
 

@@ -24,7 +24,7 @@ from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
 from msprobe.compare.jobs.summary import Answer
-from msprobe.compare.judge.verdict import Grade
+from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
 from msprobe.store.folders import DUMP_FILES, TREES, look, of_rank, of_run, printable, ranks_in, steps_in, trees_in
@@ -34,13 +34,15 @@ from msprobe.store.rl_roots import FlowRoot, flow_in, flow_root
 from msprobe.store.saves.single_saves import stem_of
 from msprobe.store.stacks_and_construct import stacks, user_line
 
-from .order import SEVERITY, UNKNOWN, Item, Order, part_of_stage
+from .order import UNKNOWN, Item, Order, part_of_stage
 from .walk import begins_by_itself
 
 _WORTH_WORKERS = 16 << 20
 """Bytes of dump.json of a stage that are compared before more processes would have started."""
 
 Places = frozenset[tuple[int, int]]
+
+PlacedBy = Literal["table", "dumps", "lines", ""]
 
 ITSELF = "the debugger itself"
 """The name of what a debugger collected outside its stages."""
@@ -72,20 +74,21 @@ def is_root(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Stage:
-    """What came of one stage: the answer of its dumps, or in a sentence why there is none; what has no partner.
+    """What came of one stage: the answer of its dumps, or in a sentence why there is none.
 
     `held` are the (step, rank) that each side has a dump of, `order` is its place in a step, and `placed_by`
-    what told it: the table of parts, the dumps, the lines that call them, or nothing.
+    what told it: the table of parts, the dumps, the lines that call them, or nothing. `only_on` is the one side that
+    has it.
     """
 
     name: str
     part: int
     held: tuple[Places, Places]
     order: Order
-    placed_by: Literal["table", "dumps", "lines", ""]
+    placed_by: PlacedBy
     answer: Answer | None = None
     problem: str = ""
-    missing: tuple[str, ...] = ()
+    only_on: str = ""
 
     @property
     def is_placed(self) -> bool:
@@ -101,11 +104,6 @@ class Stage:
     def is_clean(self) -> bool:
         """Whether its dumps were compared and all pass."""
         return self.answer is not None and self.answer.is_clean
-
-    @property
-    def called(self) -> str:
-        """The stage, in a sentence."""
-        return called(self.name)
 
     def has(self, step: int) -> tuple[bool, bool]:
         """Whether target and golden have a dump of a step."""
@@ -126,29 +124,22 @@ _FRAME = re.compile(r"^File (?P<file>.+?), line (?P<line>\d+), in (?P<function>[
 _STEPS = 2  # so many are asked: in its first one a debugger does not know yet that it will have stages
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedOrder:
-    """Stages in the order in which a step runs them, by the dumps themselves or by the lines that call them."""
-
-    names: tuple[str, ...] = ()
-    by: Literal["dumps", "lines", ""] = ""
-
-
-def collected_order(names: Sequence[str], *roots: FlowRoot) -> CollectedOrder:
-    """The order in which a step runs these stages; empty where no root tells, or two tell different ones."""
-    orders: list[CollectedOrder] = []
+def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[str], PlacedBy]:
+    """The order in which a step runs these stages, and what tells it; empty where no root does, or two roots differ."""
+    orders: list[tuple[PlacedBy, tuple[str, ...]]] = []
     for root in roots if len(names) > 1 else ():
         if not all(name in root.stages for name in names):
             continue
         sources = [_sources(root.stages[name]).items() for name in names]
         dumps = [{(at.rank or 0, at.step or 0): one.paths[0] for at, one in of_stage} for of_stage in sources]
         if order := _sorted(names, dumps, _begun_before):
-            orders.append(CollectedOrder(order, "dumps"))
+            orders.append(("dumps", order))
         elif order := _sorted(names, [_first_call(each) for each in dumps], _called_before):
-            orders.append(CollectedOrder(order, "lines"))
-    if len({order.names for order in orders}) != 1:
-        return CollectedOrder()
-    return min(orders, key=lambda order: order.by != "dumps")
+            orders.append(("lines", order))
+    if len({order for _, order in orders}) != 1:
+        return (), ""
+    by, order = min(orders)  # dumps before lines
+    return order, by
 
 
 def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
@@ -226,34 +217,33 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
     ours, theirs = held_places(target), held_places(golden)
     nowhere: Places = frozenset()
     names = [name for name in target.stages if name in golden.stages]
-    told = CollectedOrder()
-    if any(part_of_stage(name) == UNKNOWN for name in names):
-        told = collected_order(names, target, golden)
-    orders = _orders(told.names)
+    is_known = all(part_of_stage(name) != UNKNOWN for name in names)
+    in_order, by = collected_order([] if is_known else names, target, golden)
+    orders = _orders(in_order)
     for name in sorted({**ours, **theirs}, key=lambda name: orders.get(name, (part_of_stage(name), 0, 0, 0, name))):
         held = ours.get(name, nowhere), theirs.get(name, nowhere)
         if any(held) and not any(_is_chosen(place, request) for places in held for place in places):
             continue  # nothing of it was asked for
         part = part_of_stage(name)
         order = orders.get(name, (part, 0, 0, 0, name))
-        by = "table" if part != UNKNOWN else told.by if name in orders else ""
-        made = Stage(printable(name), part, held, order, by)
+        made = Stage(printable(name), part, held, order, "table" if part != UNKNOWN else by if name in orders else "")
         if name in ours and name in theirs:
             yield _compared(made, target.stages[name], golden.stages[name], request, second)
         else:
-            one = "target" if name in ours else "golden"
-            yield replace(made, missing=(f"{made.called} has a dump only on the {one} side",))
+            yield replace(made, only_on="target" if name in ours else "golden")
 
 
-def _orders(told: Sequence[str]) -> dict[str, Order]:
-    """The places of stages that the table of parts does not have, as the dumps tell: behind the known one before."""
-    known = [(at, part) for at, name in enumerate(told) if (part := part_of_stage(name)) != UNKNOWN]
+def _orders(in_order: Sequence[str]) -> dict[str, Order]:
+    """The places of stages that the table of parts does not have: after the known stage before them."""
+    known = [part for name in in_order if (part := part_of_stage(name)) != UNKNOWN]
+    behind = (known[0], -1) if known else (UNKNOWN, 0)
     orders: dict[str, Order] = {}
-    for at, name in enumerate(told):
-        if part_of_stage(name) == UNKNOWN:
-            before = [part for place, part in known if place < at]
-            behind = (before[-1], 2) if before else (known[0][1], -1) if known else (UNKNOWN, 0)
+    for at, name in enumerate(in_order):
+        part = part_of_stage(name)
+        if part == UNKNOWN:
             orders[name] = (*behind, at, 0, name)
+        else:
+            behind = part, 2
     return orders
 
 
@@ -284,8 +274,8 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
     compared = len(answer.outcomes)
-    logger.info("%s: %d %s, in %s", stage.called, compared, "dumps" if compared > 1 else "dump", asked.output)
-    return replace(stage, answer=answer, missing=tuple(f"{stage.called}: {each}" for each in answer.missing))
+    logger.info("%s: %d %s, in %s", called(stage.name), compared, "dumps" if compared > 1 else "dump", asked.output)
+    return replace(stage, answer=answer)
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
@@ -310,7 +300,6 @@ def items(stage: Stage) -> Iterator[Item]:
         first = next((outcome.first for outcome in outcomes if outcome.first), None)
         failed = next((outcome.failed for outcome in outcomes if outcome.failed), "")
         grade = max((_grade(outcome) for outcome in outcomes), key=SEVERITY.index)
-        reason = f"not compared: {failed}" if failed else ""
         yield Item(
             "stage",
             stage.name,
@@ -320,7 +309,7 @@ def items(stage: Stage) -> Iterator[Item]:
             _order(stage, first),
             first is not None,
             grade,
-            reason,
+            failed=failed,
             finding=first,
             weights_differ=any(f.kind is FindingKind.PARAMETERS for outcome in outcomes for f in outcome.findings),
             is_placed=stage.is_placed,

@@ -54,14 +54,6 @@ _WORDS: dict[Cause, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A cause and how strongly it is suggested, from 0 to 1."""
-
-    cause: Cause
-    strength: float
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """Verdict, cause and evidence, the numbers over all, and arrays of them by position and by sample.
@@ -72,7 +64,7 @@ class Answer:
 
     verdict: Verdict
     cause: Cause
-    candidates: Sequence[Candidate]
+    candidates: Sequence[Finding]
     evidence: Sequence[str]
     overall: Overall
     by_position: ByPosition
@@ -138,10 +130,10 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
     is_clean = case.is_within(CLEAN)
     findings = [finding for detector in (_EVEN_IF_EQUAL if is_clean else _DETECTORS) for finding in detector(case)]
     cause: Cause
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Finding, ...]
     told = f"mean absolute gap {total.mean_absolute:.3g}"
     if is_clean and not findings:
-        cause, candidates = "none", (Candidate("none", 1.0),)
+        cause, candidates = "none", (Finding("none", 1.0, ""),)
         verdict = PASS
         if lost:
             verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TOLD, name=each.removesuffix(".")) for each in lost))
@@ -159,12 +151,13 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
     return Answer(verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged)
 
 
-def _ranked(findings: Sequence[Finding]) -> tuple[Candidate, ...]:
-    """Each cause once, the strongest first."""
-    best: dict[Cause, float] = {}
+def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The strongest finding of each cause, the strongest first."""
+    best: dict[Cause, Finding] = {}
     for finding in findings:
-        best[finding.cause] = max(finding.strength, best.get(finding.cause, 0.0))
-    return tuple(Candidate(cause, strength) for cause, strength in sorted(best.items(), key=lambda item: -item[1]))
+        if finding.cause not in best or finding.strength > best[finding.cause].strength:
+            best[finding.cause] = finding
+    return tuple(sorted(best.values(), key=lambda one: -one.strength))
 
 
 def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:

@@ -2,13 +2,11 @@
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
-from msprobe.base.files import replacing
+from msprobe.base.files import refuse_existing, replacing, writing
 from msprobe.compare.tables.cells import Cell, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.table_file import objects, write_table
@@ -48,9 +46,8 @@ def write(answer: Answer, folder: Path, form: str) -> list[Path]:
     summary = folder / SUMMARY
     told, written = as_object(answer), [summary]
     with alone(folder):
-        if os.path.lexists(summary):
-            raise UsageError(f"{summary}: is there already; give another folder with -o, or remove it")
-        try:
+        refuse_existing(summary, "give another folder with -o")
+        with writing(folder):
             for name, columns, rows in (
                 ("samples", SAMPLES, samples(answer)),
                 ("positions", POSITIONS, positions(answer)),
@@ -63,9 +60,6 @@ def write(answer: Answer, folder: Path, form: str) -> list[Path]:
                 written.append(path)
             with replacing(summary) as file:
                 file.write(json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))
-        except OSError as err:
-            told_why = f"cannot be written ({err.strerror or err}); give another folder with -o"
-            raise UsageError(f"{folder}: {told_why}") from err
     return written
 
 

@@ -9,16 +9,14 @@ things stands in them as comments. Exit code: 0 something was found, 1 nothing w
 """
 
 import argparse
-import os
 from pathlib import Path
 
-from msprobe.base.errors import UsageError
-from msprobe.base.files import creating, make_folder
+from msprobe.base.files import creating, make_folder, refuse_existing, writing
 from msprobe.base.log import visible
 
 _SHOWN = 10
 _SURE = 0.8
-_TAKEN = "{}: is there already; choose another place with -o, or remove it"
+_ANOTHER = "choose another place with -o"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Find, write, and say what is to be looked at."""
     output = Path(args.output)
     for path in (_beside(output, kind) for kind in ("api", "cell", "layer", "data")):
-        if os.path.lexists(path):  # somebody may have edited it
-            raise UsageError(_TAKEN.format(path))
+        refuse_existing(path, _ANOTHER)  # somebody may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
     from msprobe.store.reader import read  # here: the help of the command is there before numpy is
 
@@ -58,7 +55,10 @@ def run(args: argparse.Namespace) -> int:
     for kind in KINDS:
         if suggestion.texts[kind]:
             path = _beside(output, kind)
-            _write(path, suggestion.texts[kind])
+            with writing(path, _ANOTHER, is_new=True):
+                make_folder(path.parent)
+                with creating(path) as file:
+                    file.write(suggestion.texts[kind].encode("utf-8", errors="backslashreplace"))
             print(visible(f"{path}: {suggestion.rules[kind]} rules"))
             options.append(f"{OPTIONS[kind]} {path}")
     for at, candidates in list(found.ambiguous.items())[:_SHOWN]:
@@ -74,14 +74,3 @@ def _beside(output: Path, kind: str) -> Path:
     """`mapping.cell.yaml` for `mapping.yaml`."""
     suffix = output.suffix if output.suffix in (".yaml", ".yml") else ""
     return output.with_name(f"{output.name.removesuffix(suffix)}.{kind}{suffix or '.yaml'}")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        make_folder(path.parent)
-        with creating(path) as file:
-            file.write(text.encode("utf-8", errors="backslashreplace"))
-    except FileExistsError as err:
-        raise UsageError(_TAKEN.format(path)) from err
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be written ({err.strerror}); choose another place with -o") from err

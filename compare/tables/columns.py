@@ -1,6 +1,5 @@
 """The columns of the table, in order, with what each one says; `reference/compare-table.md` prints this table."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msprobe.compare.judge.judged import Comparison, Mode
@@ -134,8 +133,3 @@ def columns_of(comparison: Comparison, with_stack: bool) -> tuple[Column, ...]:
     return columns(
         comparison.mode, with_stack, bool(comparison.pairs.notes.guesses), comparison.noise_of_tensors is not None
     )
-
-
-def as_markdown(shown: Sequence[Column]) -> str:
-    """The table for the documentation."""
-    return "\n".join(["| column | says |", "|---|---|", *(f"| `{c.title}` | {c.says} |" for c in shown)])

@@ -12,7 +12,7 @@ from msprobe.base.files import replacing
 from msprobe.base.log import visible
 from msprobe.compare.core.noise import Noise
 from msprobe.compare.judge.judged import Comparison, Mode
-from msprobe.compare.judge.verdict import CAUSES, Cause, count
+from msprobe.compare.judge.verdict import CAUSES, SEVERITY, Cause, count
 from msprobe.compare.judge.wording import say_limits, say_unseen
 from msprobe.compare.locate.find import Located
 from msprobe.compare.locate.finding import Finding
@@ -20,8 +20,6 @@ from msprobe.compare.locate.wording import full
 
 from .cells import Cell
 from .columns import Column
-
-_RANK = {"error": 0, "warning": 1, "unjudged": 2, "pass": 3}
 
 BLIND: dict[Mode, str] = {
     "statistics": "elements that changed places, nor what leaves maximum, minimum, mean and norm alike",
@@ -33,10 +31,8 @@ BLIND: dict[Mode, str] = {
 def lines(comparison: Comparison, located: Located, top: int) -> Iterator[str]:
     """The counts of every verdict, at most `top` next beginnings (worst first, then in execution order), the answer."""
     yield f"{comparison.mode} compared: {count(comparison.counts)}"
-    if said := unjudged_line(len(comparison.grades) - comparison.counts["unjudged"], comparison.unjudged):
-        yield said
-    if blind := BLIND.get(comparison.mode):
-        yield f"{comparison.mode} cannot see {blind}"
+    judged = len(comparison.grades) - comparison.counts["unjudged"]
+    yield from left_open(judged, comparison.unjudged, [comparison.mode])
     if comparison.by_statistics:
         number = len(comparison.by_statistics)
         yield f"{number} judged by statistics, as a tensor was not saved; these cannot see {BLIND['statistics']}"
@@ -69,7 +65,7 @@ def _noise(comparison: Comparison, noise: Noise) -> Iterator[str]:
 
 def beginnings(located: Located) -> list[Finding]:
     """Where differences begin besides the first one: worst first, then in execution order."""
-    return sorted(located.findings[1:], key=lambda f: (_RANK[f.grade], f.at))
+    return sorted(located.findings[1:], key=lambda f: (-SEVERITY.index(f.grade), f.at))
 
 
 def beginning(finding: Finding) -> str:
@@ -77,12 +73,16 @@ def beginning(finding: Finding) -> str:
     return _said(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
 
 
-def unjudged_line(judged: int, unjudged: Mapping[Cause, int]) -> str:
-    """Why pairs have no verdict, the more urgently where that is most of them; empty where all have one."""
-    if not (total := sum(unjudged.values())):
-        return ""
-    said = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
-    return f"only {judged} of {judged + total} pairs could be judged: {said}" if total > judged else f"unjudged: {said}"
+def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[str]:
+    """Why pairs have no verdict, the more urgently where that is most of them; and what the other verdicts miss."""
+    if total := sum(unjudged.values()):
+        why = ", ".join(f"{number} {words}" for number, words in causes_of_unjudged(unjudged))
+        yield (
+            f"only {judged} of {judged + total} pairs could be judged: {why}" if total > judged else f"unjudged: {why}"
+        )
+    for mode in dict.fromkeys(modes):
+        if mode in BLIND:
+            yield f"{mode} cannot see {BLIND[mode]}"
 
 
 def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
@@ -95,21 +95,16 @@ def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
     if located.first is not None:
         return "first wrong call", _said(located.first)
     judged = len(comparison.grades) - comparison.counts["unjudged"]
-    return _no_difference(comparison.is_clean, judged, comparison.unjudged, _IN_JUDGED)
+    return no_difference(comparison.is_clean, judged, comparison.unjudged)
 
 
-_IN_JUDGED = " in what could be judged"
-
-
-def no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = _IN_JUDGED) -> str:
+def no_difference(
+    is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str = " in what could be judged"
+) -> tuple[str, str]:
     """The last line where nothing differs; if not all is clean, what could not be judged may still differ.
 
     Of a clean comparison all that is unjudged is exempt; else the exempt pairs are not counted.
     """
-    return ": ".join(_no_difference(is_clean, judged, unjudged, where))
-
-
-def _no_difference(is_clean: bool, judged: int, unjudged: Mapping[Cause, int], where: str) -> tuple[str, str]:
     if is_clean:
         return "no difference", f"{judged} pairs judged, {sum(unjudged.values())} unjudged"
     open_ones = {cause: n for cause, n in unjudged.items() if not cause.is_exempt}

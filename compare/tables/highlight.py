@@ -71,28 +71,8 @@ _NUMBERS = (float, int)
 
 def highlights(rows: Sequence[Figures]) -> list[Highlight]:
     """The highlight of each row; `rows` are all of one call, in any order."""
-    if all(map(_is_plain, rows)):
-        return [_NOTHING] * len(rows)
     inputs = [row for row in rows if row.part != "output" and _is_numeric(row)]
     return [_highlight(row, inputs) for row in rows]
-
-
-def _is_plain(row: Figures) -> bool:
-    """Whether no rule can speak, whatever the inputs are: true of nearly every row, so it is asked first."""
-    if _is_non_finite(row.target_max) or _is_non_finite(row.target_min):
-        return False
-    if not isinstance(row.difference, _NUMBERS):
-        return True
-    size = abs(row.difference)
-    if row.part != "output":
-        return size <= HUGE
-    if size >= 10:
-        return False
-    if row.thousandth is None:
-        golden = row.golden_max
-        return not isinstance(golden, _NUMBERS) or size <= 0.1 * max(abs(golden), FLOOR)
-    # So near to 1 that no input is better by more than 0.1. A word is compared with nothing.
-    return all(not isinstance(value, _NUMBERS) or value >= 0.95 for value in (row.thousandth, row.cosine))
 
 
 def _highlight(row: Figures, inputs: Sequence[Figures]) -> Highlight:

@@ -31,6 +31,7 @@ def objects(columns: Sequence[Column], rows: Iterable[tuple[Cell, ...]]) -> list
 
 
 def write_text(path: Path, made: object) -> None:
-    """Write JSON, with a `?` for what UTF-8 cannot hold; whole or not at all."""
+    """Write JSON, with a `?` for what UTF-8 cannot hold, other objects as texts; whole or not at all."""
     with replacing(path) as file:
-        file.write(json.dumps(made, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+        text = json.dumps(made, ensure_ascii=False, indent=1, default=str)
+        file.write(text.encode("utf-8", "replace") + b"\n")

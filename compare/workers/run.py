@@ -18,7 +18,7 @@ from .progress import progress
 _GROUPS = Path("/sys/fs/cgroup")
 
 
-__all__ = ["Lost", "cores", "run"]
+__all__ = ["Lost", "bundles", "cores", "run"]
 
 
 def cores(groups: Path = _GROUPS) -> int:
@@ -37,6 +37,22 @@ def cores(groups: Path = _GROUPS) -> int:
     except (ValueError, ZeroDivisionError):  # "max": no quota
         return allowed
     return max(1, min(allowed, math.ceil(number))) if number > 0 else allowed
+
+
+def bundles(sizes: Sequence[int], most: int, count: int = 256) -> list[list[int]]:
+    """Places of neighbours that are one task, because each task has a price of its own.
+
+    At most `count` of them, and of a total size of at most `most`, unless one alone is larger.
+    """
+    found: list[list[int]] = []
+    room = 0
+    for at, size in enumerate(sizes):
+        if room < size or not found or len(found[-1]) >= count:
+            found.append([])
+            room = most
+        found[-1].append(at)
+        room -= size
+    return found
 
 
 Task = TypeVar("Task")

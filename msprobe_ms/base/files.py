@@ -132,6 +132,30 @@ def make_root(root: Path, asked_by: str) -> None:
 
 
 @contextmanager
+def writing(path: Path, remedy: str = "give another folder with -o", *, is_new: bool = False) -> Iterator[None]:
+    """UsageError, with what to do instead, in the place of an OSError while a file or folder of the user is written.
+
+    `is_new`: of a file that must not exist yet the error says that it does.
+    """
+    try:
+        yield
+    except OSError as err:
+        if is_new and isinstance(err, FileExistsError):
+            raise _taken(path, remedy) from err
+        raise UsageError(f"{path}: cannot be written ({err.strerror or err}); {remedy}") from err
+
+
+def refuse_existing(path: Path, remedy: str) -> None:
+    """UsageError where there is anything at a path."""
+    if os.path.lexists(path):
+        raise _taken(path, remedy)
+
+
+def _taken(path: Path, remedy: str) -> UsageError:
+    return UsageError(f"{path}: is there already; {remedy}, or remove it")
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that replaces `path` when the block ends well, and is removed when it raises.
 

@@ -10,9 +10,8 @@ from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
-from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import ConfigurationDifferences
-from msprobe.compare.rl.result import FlowResult
+from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import Collection, CollectionPair
 
@@ -23,7 +22,7 @@ Result = Answer | FlowResult | Stepwise
 def flow_of(result: Result) -> FlowResult | None:
     """The result of a flow, of several steps that of the first that differs; None for plain dumps and equal steps."""
     if isinstance(result, Stepwise):
-        return next((each for each in result.results.values() if each.first is not None), None)
+        return None if result.first is None else result.results[result.first]
     return result if isinstance(result, FlowResult) else None
 
 

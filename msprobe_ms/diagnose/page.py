@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 
 from msprobe.base.log import few, visible
 from msprobe.compare.jobs.survey import Subject
@@ -10,6 +11,7 @@ from msprobe.compare.judge.judged import Mode
 from msprobe.compare.judge.verdict import GRADES, count
 from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.locate.wording import full, short
+from msprobe.compare.rl.wording import setting
 from msprobe.compare.tables.console import BLIND
 from msprobe.compare.tables.json_file import as_object as finding_as_object
 from msprobe.compare.tables.json_file import causes
@@ -122,13 +124,8 @@ def _answer(diagnosis: Diagnosis) -> Iterator[str]:
             yield _last_line(answered.compared.result)
         if where := _place(answered):
             yield f"in {where}"
-        if (flow := flow_of(answered.compared.result)) is not None and (first := flow.first) is not None:
-            if first.why:
-                yield f"why: {first.why}"
-            if first.finding:
-                yield f"first wrong call: {full(first.finding)}"
-            if first.then:
-                yield first.then
+        if (flow := flow_of(answered.compared.result)) is not None and flow.first is not None:
+            yield from islice(flow.answer(), 1, None)
         return
     if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
         for name, answer in diagnosis.checkpoints:
@@ -181,7 +178,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
     lines = [f"the sides differ in {each.name}: {each.target}, golden {each.golden}" for each in diagnosis.environment]
     configurations = diagnosis.configurations
     lines += [
-        f"the configurations differ in {each.said}" for each in configurations.differences if not each.is_of_place
+        f"the configurations differ in {setting(each)}" for each in configurations.differences if not each.is_of_place
     ]
     yield from _first_of(lines, _SHOWN)
     if configurations.problem:
@@ -365,7 +362,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
             for each in diagnosis.ruled_out
         ],
         "not_recorded": [{"what": each.kind.value, "names": list(each.names)} for each in diagnosis.gaps],
-        "collect": dict(flow.first.collect) if flow is not None and flow.first is not None else {},
+        "collect": flow.first.collect.fields if flow and flow.first and flow.first.collect else {},
         "next_collection": following
         and {
             "purpose": following.purpose.value,

@@ -20,9 +20,8 @@ from msprobe.compare.jobs.summary import Answer
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.request import Request
-from msprobe.compare.rl.compare import Stepwise
 from msprobe.compare.rl.configurations import compare_configurations
-from msprobe.compare.rl.result import FlowResult
+from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import CollectionPair, Inventory, inventory, pair_collections
 from .diagnosis import (
@@ -288,10 +287,8 @@ def _answer(compared: ComparedPair) -> Answered | None:
     flow = None if result is None else flow_of(result)
     if flow is None or flow.first is None:
         return None
-    step = flow.first.seen.item.step
-    if isinstance(result, Stepwise):
-        step = next(number for number, each in result.results.items() if each is flow)
-    return Answered(compared, flow.first.finding, step, flow.first.seen.item.rank, None, flow.first.stage)
+    step = result.first if isinstance(result, Stepwise) else flow.first.item.step
+    return Answered(compared, flow.first.finding, step, flow.first.item.rank, None, flow.first.stage)
 
 
 def inside(found: Answered, wider: Answered) -> Answered:

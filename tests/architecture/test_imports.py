@@ -80,7 +80,7 @@ IMPORTERS = {
     "distributed": ("msprobe.compare.workers.cluster",),
     "tqdm": ("msprobe.compare.workers.progress",),
     "yaml": (
-        "msprobe.compare.merge.choice",
+        "msprobe.compare.merge.merge",
         "msprobe.mapping.api",
         "msprobe.mapping.layers",
         "msprobe.mapping.user_files",

@@ -7,9 +7,13 @@ import pytest
 from msprobe.compare.core.noise import FULL, LOWEST, Sign
 from msprobe.compare.core.standard import ACROSS, STANDARDS
 from msprobe.compare.judge.verdict import Cause
-from msprobe.compare.tables.columns import GUESSES, NOISE, as_markdown, columns
+from msprobe.compare.tables.columns import GUESSES, NOISE, columns
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
+def as_markdown(shown):
+    return "\n".join(["| column | says |", "|---|---|", *(f"| `{c.title}` | {c.says} |" for c in shown)])
 
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor", "digest"])

@@ -12,8 +12,7 @@ from openpyxl import Workbook, load_workbook
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.jobs.run import run_request
-from msprobe.compare.merge.choice import read_choice
-from msprobe.compare.merge.merge import merge_result
+from msprobe.compare.merge.merge import merge_result, read_choice
 from msprobe.compare.merge.tables import measures_of, open_table
 from msprobe.compare.request import Request
 

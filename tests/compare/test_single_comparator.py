@@ -74,7 +74,7 @@ def test_a_failure_that_nobody_foresaw_is_a_row(trees, monkeypatch):
     def fail(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pairs, "measure", fail)
+    monkeypatch.setattr(pairs, "measure_symmetric", fail)
     assert one(trees, GRID, GRID)[8:10][0] == "unjudged"
 
 

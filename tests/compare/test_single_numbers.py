@@ -9,8 +9,9 @@ import pytest
 from saved_trees import F32, GRID, one, put
 
 from msprobe.compare.key_data import pairs
-from msprobe.compare.key_data import pairs as key_data_measure
-from msprobe.compare.key_data.pairs import find, measure, pair
+from msprobe.compare.key_data.pairs import find, pair
+from msprobe.compare.measure import symmetric
+from msprobe.compare.measure.symmetric import measure_symmetric
 
 # The six numbers as msprobe 8.1.1 and 26.2.0 both print them.
 AS_PRINTED = {
@@ -157,7 +158,7 @@ def test_what_the_other_tool_gets_wrong(case, trees):
     ],
 )
 def test_blocks_of_any_layout_give_the_numbers_of_exact_arithmetic(kinds, draw, monkeypatch):
-    monkeypatch.setattr(key_data_measure, "BLOCK", 64)
+    monkeypatch.setattr(symmetric, "BLOCK", 64)
     random = np.random.default_rng(5)
     for left, right in zip(kinds[::2], kinds[1::2], strict=True):
         a, b = (draw(random, (3, 50)).astype(kind) for kind in (left, right))
@@ -169,7 +170,7 @@ def test_blocks_of_any_layout_give_the_numbers_of_exact_arithmetic(kinds, draw, 
         wide = np.zeros((3, b.shape[1] * 2), b.dtype)
         wide[:, ::2] = b
         for golden in (b, np.asfortranarray(b), wide[:, ::2]):
-            found = measure(a, golden)
+            found = measure_symmetric(a, golden)
             assert (found.size, found.same, found.first) == (a.size, absolute.count(0), first)
             assert found.max_absolute == float(max(absolute))
             assert found.max_relative == pytest.approx(float(max(relative)), rel=1e-15)

@@ -1,0 +1,321 @@
+"""Where the first difference of two flows originates, and what to collect next, as data; `wording` makes sentences."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal
+
+from msprobe.compare.locate.finding import Finding, FindingKind
+from msprobe.store.rl_roots import STAGES, FlowRoot
+
+from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, part_of_stage
+from .stages import Stage
+from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
+
+Value = bool | int | str | list[int]
+
+Runs = Literal["both", "the target", "the golden"]
+
+
+@dataclass(frozen=True)
+class CollectionStyle:
+    """How the two runs collect layers, as their roots tell: by switches of `MsProbe`, by `debugger.stage`, or either.
+
+    `names` are the names of the stages that there are, by the part of the flow.
+    """
+
+    by_switches: bool
+    by_stages: bool
+    names: Mapping[int, str]
+
+    def name_of(self, part: Part) -> str:
+        """What the stage of a part is called in these runs."""
+        return self.names.get(FLOW.index(part), part.stage)
+
+
+@dataclass(frozen=True)
+class Collect:
+    """What to collect of one step: the stage of a part, of generation only one token; without a part every stage.
+
+    `runs` are those that lack it.
+    """
+
+    style: CollectionStyle
+    step: int
+    part: Part | None = None
+    token: int | None = None
+    runs: Runs = "both"
+
+    @property
+    def tokens(self) -> list[int]:
+        """The range of tokens; empty for all."""
+        is_one = self.part is not None and self.part.stage == TOKEN_STAGE and self.token is not None
+        return [self.token, self.token] if is_one and self.token is not None else []
+
+    @property
+    def switches(self) -> dict[str, Value]:
+        """The fields of `msprobe_config`; none where the runs have no switches."""
+        if not self.style.by_switches:
+            return {}
+        found: dict[str, Value] = {} if self.part is None else {self.part.switch: True}
+        found |= dict(zip(("token_range_start", "token_range_end"), self.tokens, strict=False))
+        return found | {"step_start": self.step, "step_end": self.step}
+
+    @property
+    def fields(self) -> dict[str, Value]:
+        """The switches, and the fields of `debugger.stage`."""
+        found = self.switches
+        if self.style.by_stages:
+            found |= {} if self.part is None else {"stage": self.style.name_of(self.part)}
+            found |= {"step": [self.step], **({"token_range": list(self.tokens)} if self.tokens else {})}
+        return found
+
+
+def collection_style(*roots: FlowRoot) -> CollectionStyle:
+    """How runs collect, by the names of what they left.
+
+    `MsProbe` knows six stages and numbers the folders of ranks; a debugger without communication calls them `rank`.
+    """
+    of_debugger = [
+        name not in STAGES or any(True for _ in path.glob("step*/rank"))
+        for r in roots
+        for name, path in r.stages.items()
+    ]
+    configured = any(root.configurations for root in roots)
+    by_stages = any(of_debugger) or (bool(of_debugger) and not configured)
+    names = {part: name for root in roots for name in root.stages if (part := part_of_stage(name)) != UNKNOWN}
+    return CollectionStyle(not all(of_debugger) or not of_debugger, by_stages, names)
+
+
+class Origin(Enum):
+    """Where a difference originates; `First.names` are the stages that tell it."""
+
+    # Of a stage: in its input, in its weights, or in itself.
+    HOST_CODE_BEFORE = auto()
+    HOST_CODE_BETWEEN = auto()
+    INPUT_OF_SEVERAL = auto()
+    INPUT_OF_UNORDERED = auto()
+    INPUT = auto()
+    LOADED = auto()
+    LOADED_OR_THIS_STEP = auto()
+    LOADED_OR_UPDATE = auto()
+    UPDATE = auto()
+    STAGES_AGREE = auto()
+    UPDATE_AGREES = auto()
+    NOT_HANDED_OVER = auto()
+    STEP_AGREES = auto()  # names: the number of that step, which has a root of its own
+    UNKNOWN = auto()
+    HERE = auto()
+    OUTSIDE = auto()
+    BETWEEN_CALLS = auto()
+    HERE_BY_DUMP = auto()
+    # Of a key: in its stage, in host code, or in what is not known.
+    UNKNOWN_KEY = auto()
+    NO_STAGE = auto()
+    HOST_CODE_AFTER = auto()
+    STAGE_UNSEEN = auto()
+
+
+@dataclass(frozen=True)
+class First:
+    """The first difference, and where it originates.
+
+    `stage` is the stage that it is of, empty for what no stage makes; `keys` show it; `collect` is what is lacking.
+
+    Of a stage: `is_hidden` where keys were compared and none of those that it makes shows it; `also` are other stages
+    whose first wrong call is the same; `is_update_left_out` where `--step` leaves out the dumps of the update before.
+
+    Of a key: `made_by` is the stage that makes it, `dump` what its dump of this step says, `earlier` another step's;
+    `elsewhere` is a stage of an unknown name in which a difference begins too; `neighbours` are the known keys that
+    were saved before and after an unknown one; `may_be_weights` where an update before may be the cause.
+    """
+
+    seen: Seen
+    origin: Origin
+    style: CollectionStyle
+    stage: str = ""
+    keys: tuple[Item, ...] = ()
+    collect: Collect | None = None
+    names: tuple[str, ...] = ()
+    is_hidden: bool = False
+    also: tuple[str, ...] = ()
+    is_update_left_out: bool = False
+    made_by: Stage | None = None
+    dump: Item | None = None
+    earlier: Item | None = None
+    elsewhere: Item | None = None
+    neighbours: tuple[Item | None, Item | None] = (None, None)
+    may_be_weights: bool = False
+
+    @property
+    def item(self) -> Item:
+        """The key or stage."""
+        return self.seen.item
+
+    @property
+    def finding(self) -> Finding | None:
+        """The first wrong call, if one is named."""
+        return self.item.finding
+
+
+def first_difference(walked: Sequence[Seen], stages: Iterable[Stage], style: CollectionStyle) -> First | None:
+    """What differs first, and where it originates; None where nothing differs."""
+    seen = first_of(walked)
+    if seen is None:
+        return None
+    search = _Search(seen, walked, tuple(stages), style)
+    return search.of_stage() if seen.item.kind == "stage" else search.of_key()
+
+
+class _Search:
+    """The search behind one first difference."""
+
+    def __init__(self, seen: Seen, walked: Sequence[Seen], stages: Sequence[Stage], style: CollectionStyle) -> None:
+        self._seen, self._item, self._walked, self._stages, self._style = seen, seen.item, walked, stages, style
+        self._here = [s for s in walked if s.item.place == seen.item.place]
+        self._stages_here = [s for s in self._here if s.item.kind == "stage"]
+
+    def of_stage(self) -> First:
+        """Whether a difference begins in a stage, by its first wrong call and the keys that it reads."""
+        item = self._item
+        origin, names = self._origin()
+        keys = tuple(
+            s.item
+            for s in self._here
+            if s.item.part == item.part != UNKNOWN and s.item.kind == "key" and s.role not in ("agrees", "unjudged")
+        )
+        also: list[str] = []
+        if begins_by_itself(item.finding):  # as where one model runs in several stages
+            others = [s.item for s in self._stages_here if s.item.name != item.name]
+            also = [other.name for other in others if call_of(other) == call_of(item)]
+        collect, is_left_out = None, False
+        if origin in (Origin.LOADED_OR_UPDATE, Origin.UPDATE):
+            collect, is_left_out = self._update_before()
+        return First(
+            self._seen,
+            origin,
+            self._style,
+            item.name,
+            keys,
+            collect,
+            tuple(names),
+            is_hidden=item.part != UNKNOWN and not keys and any(s.item.kind == "key" for s in self._walked),
+            also=tuple(also),
+            is_update_left_out=is_left_out,
+        )
+
+    def _origin(self) -> tuple[Origin, Sequence[str]]:
+        finding = self._item.finding
+        kind = finding.kind if finding else None
+        if kind is FindingKind.RUN_INPUTS:
+            return self._of_input()
+        if kind is FindingKind.PARAMETERS:
+            return self._of_weights()
+        if kind is FindingKind.UNKNOWN:
+            return Origin.UNKNOWN, ()
+        if self._seen.agreeing:
+            return Origin.HERE, ()
+        if finding is not None and finding.is_from_outside:
+            return Origin.OUTSIDE, ()
+        if finding is not None and not begins_by_itself(finding):
+            return Origin.BETWEEN_CALLS, ()
+        return Origin.HERE_BY_DUMP, ()
+
+    def _of_input(self) -> tuple[Origin, Sequence[str]]:
+        """Where the input of a stage comes from, if what came before it agrees."""
+        here = self._stages_here
+        if self._seen.agreeing:
+            return Origin.HOST_CODE_BEFORE, ()
+        if len(here) > 1 and not all(s.item.is_placed for s in here):
+            others = [s.item for s in here if s is not self._seen]
+            also = [o.name for o in others if o.finding and o.finding.kind is FindingKind.RUN_INPUTS]
+            return (Origin.INPUT_OF_SEVERAL, [self._item.name, *also]) if also else (Origin.INPUT_OF_UNORDERED, ())
+        before = [s.item.name for s in here[: here.index(self._seen)] if s.role == "agrees"]
+        return (Origin.HOST_CODE_BETWEEN, before) if before else (Origin.INPUT, ())
+
+    def _of_weights(self) -> tuple[Origin, Sequence[str]]:
+        """Since when weights differ, by the updates before and by the model's other stages in the step."""
+        item, here = self._item, self._stages_here
+        if item.model == "reference" or not item.step:
+            before = here[: [s.item for s in here].index(item)]
+            is_behind = item.part == UNKNOWN and item.is_placed and any(s.role == "agrees" for s in before)
+            return Origin.LOADED_OR_THIS_STEP if is_behind else Origin.LOADED, ()
+        if item.step == min(other.item.step for other in self._walked):
+            return Origin.LOADED_OR_UPDATE, ()
+        earlier = [s for s in self._walked if s.item.kind == "stage" and s.item.place == (item.step - 1, item.rank)]
+        if item.part == UNKNOWN:
+            all_agree = earlier and all(s.role == "agrees" for s in earlier)
+            return Origin.STAGES_AGREE if all_agree else Origin.UPDATE, ()
+        of_model = [s.item for s in here if s.item.part != UNKNOWN and s.item.model == item.model]
+        if equal := [other.name for other in of_model if not other.weights_differ and other.grade != "unjudged"]:
+            return Origin.NOT_HANDED_OVER, equal
+        updates = [s for s in earlier if s.item.part != UNKNOWN and FLOW[s.item.part].updates == item.model]
+        if any(s.role == "agrees" for s in updates):
+            return Origin.UPDATE_AGREES, [updates[0].item.name]
+        return Origin.UPDATE, ()
+
+    def _update_before(self) -> tuple[Collect | None, bool]:
+        """What collects the update before a stage, where neither side's dump of it was judged; whether there are two
+        dumps of it that were left out."""
+        step, update = self._item.step - 1, UPDATES.get(self._item.model)
+        before = [s.item for s in self._walked if (s.item.kind, s.item.step) == ("stage", step)]
+        if any(update in (None, other.part) for other in before):
+            return None, False
+        if any(update in (None, stage.part) and all(stage.has(step)) for stage in self._stages):
+            return None, True
+        return Collect(self._style, step, None if update is None else FLOW[update]), False
+
+    def of_key(self) -> First:
+        """Where a key that differs was made, and what its stage's dump says."""
+        item, seen, style, stages = self._item, self._seen, self._style, self._stages
+        if item.part == UNKNOWN:
+            has_dump = any(s.item.kind == "stage" and s.item.step == item.step for s in self._walked)
+            lacks = bool(stages) and not has_dump
+            return First(
+                seen,
+                Origin.UNKNOWN_KEY,
+                style,
+                keys=(item,),
+                collect=Collect(style, item.step) if lacks else None,
+                elsewhere=None if lacks else self._elsewhere(),
+                neighbours=self._neighbours(),
+            )
+        part = FLOW[item.part]
+        if not part.stage:
+            return First(seen, Origin.NO_STAGE, style, keys=(item,))
+        stage = next((each for each in stages if each.part == item.part), None)
+        dumped = next((s for s in self._stages_here if s.item.part == item.part), None)
+        if dumped is not None and dumped.role == "agrees":
+            return First(seen, Origin.HOST_CODE_AFTER, style, dumped.item.name, (item,), dump=dumped.item)
+        runs: Runs = "both"
+        if stage is not None and any(has := stage.has(item.step)) and not all(has):
+            runs = "the golden" if has[0] else "the target"
+        earlier = next((s.item for s in self._walked if s.item.part == item.part and s.item.finding), None)
+        is_of_model = bool(part.model) and part.model != "reference"
+        return First(
+            seen,
+            Origin.STAGE_UNSEEN,
+            style,
+            stage.name if stage is not None else part.stage,
+            (item,),
+            Collect(style, item.step, part, item.token, runs),
+            made_by=stage,
+            dump=dumped.item if dumped is not None else None,
+            earlier=earlier,
+            elsewhere=self._elsewhere(),
+            may_be_weights=earlier is None and is_of_model and item.step > min(s.item.step for s in self._walked),
+        )
+
+    def _elsewhere(self) -> Item | None:
+        """A stage of a name of the user's, which may be the one that makes the key, whose dump is wrong by itself."""
+        of_user = (s.item for s in self._stages_here if s.item.part == UNKNOWN)
+        return next((item for item in of_user if begins_by_itself(item.finding)), None)
+
+    def _neighbours(self) -> tuple[Item | None, Item | None]:
+        """The known keys between which an unknown one was saved."""
+        at = self._item.saved
+        known = [s.item for s in self._here if s.item.saved >= 0 and s.item.part != UNKNOWN] if at >= 0 else []
+        return (
+            max((other for other in known if other.saved < at), key=lambda o: o.saved, default=None),
+            min((other for other in known if other.saved > at), key=lambda o: o.saved, default=None),
+        )
