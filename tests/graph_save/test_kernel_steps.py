@@ -75,6 +75,7 @@ def counted(line, words):
     return found[1].count(", ") + 1 + int(found[2] or 0) if found else 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", RUNS)
 def test_the_steps_asked_for_and_no_others_are_gathered_as_statistics(name, runs):
     run = runs[name]

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import product
@@ -71,14 +71,15 @@ def digest(net: str, steps: int, *options: str) -> str:
 def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
     """Run a collected training and hold it to the digests of its bare twins, and its dump to the hand count.
 
-    `control` has a bare twin in each of `MODES`: the mode changes no bit either, so that each checks the other.
+    `control` has a bare twin in each of `MODES`, or in some: the mode changes no bit either, so that they check each
+    other.
     """
     folder = Path(tempfile.mkdtemp(prefix="msprobe-bits-"))
     begin = perf_counter()
     try:
-        bare, asynchronous = (each.result() for each in control)
-        if bare != asynchronous:
-            return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {asynchronous}")
+        bare, *others = (each.result() for each in control)
+        if any(other != bare for other in others):
+            return Outcome("no control", 0, f"without the debugger {bare}, asynchronous {', '.join(others)}")
         begin = perf_counter()
         options = ("--collect", str(folder), "--level", run.level, *TASKS[run.task], *MODES[run.asynchronous])
         found = digest(run.net, steps, *options)
@@ -98,13 +99,18 @@ def judge(run: Run, steps: int, control: Sequence["Future[str]"]) -> Outcome:
 
 
 def judge_all(
-    runs: Sequence[Run], steps: int, jobs: int, tell: Callable[[Run, Outcome], None] = lambda run, outcome: None
+    runs: Sequence[Run],
+    steps: int,
+    jobs: int,
+    tell: Callable[[Run, Outcome], None] = lambda run, outcome: None,
+    controls: Iterable[Sequence[str]] = MODES.values(),
 ) -> dict[Run, Outcome]:
-    """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes."""
+    """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes or
+    in those of `controls`."""
     outcomes = {}
     with ThreadPoolExecutor(jobs) as pool:
         nets = dict.fromkeys(run.net for run in runs)
-        control = {net: [pool.submit(digest, net, steps, *mode) for mode in MODES.values()] for net in nets}
+        control = {net: [pool.submit(digest, net, steps, *mode) for mode in controls] for net in nets}
 
         def judged(run: Run) -> None:
             # its controls were submitted before it, so they are done or another worker is at them
