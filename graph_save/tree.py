@@ -61,7 +61,7 @@ class SaveTree:
         self._counts: dict[tuple[str, str], int] = {}
         self._folders: dict[tuple[str, int], tuple[str, int]] = {}
         self._files: dict[int, tuple[int, int]] = {}
-        self._behind = AsyncWriter()
+        self._async_writer = AsyncWriter()
 
     def expect(self) -> None:
         """From here on something may be saved, also by a graph that the framework still has in hand."""
@@ -104,7 +104,7 @@ class SaveTree:
             line += f',"md5":"{digest(array)}"'
         if self._task == "tensor":
             line += f',"data_name":{json.dumps(file)}'
-            self._behind.write(f"{folder}/{file}", array)
+            self._async_writer.write(f"{folder}/{file}", array)
         line = f'{{"name":{json.dumps(name)},"count":{count},"id":{number},{line[1:]}}}\n'
         try:
             os.write(index, line.encode())
@@ -133,7 +133,7 @@ class SaveTree:
     def complete(self) -> None:
         """Wait until everything that was saved is in its file."""
         if os.getpid() == self._pid:
-            self._behind.drain()
+            self._async_writer.drain()
 
     def step(self) -> None:
         """What is saved from here on is of the next step."""

@@ -44,12 +44,12 @@ class Layer:
         """PyTorch's name of an own parameter and the transform of its layout; a name not listed is the same."""
         return self.parameters.get(name, name), self.transforms.get(name, {}).get(len(shape), "")
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor arguments of the counterpart that mean the same as those `given` to MindSpore's layer."""
-        told = {**self.defaults.get("ms", {}), **given}
+    def arguments(self, passed: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor arguments of the counterpart that mean the same as those `passed` to MindSpore's layer."""
+        merged = {**self.defaults.get("ms", {}), **passed}
         return dict(self.inserted) | {
             self.attributes.get(name, name): self._value(name, value)
-            for name, value in told.items()
+            for name, value in merged.items()
             if name not in self.requires
         }
 

@@ -105,8 +105,8 @@ class Observer:
 def _inert(cls: Any, *args: Any, **kwargs: Any) -> Any:
     from msprobe.base.settings import load  # here: it is the training that imports
 
-    asked = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
-    cls._latest = _with_settings(cls, lambda: load(asked.pop("config_path", None), **asked))
+    arguments = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
+    cls._latest = _with_settings(cls, lambda: load(arguments.pop("config_path", None), **arguments))
     return cls._latest
 
 

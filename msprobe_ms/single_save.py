@@ -39,22 +39,22 @@ class SingleSave:
     _only: ClassVar["SingleSave | None"] = None
 
     def __new__(cls, dump_path: "str | PathLike[str]", fmk: str = "pytorch") -> "SingleSave":
-        asked = root, chosen = _checked(dump_path, fmk)
+        requested = root, chosen = _checked(dump_path, fmk)
         only = cls._only
         if only is None:
             make_root(root, "SingleSave")
             only = super().__new__(cls)
-            only._asked, only._tree = asked, tree_of(root, chosen)
+            only._requested, only._tree = requested, tree_of(root, chosen)
             cls._only = only
-        elif asked != only._asked:
+        elif requested != only._requested:
             once(
                 f"SingleSave {root} {chosen}",
                 f"SingleSave({str(root)!r}, {chosen!r}): the first construction holds, everything goes on to "
-                f"{only._asked[0]} (fmk {only._asked[1]!r}); construct it once, or start another process",
+                f"{only._requested[0]} (fmk {only._requested[1]!r}); construct it once, or start another process",
             )
         return only
 
-    _asked: tuple[Path, Framework]
+    _requested: tuple[Path, Framework]
     _tree: "SingleTree"
 
     @classmethod
@@ -164,7 +164,7 @@ class SingleTree:
     def save_config(self, data: Any) -> None:
         """Write `configurations.json`; values that JSON cannot hold become their texts."""
         try:
-            write_configurations(self._home(), data)
+            write_configurations(self._run_root(), data)
         except Exception as cause:  # a failure while collecting never stops the training
             _lost("configurations.json", cause)
 
@@ -178,7 +178,7 @@ class SingleTree:
 
     def _write(self, key: str, value: Any, tensors: dict[str, Any], micro_step: int | None) -> None:
         try:
-            root = self._home()
+            root = self._run_root()
             place = Place(key, self._step, self._rank or 0, micro_step)
             arrays = {
                 member: tensor if framework.maker(tensor) is None else framework.array_of(tensor)
@@ -191,7 +191,7 @@ class SingleTree:
         except Exception as cause:  # a failure while collecting never stops the training
             _lost(key, cause)
 
-    def _home(self) -> Path:
+    def _run_root(self) -> Path:
         """The folder of this run, which communication may tell after the construction only."""
         if self._rank is None:
             self._rank = framework.rank(self._framework)

@@ -23,7 +23,7 @@ ONE = np.arange(4, dtype=np.float32)
 @pytest.fixture(autouse=True)
 def _no_construction_yet(monkeypatch):
     monkeypatch.setattr(SingleSave, "_only", None)
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def _pynative(monkeypatch):
     synchronous = ms.get_context("pynative_synchronize")
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=False)
     monkeypatch.setattr(SingleSave, "_only", None)
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=synchronous)
 

@@ -304,7 +304,7 @@ def test_the_function_answers_as_the_command_does(tmp_path, monkeypatch):
     Path("train.py").write_text(TRAINING.replace("HERE", "if is_collecting(): net.first[1] = 7.0"))
     found = verify_collection("train.py", steps=1)
     assert not found
-    assert found.says == "first difference: at step() of step 0: parameter first"
+    assert found.message == "first difference: at step() of step 0: parameter first"
 
 
 # ---- the documentation -----------------------------------------------------------------------------------------------

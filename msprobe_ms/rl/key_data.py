@@ -67,13 +67,13 @@ class KeyData:
             with logged(f"save_data: {name}"):
                 self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
 
-    def home(self) -> Path:
+    def run_root(self) -> Path:
         """The folder of this run: the dump_path, or one inside it where another run has that."""
         return run_folder(self._root, framework.rank(_first([])), DATA).folder
 
     def folder(self, name: str) -> str:
         """What stands before `step{n}` in the paths of `save(name, ...)`."""
-        return str(self.home() / DATA / stem_of(name))
+        return str(self.run_root() / DATA / stem_of(name))
 
     def _keep(self, name: str, inner: str, array: Any, dtype: str, rank: int, kind: str) -> None:
         folder = self.folder(name)

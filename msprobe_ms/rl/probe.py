@@ -74,7 +74,7 @@ class MsProbe:
         """Write `{dump_path}/configurations.json`; values that JSON cannot hold become their texts."""
         if place := cls._data_for("configurations_dump"):
             with logged("save_configs"):
-                write_configurations(place.home(), data)
+                write_configurations(place.run_root(), data)
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_data)

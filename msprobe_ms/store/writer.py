@@ -99,7 +99,7 @@ class Writer:
         self._folder = folder = folder.absolute()
         make_folder(folder)
         # False in forked children. Asking for the process id each time would cost more than all the rest here.
-        self._is_here = True
+        self._is_own_process = True
         # Re-entrant: a signal handler may assemble the files while a line is being written.
         self._lock = threading.RLock()
         self._stacks: dict[tuple[str, ...], int] = {}
@@ -108,11 +108,11 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
-        self._behind = AsyncWriter(limit)
+        self._async_writer = AsyncWriter(limit)
         self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         journal = claim(folder / layout.JOURNAL, create=True)
         if journal is None:
             raise UsageError(
@@ -120,7 +120,7 @@ class Writer:
                 "is initialised, so that each rank has a folder of its own, or give each process its own dump_path"
             )
         self._hold(journal)
-        weakref.finalize(self, self._behind.end).atexit = False
+        weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
@@ -155,7 +155,7 @@ class Writer:
         known = self._stacks.get(frames)
         if known is not None:
             return known
-        if not self._is_here:  # before the lock, which the fork may have left closed for ever
+        if not self._is_own_process:  # before the lock, which the fork may have left closed for ever
             return 0
         with self._lock:
             number = self._stacks.get(frames, len(self._stacks))
@@ -170,12 +170,12 @@ class Writer:
         `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. `tensor` must
         have been called for the files that it names. OSError when the disk refuses.
         """
-        if self._is_here:
+        if self._is_own_process:
             self._append(call_line(name, parent, stack, entry))
 
     def order(self, names: Sequence[str]) -> None:
         """Have calls stand in the order of `names`, whatever that of their lines. OSError when the disk refuses."""
-        if self._is_here:
+        if self._is_own_process:
             self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
@@ -183,7 +183,7 @@ class Writer:
 
         Ignored after the end: what the disk refused at the end itself has no dump any more to be recorded in.
         """
-        if not self._is_here or self._fd < 0:
+        if not self._is_own_process or self._fd < 0:
             return
         line = missing_line(name, part, cause)
         try:
@@ -200,7 +200,7 @@ class Writer:
         when the dump is assembled. OSError where it refuses at once; DumpError for arrays that hold no numbers.
         """
         name = safe_name(data_name)
-        if not self._is_here:
+        if not self._is_own_process:
             return name
         if self._fd < 0:
             raise UsageError(self._closed())
@@ -216,24 +216,24 @@ class Writer:
             make_folder(self._folder / layout.TENSORS)
             self._has_tensors = True
         self._dirty = True
-        self._behind.write(path, array)
+        self._async_writer.write(path, array)
         return name
 
     def _leave_out(self, cause: str, name: str) -> None:
         """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
-        if cause not in self._said:
-            self._said.add(cause)
+        if cause not in self._logged:
+            self._logged.add(cause)
             self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
             once(cause, f"{self._folder}: {cause}; statistics go on, {name} and later tensors are not saved")
 
     def flush(self) -> None:
         """Wait until all tensors are written."""
-        if self._is_here:
-            self._behind.drain()
+        if self._is_own_process:
+            self._async_writer.drain()
 
     def assemble(self) -> None:
         """Bring the JSON files up to date; the journal stays. OSError when the disk refuses, the old files stay."""
-        if not self._is_here:
+        if not self._is_own_process:
             return
         with self._lock:
             if not self._dirty or self._assembles:
@@ -250,8 +250,8 @@ class Writer:
     def _assemble(self) -> None:
         journal = read_journal(self._folder / layout.JOURNAL)
         # Not before reading: the files that a line names were passed to the thread before the line was written.
-        self._behind.drain()
-        failed = dict(self._behind.failed)
+        self._async_writer.drain()
+        failed = dict(self._async_writer.failed)
         if failed:
             leave_out(journal, lambda file: failed.get(self._tensors + file, ""))
         if self._tally is not None:
@@ -265,7 +265,7 @@ class Writer:
 
         OSError when the disk refuses: the journal then stays for `msprobe doctor`.
         """
-        if not self._is_here:
+        if not self._is_own_process:
             return
         with self._lock:
             if self._fd < 0 or self._assembles:
@@ -274,7 +274,7 @@ class Writer:
                 self.assemble()
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
-                self._behind.end()
+                self._async_writer.end()
                 self._let_go()
                 self._fd = -1
 
@@ -314,7 +314,7 @@ def _let_go_all() -> None:
         with suppress(OSError):
             writer._let_go()
         writer._fd = -1
-        writer._is_here = False
+        writer._is_own_process = False
 
 
 os.register_at_fork(after_in_child=_let_go_all)

@@ -35,7 +35,7 @@ def config(tmp_path):
 @pytest.fixture
 def notes(monkeypatch, capsys):
     """What was noted on standard error, as lines; every cause is new again."""
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     return lambda: capsys.readouterr().err.splitlines()
 
 

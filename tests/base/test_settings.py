@@ -122,17 +122,17 @@ def test_the_dump_path_may_lead_through_a_symbolic_link(config, tmp_path):
 
 def test_the_steps_and_ranks_that_are_taken(config):
     settings = load(config(step=[1, "3-4"], rank=[2]))
-    assert [step for step in range(7) if settings.takes_step(step)] == [1, 3, 4]
-    assert [rank for rank in range(4) if settings.takes_rank(rank)] == [2]
-    assert settings.takes_rank(None), "a single card has no rank"
+    assert [step for step in range(7) if settings.collects_step(step)] == [1, 3, 4]
+    assert [rank for rank in range(4) if settings.collects_rank(rank)] == [2]
+    assert settings.collects_rank(None), "a single card has no rank"
     assert settings.last_step == 4
 
 
 def test_empty_lists_take_all(config):
     settings = load(config())
-    assert settings.takes_step(0)
-    assert settings.takes_step(10**9)
-    assert settings.takes_rank(123)
+    assert settings.collects_step(0)
+    assert settings.collects_step(10**9)
+    assert settings.collects_rank(123)
     assert settings.last_step is None
 
 

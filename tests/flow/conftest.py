@@ -10,7 +10,7 @@ from msprobe.core import MsProbe
 def _alone(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(MsProbe, "_roots", {})
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     yield
     MsProbe.config_init(None)
 

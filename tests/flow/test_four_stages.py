@@ -331,7 +331,7 @@ def test_switches_changed_between_two_steps_go_on_in_the_same_steps():
 
 def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(said, monkeypatch):
     MsProbe.config_init(EVERY)
-    monkeypatch.setattr(PrecisionDebugger, "_takes", lambda *_: 1 / 0)
+    monkeypatch.setattr(PrecisionDebugger, "_collects", lambda *_: 1 / 0)
     forward(Policy(1), "actor_update")
     assert said[0] == (
         'MsProbe: debugger_start("actor_update") failed: ZeroDivisionError: division by zero; the training goes on '

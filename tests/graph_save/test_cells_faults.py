@@ -28,7 +28,7 @@ X = Tensor(np.ones((2, 3), np.float32))
 def _graph_mode(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the framework writes the graph that it cannot compile
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
-    log._said.clear()
+    log._logged.clear()
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for debugger in list(PrecisionDebugger._known.values()):

@@ -21,7 +21,7 @@ with pytest.MonkeyPatch.context() as patch:
 @pytest.fixture(autouse=True)
 def _graph_mode():
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
-    log._said.clear()
+    log._logged.clear()
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for debugger in list(PrecisionDebugger._known.values()):

@@ -215,7 +215,7 @@ def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, cap
     monkeypatch.setenv("MS_ACL_DUMP_CFG_PATH", "of the user")
     monkeypatch.setenv("MINDSPORE_DUMP_CONFIG", "of the user")
     monkeypatch.setattr(environment, "_dump_folders", [])
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     file = tmp_path / "kernel_graph_dump.json"
     take_back = environment.set_variables(file, acl=True)
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [str(file)] * 2

@@ -13,7 +13,7 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
-from msprobe.graph_save.calls import Alone, GraphCalls
+from msprobe.graph_save.calls import GraphCalls, GraphsOnly
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer
@@ -122,7 +122,7 @@ def replayed(refused, tmp_path):
         np.save(raw / f"{stem}_{dtype}_{number}.npy", np.array(value, dtype))
     np.save(raw / "something_else_float32_7.npy", np.zeros(1, np.float32))
     writer = Writer(tmp_path / "dump", {"task": "statistics", "level": "L0", "framework": "mindspore"})
-    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), Alone())
+    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), GraphsOnly())
     tensordump.replay(raw, refused[0], calls)
     calls.flush()
     writer.close()

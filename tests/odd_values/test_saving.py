@@ -14,7 +14,7 @@ from msprobe.store.reader import read
 @pytest.fixture
 def said(capsys):
     """The lines that were said, also those that were said before in this process."""
-    log._said.clear()
+    log._logged.clear()
     return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe WARNING")]
 
 
@@ -24,7 +24,7 @@ def test_a_debugger_saves_what_can_be_read_and_says_the_rest(task, training, end
     ending.append(debugger)
     refused = []
     for word, odd in ODD.items():
-        log._said.clear()
+        log._logged.clear()
         debugger.save(odd.make(training.tensor), word)
         lines = said()
         assert not lines or odd.named in lines[0] or "nothing is saved by this call" in lines[0], (word, lines)

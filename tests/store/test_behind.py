@@ -175,7 +175,7 @@ def test_a_tensor_larger_than_the_limit_is_there_at_once(folder, gate):
 
 
 def test_where_no_thread_can_start_tensors_are_written_at_once(folder, monkeypatch, capsys):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")
@@ -199,13 +199,13 @@ def test_a_closed_dump_takes_no_tensor(writer):
 def test_the_thread_goes_with_the_dump(folder):
     writer = Writer(folder, HEADER)
     writer.tensor("x.npy", np.zeros(1))
-    thread = writer._behind._thread
+    thread = writer._async_writer._thread
     writer.close()
     thread.join(60)
     assert not thread.is_alive()
     forgotten = Writer(folder, HEADER)
     forgotten.tensor("x.npy", np.ones(1))
-    thread = forgotten._behind._thread
+    thread = forgotten._async_writer._thread
     del forgotten
     thread.join(60)
     assert not thread.is_alive()
@@ -334,7 +334,7 @@ async_writer.write_npy = write
 writer = start(limit=30_000)
 collector = threading.Thread(target=collect, args=(writer, range(20)))  # more than fits: it waits, with every lock held
 collector.start()
-while writer._behind._given < 26_000:
+while writer._async_writer._allocated < 26_000:
     pass
 child = os.fork()
 if child == 0:

@@ -15,7 +15,7 @@ HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
 
 
 def collect(writer, numbers, size=1000):
@@ -119,4 +119,4 @@ def test_a_tensor_of_the_longest_name_is_replaced_too(writer, folder):
         writer.flush()
     assert os.listdir(folder / "dump_tensor_data") == [name]
     assert np.load(folder / "dump_tensor_data" / name) == 1
-    assert writer._behind.failed == {}
+    assert writer._async_writer.failed == {}

@@ -128,7 +128,7 @@ def record_of(name, shape):
 
 
 def test_a_tensor_that_did_not_fit_leaves_nothing_and_is_noted(folder, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
     writer = Writer(folder, HEADER)
     with no_file_larger_than(4000):
         for call, size in (("F.0.forward", 3), ("F.1.forward", 1000), ("F.2.forward", 1000)):

@@ -26,7 +26,7 @@ def touch(root, *names):
 
 @pytest.fixture(autouse=True)
 def nothing_was_said(monkeypatch):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
 
 
 @pytest.mark.parametrize(

@@ -264,13 +264,13 @@ def read_npys(folder: Path, rename: Mapping[str, str] | None = None, kept: Conta
     folder has it too, or whose new name is taken here already, stays.
     """
     files = [file for file in look(folder).files if file.endswith(".npy")]
-    here = {name_and_id(file)[0] for file in files}
+    own_names = {name_and_id(file)[0] for file in files}
     numbers: Counter[str] = Counter()
     saves = []
     for file in sorted(files, key=lambda file: (name_and_id(file)[1], by_number(file))):
         name = name_and_id(file)[0]
         new = (rename or {}).get(name, name)
-        if name not in kept and new not in here:
+        if name not in kept and new not in own_names:
             name = new
         saves.append(saved_file(name, numbers[name], file, kind="numpy.ndarray"))
         numbers[name] += 1
