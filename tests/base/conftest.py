@@ -24,9 +24,9 @@ def configs():
 def config(tmp_path):
     """Writes a configuration file, with a dump_path where none is given; its path."""
 
-    def write(**given):
+    def write(**contents):
         path = tmp_path / "config.json"
-        path.write_text(json.dumps({"dump_path": "./dump", **given}), encoding="utf-8")
+        path.write_text(json.dumps({"dump_path": "./dump", **contents}), encoding="utf-8")
         return str(path)
 
     return write

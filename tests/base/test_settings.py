@@ -87,8 +87,8 @@ def test_an_argument_heals_what_is_wrong_or_missing_in_the_file(tmp_path):
 def test_null_means_not_given(config):
     names = ("task", "rank", "step", "level", "async_dump", "precision", "extra_info", "dump_enable", "risk_level")
     inner = ("scope", "list", "tensor_list", "data_mode", "summary_mode", "device", "precision")
-    given = load(config(**dict.fromkeys(names), statistics=dict.fromkeys(inner)))
-    assert given == load(config()) == load(config(statistics=None)) == load(config(statistics={}))
+    contents = load(config(**dict.fromkeys(names), statistics=dict.fromkeys(inner)))
+    assert contents == load(config()) == load(config(statistics=None)) == load(config(statistics={}))
 
 
 def test_sections_of_other_tasks_are_not_looked_at(config):
@@ -137,7 +137,7 @@ def test_empty_lists_take_all(config):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "contents",
     [
         {},
         {"task": "tensor", "level": "mix", "step": [0, 1, 5, 6, 7], "rank": ["0-1"], "precision": "high"},
@@ -145,8 +145,8 @@ def test_empty_lists_take_all(config):
         {"statistics": {"scope": ["Functional.relu.0.forward", "Mint.sum.3.backward"], "summary_mode": ["max", "md5"]}},
     ],
 )
-def test_a_description_is_json_and_reads_back(config, tmp_path, given):
-    settings = load(config(**given))
+def test_a_description_is_json_and_reads_back(config, tmp_path, contents):
+    settings = load(config(**contents))
     described = json.loads(json.dumps(settings.described()))
     path = tmp_path / "described.json"
     path.write_text(json.dumps(described))

@@ -179,7 +179,7 @@ def test_what_comes_from_outside_a_filtered_collection_needs_the_whole_step(foun
     call = f"Cell.{EMBED}.forward.0"
     settings = {"list": ["Cell.net.embed."]}
     made = found(
-        lambda run, is_target: run.step(2, given=1.5 if is_target else 1.0, settings=settings, keep=[call], level="mix")
+        lambda run, is_target: run.step(2, batch=1.5 if is_target else 1.0, settings=settings, keep=[call], level="mix")
     )
     assert made.next.purpose is Purpose.WHOLE_STEP
     assert (made.next.target["step"], section(made.next.target)["list"]) == ([2], [])
@@ -263,10 +263,10 @@ def test_nothing_is_written_over_or_under_a_name_that_a_debugger_does_not_read(s
     target, golden = sides(lambda run, is_target: run.step(wrong={NORM: 0.5} if is_target else None))
     there = tmp_path / "next.json"
     there.write_text("mine")
-    for name, said in ((there, "is there already"), (tmp_path / "next.yaml", "ends in .json")):
+    for name, message in ((there, "is there already"), (tmp_path / "next.yaml", "ends in .json")):
         assert main(["diagnose", str(target), str(golden), "--write-config", str(name)]) == 2
         captured = capsys.readouterr()
-        assert (captured.out, said in captured.err) == ("", True)
+        assert (captured.out, message in captured.err) == ("", True)
     assert there.read_text() == "mine"
 
 

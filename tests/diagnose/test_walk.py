@@ -161,7 +161,7 @@ def test_ranks_that_agree_are_ruled_out(found):
 
 
 def test_run_inputs_and_parameters_that_differ_are_not_ruled_out(found):
-    made = found(lambda run, is_target: run.step(given=1.5 if is_target else 1.0))
+    made = found(lambda run, is_target: run.step(batch=1.5 if is_target else 1.0))
     assert made.located.finding.kind is FindingKind.RUN_INPUTS
     assert ruled_out(made, Subject.RUN_INPUTS) is None
     assert ruled_out(made, Subject.PARAMETERS).tally == Tally(equal=1)
@@ -214,7 +214,7 @@ def test_what_cannot_add_to_the_answer_is_not_compared(found):
 def test_an_answer_that_says_all_ends_the_walk(found):
     def fill(run, is_target):
         for name, level in (("a", "L0"), ("b", "mix")):
-            several(run, name).step(given=2.0 if is_target else 1.0, level=level)
+            several(run, name).step(batch=2.0 if is_target else 1.0, level=level)
 
     made = found(fill)
     assert [each.skipped for each in made.compared] == [None, Skipped.NOT_NEEDED]
@@ -358,7 +358,7 @@ def test_configurations_and_checkpoints_beside_the_dumps_are_compared(found):
 
     made = found(fill)
     assert [each.path for each in made.configurations.differences] == ["seed"]
-    assert [(name, answer.is_clean) for name, answer in made.checkpoints] == [("net.ckpt", True)]
+    assert [(name, result.is_clean) for name, result in made.checkpoints] == [("net.ckpt", True)]
     assert made.is_clean, "a setting that differs is an explanation, no fault"
 
 
@@ -380,17 +380,17 @@ def test_a_step_on_one_side_only_is_not_clean(found):
 def test_steps_that_do_not_overlap_are_a_mistake_that_says_what_both_hold(sides, capsys):
     target, golden = sides(lambda run, is_target: [run.step(step) for step in ((0, 1) if is_target else (5, 6))])
     assert main(["diagnose", str(target), str(golden)]) == 2
-    said = capsys.readouterr().err
-    assert f"{target} holds step 0, 1 and {golden} step 5, 6: no step is on both sides" in said
-    assert 'collect "step": [0] on the golden side' in said
+    logged = capsys.readouterr().err
+    assert f"{target} holds step 0, 1 and {golden} step 5, 6: no step is on both sides" in logged
+    assert 'collect "step": [0] on the golden side' in logged
 
 
 def test_an_empty_folder_is_a_mistake_that_says_what_to_give(sides, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     target, _ = sides(lambda run, _: run.step())
     assert main(["diagnose", str(target), str(tmp_path / "empty")]) == 2
-    said = capsys.readouterr().err
-    assert f"{tmp_path / 'empty'}: holds nothing that can be compared; it is empty; give " in said
+    logged = capsys.readouterr().err
+    assert f"{tmp_path / 'empty'}: holds nothing that can be compared; it is empty; give " in logged
 
 
 def test_collections_that_nothing_pairs_are_a_mistake(found):
@@ -419,12 +419,12 @@ def test_a_flow_of_stages_has_the_headline_of_compare(sides, tmp_path, capsys):
     assert page[1:3] == [f"  {headline}", "  in stage actor_update, step 0, rank 0"]
     assert f"  {call}" in page
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["stage"], told["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
-    assert told["next_collection"] is None
+    report = json.loads(capsys.readouterr().out)
+    assert (report["stage"], report["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
+    assert report["next_collection"] is None
 
 
 def test_two_checkpoints_alone_are_compared(tmp_path, capsys):
     assert main(["diagnose", str(CHECKPOINT), str(CHECKPOINT)]) == 0
-    answer = capsys.readouterr().out.splitlines()[1]
-    assert "6 parameters on both sides: 6 pass" in answer  # weight, bias, gamma, beta, half, epoch_num
+    result = capsys.readouterr().out.splitlines()[1]
+    assert "6 parameters on both sides: 6 pass" in result  # weight, bias, gamma, beta, half, epoch_num

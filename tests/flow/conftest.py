@@ -16,7 +16,7 @@ def _alone(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """The warnings of the log, line by line."""
     lines = []
     monkeypatch.setattr(log.logger, "log", lambda level, message: lines.append(message))

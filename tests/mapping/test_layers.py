@@ -111,8 +111,8 @@ def test_arguments_of_constructors_are_translated_with_their_conventions():
     (norm,) = layers_of("LayerNorm")
     assert norm.arguments({"normalized_shape": (5,)}) == {"normalized_shape": (5,), "eps": 1e-7}
     (conv, _) = layers_of("Conv2d")
-    told = conv.arguments({"in_channels": 3, "out_channels": 6, "pad_mode": "pad", "padding": 1, "group": 3})
-    assert told == {"in_channels": 3, "out_channels": 6, "padding": 1, "groups": 3, "bias": False}
+    arguments = conv.arguments({"in_channels": 3, "out_channels": 6, "pad_mode": "pad", "padding": 1, "group": 3})
+    assert arguments == {"in_channels": 3, "out_channels": 6, "padding": 1, "groups": 3, "bias": False}
 
 
 def test_a_layer_that_pytorch_does_not_have_has_a_reason():

@@ -252,9 +252,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 
 
 def test_what_waits_stays_below_the_limit(run_child):
-    code, said, _ = run_child(MEMORY)
+    code, output, _ = run_child(MEMORY)
     assert code == 0
-    assert int(said) < 128 + 16  # megabytes
+    assert int(output) < 128 + 16  # megabytes
 
 
 KILLED = """
@@ -285,11 +285,11 @@ def test_a_kill_while_tensors_wait_loses_those_and_no_call(tmp_path, capsys):
     child.stdout.close()
     assert child.wait(60) == -signal.SIGKILL
     assert doctor.run(Namespace(folder=str(tmp_path))) == 1
-    answer = capsys.readouterr().out
+    result = capsys.readouterr().out
     assert (
-        "rebuilt: 40 calls, 40 records, 5 tensors; LOST: 35 parts were not collected (F.5.forward output.0: " in answer
+        "rebuilt: 40 calls, 40 records, 5 tensors; LOST: 35 parts were not collected (F.5.forward output.0: " in result
     )
-    assert "F.6.forward output.0: its process died before the tensor was written" in answer
+    assert "F.6.forward output.0: its process died before the tensor was written" in result
     assert check_dump(tmp_path / "step0", 40) == list(range(5, 40))
     # It says so again, and nothing changes any more.
     assert doctor.run(Namespace(folder=str(tmp_path))) == 1

@@ -23,8 +23,8 @@ def ask(capsys):
 
     def run(folder):
         code = doctor.run(Namespace(folder=None if folder is None else str(folder)))
-        said = capsys.readouterr()
-        return code, said.out, said.err
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
 
     return run
 
@@ -50,8 +50,8 @@ def test_a_whole_dump_is_whole(folder, ask):
 @pytest.mark.parametrize("up", [0, 1, 2])
 def test_root_step_and_rank_may_be_given(folder, ask, up):
     start(folder).close()
-    given = [folder, folder.parent, folder.parent.parent][up]
-    assert ask(given) == (0, f"{folder}: whole: 2 calls, 4 records, 2 tensors\n", "")
+    inputs = [folder, folder.parent, folder.parent.parent][up]
+    assert ask(inputs) == (0, f"{folder}: whole: 2 calls, 4 records, 2 tensors\n", "")
 
 
 def test_a_dead_dump_is_rebuilt_once(folder, ask):

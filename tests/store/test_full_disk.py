@@ -80,9 +80,9 @@ def test_a_dead_process_left_a_torn_line_behind(folder, capsys):
     collect(writer, ["d"])
     del writer  # without close, as a killed process
     assert doctor.run(Namespace(folder=str(folder))) == 1
-    answer = capsys.readouterr().out
-    assert "rebuilt: 3 calls" in answer
-    assert "1 lines of its journal could not be read" in answer
+    result = capsys.readouterr().out
+    assert "rebuilt: 3 calls" in result
+    assert "1 lines of its journal could not be read" in result
     assert [call.name for call in read(folder).calls] == ["a", "b", "d"]
     # It says so again: the loss is written in the dump.
     assert doctor.run(Namespace(folder=str(folder))) == 1

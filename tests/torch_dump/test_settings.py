@@ -139,9 +139,9 @@ def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecti
         model(x)
         debugger.stop()
         debugger.step()
-    said = capsys.readouterr().err
-    assert said.count("the dump will be empty") == 1
-    assert "Linear holds nothing" in said
+    logged = capsys.readouterr().err
+    assert logged.count("the dump will be empty") == 1
+    assert "Linear holds nothing" in logged
 
 
 @pytest.mark.parametrize("level", ["mix", "L1"])
