@@ -9,7 +9,6 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from msprobe.base.tally import Tally
 from . import layout
 from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import TORN, assemble, call_line, header_line, missing_line, order_line, read_journal, stack_line
-from .lock import claim, identity, let_go, reopened
+from .lock import HeldFile, claim
 from .npy import stored_size
 
 
@@ -113,37 +112,26 @@ class Writer:
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
         self._logged: set[str] = set()
-        journal = claim(folder / layout.JOURNAL, create=True)
-        if journal is None:
+        path = folder / layout.JOURNAL
+        number = claim(path, create=True)
+        if number is None:
             raise UsageError(
                 f"{folder}: another process or debugger writes this dump. Start the debugger after the communication "
                 "is initialised, so that each rank has a folder of its own, or give each process its own dump_path"
             )
-        self._hold(journal)
+        self._journal = HeldFile(number, lambda: claim(path, create=False))
+        # Also without close(): a writer that is forgotten must not keep others out.
+        weakref.finalize(self, self._journal.release).atexit = False
         weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
 
-    def _hold(self, journal: int) -> None:
-        self._fd, self._file = journal, identity(journal)
-        # Also without close(): a writer that is forgotten must not keep others out.
-        self._let_go = weakref.finalize(self, let_go, journal, self._file)
-        self._let_go.atexit = False
-
-    def _hold_again(self) -> bool:
-        journal = reopened(self._fd, self._file, lambda: claim(self._folder / layout.JOURNAL, create=False))
-        if journal is None:
-            return False
-        self._let_go.detach()
-        self._hold(journal)
-        return True
-
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
-        if os.fstat(self._fd).st_size:
+        if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
-            os.ftruncate(self._fd, 0)
+            os.ftruncate(self._journal.number, 0)
         for name in (layout.DUMP, layout.DEBUG, layout.STACK, layout.CONSTRUCT):
             (self._folder / name).unlink(missing_ok=True)
         for file in (self._folder / layout.TENSORS).glob("*.npy*"):
@@ -183,7 +171,7 @@ class Writer:
 
         Ignored after the end: what the disk refused at the end itself has no dump any more to be recorded in.
         """
-        if not self._is_own_process or self._fd < 0:
+        if not self._is_own_process or self._journal.number < 0:
             return
         line = missing_line(name, part, cause)
         try:
@@ -202,7 +190,7 @@ class Writer:
         name = safe_name(data_name)
         if not self._is_own_process:
             return name
-        if self._fd < 0:
+        if self._journal.number < 0:
             raise UsageError(self._closed())
         path = self._tensors + name
         if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
@@ -268,15 +256,14 @@ class Writer:
         if not self._is_own_process:
             return
         with self._lock:
-            if self._fd < 0 or self._assembles:
+            if self._journal.number < 0 or self._assembles:
                 return
             try:
                 self.assemble()
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
                 self._async_writer.end()
-                self._let_go()
-                self._fd = -1
+                self._journal.release()
 
     def _closed(self) -> str:
         return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
@@ -285,19 +272,19 @@ class Writer:
         """Write a line in one write, after the lines that an earlier failure left unwritten."""
         self._lock.acquire()  # not by `with`, which takes twice the time (150 ns of Python 3.11 instead of 70)
         try:
-            if self._fd < 0:
+            if self._journal.number < 0:
                 raise UsageError(self._closed())
             if self._torn or self._owed:
                 line = b"".join((TORN if self._torn else b"", *self._owed, line))
             done = 0
             try:
                 while done < len(line):
-                    done += os.write(self._fd, line[done:] if done else line)
+                    done += os.write(self._journal.number, line[done:] if done else line)
             except OSError as cause:
                 self._torn = self._torn or done > 0
-                if cause.errno != errno.EBADF or done or not self._hold_again():
+                if cause.errno != errno.EBADF or done or not self._journal.reopen():
                     raise
-                os.write(self._fd, line)
+                os.write(self._journal.number, line)
             self._torn = False
             self._owed.clear()
             self._dirty = True
@@ -311,9 +298,7 @@ _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 def _let_go_all() -> None:
     """Close all journals in a forked child; else it would hold their locks when its parent is dead."""
     for writer in list(_writers):
-        with suppress(OSError):
-            writer._let_go()
-        writer._fd = -1
+        writer._journal.release()
         writer._is_own_process = False
 
 
