@@ -19,17 +19,11 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import named_cells, own_parameters
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.executors import api
+from msprobe.executors import COMPILERS, GRAPHS, api
 
 from .calls import Owners
 from .operators import synchronize
 from .planted_calls import planted, planted_optimizer, planted_root
-
-_ASKED = ("_JitExecutor", "_CellGraphExecutor")
-"""Whom Python asks for a graph at each call."""
-
-_COMPILERS = ("JitExecutor_", "GraphExecutor_")
-"""Who is asked by them where the graph is not there yet."""
 
 _NOTHING = object()
 
@@ -71,9 +65,9 @@ class Planting:
 
     def plan(self, compiling: Patches, calling: Patches) -> None:
         """Plan to plant when a graph is compiled, and to have all its calls reported when one is called."""
-        for name in _ASKED:
+        for name in GRAPHS:
             compiling.add(getattr(api, name), "compile", partial(_asked, self))
-        for name in _COMPILERS:
+        for name in COMPILERS:
             compiling.add(getattr(api, name), "compile", partial(_compiled, self))
         calling.add(api._JitExecutor, "__call__", _complete)
 

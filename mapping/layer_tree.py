@@ -6,7 +6,7 @@
 | `Cell.a.fc.Dense.parameters_grad` | `fc` | `Dense` | parameters_grad | `Cell.a` |
 | `Mint.add.0.forward` in `Cell.a.fc.Dense.forward.0` | `add` | `add` | forward | `Cell.a.fc`; `TopLayer` at the root |
 
-Calls of one scope and state are told apart by their order there.
+Calls of one scope and state are distinguished by their order there.
 """
 
 import re

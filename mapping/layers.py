@@ -99,15 +99,10 @@ def parameter_name(ms_class: str, name: str, shape: Sequence[int] = ()) -> tuple
     return name, ""
 
 
-def child_name(ms_class: str, name: str) -> str:
-    """PyTorch's name of an inner layer of a cell of this class."""
-    return next((layer.children[name] for layer in layers_of(ms_class) if name in layer.children), name)
-
-
 def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[str, str], ...]:
     """What a whole parameter name, `layers.0.norm.gamma`, may be in PyTorch, each with its transform, best first.
 
-    The class of the owner is not known here, so every layer with such a parameter speaks. Parameters as they are laid
+    The class of the owner is not known here, so every layer with such a parameter counts. Parameters as they are laid
     out come before transformed ones, then renamed parameters before the name as it is, then inner layers of the same
     name before renamed ones. Take the first whose name the other side has, with the same shape after the transform.
     """

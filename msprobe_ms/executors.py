@@ -25,6 +25,12 @@ def _find() -> Any:
 api = _find()
 """The module of the executors."""
 
+GRAPHS = ("_JitExecutor", "_CellGraphExecutor")
+"""The classes of `api` that Python asks for a graph at each call."""
+
+COMPILERS = ("JitExecutor_", "GraphExecutor_")
+"""The classes of `api` that these ask where the graph is not there yet."""
+
 executor = api._pynative_executor
 """Runs PyNative operations and their backward."""
 

@@ -16,7 +16,7 @@ import mindspore
 import torch
 from mindspore import mint, nn
 
-from msprobe.mapping.layers import child_name, counterpart_classes, layers, parameter_name, reason_without
+from msprobe.mapping.layers import counterpart_classes, layers, layers_of, parameter_name, reason_without
 from msprobe.mapping.transform import parse
 
 sys.path.append(str(Path(__file__).parent))  # the cases stand beside this file
@@ -55,7 +55,8 @@ def golden_name(cell, name, shape):
         found, _ = parameter_name(type(cell).__name__, whole, shape)
         if found != whole:
             return ".".join([*path, found]), ""
-        path.append(child_name(type(cell).__name__, inner[0]))
+        of_class = layers_of(type(cell).__name__)
+        path.append(next((layer.children[inner[0]] for layer in of_class if inner[0] in layer.children), inner[0]))
         cell = dict(cell.name_cells())[inner.pop(0)]
     found, transform = parameter_name(type(cell).__name__, own, shape)
     return ".".join([*path, found]), transform
