@@ -211,7 +211,7 @@ class FunctionCalls:
 class Dispatch:
     """A mode of the framework that sees each operation, entered while a collection is open; to be joined to patches.
 
-    `innermost` tells which mode is entered last.
+    `innermost` returns the mode that was entered last.
     """
 
     def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:

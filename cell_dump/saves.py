@@ -22,7 +22,7 @@ from .framework import Framework
 class Saves:
     """The saved variables of one run, one dump a step.
 
-    What goes wrong in here is said in the log, noted in the dump where there is one, and never reaches the training.
+    What goes wrong in here is logged, noted in the dump where there is one, and never reaches the training.
     """
 
     def __init__(self, settings: Settings, framework: Framework) -> None:
@@ -35,7 +35,7 @@ class Saves:
         """Save a variable under `name`, and with `save_backward` the gradients that will flow back to its tensors.
 
         `variable` is a tensor, a number, a text, or lists, tuples and dicts of them, nested at most 50 deep. Anything
-        else is said once in the log, and nothing of it is saved. `open_writer` is called at the first save of a step;
+        else is logged once, and nothing of it is saved. `open_writer` is called at the first save of a step;
         `end_step` closes that writer.
         """
         try:

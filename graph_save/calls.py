@@ -110,7 +110,7 @@ class Run:
 class GraphCalls:
     """Records the calls of graphs in one step; a `Listener` of the operators. Thread-safe.
 
-    What goes wrong in here is said once in the log, noted in the dump, and never reaches the training.
+    What goes wrong in here is logged once, noted in the dump, and never reaches the training.
     """
 
     def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: GraphsOnly) -> None:

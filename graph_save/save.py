@@ -74,7 +74,7 @@ def _save(save_dir: str, name: str, data: Any) -> None:
 
 
 def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of the data; what of a container cannot be read is said once, and left out."""
+    """The tensors of the data; what of a container cannot be read is logged once, and left out."""
     tree = tree_of_one(data, name, fields=False)
     for lost in tree.lost:
         once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training goes on")

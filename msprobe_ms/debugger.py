@@ -10,8 +10,7 @@ import platform
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
-from importlib.metadata import version
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -28,7 +27,7 @@ from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
-from msprobe.store.layout import TENSORS, rank_folder
+from msprobe.store.layout import TENSORS, rank_folder, tool
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.writer import Budget, StepFolder, Writer
 
@@ -36,7 +35,7 @@ PLACES = 32
 """The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
 
 StepFolderOf = Callable[[str], StepFolder]
-"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
+"""The folder and header of a step's dump in a folder below dump_path; "" for dump_path itself."""
 
 
 class Collecting(Protocol):
@@ -58,7 +57,7 @@ class Collecting(Protocol):
         """Refuse what cannot be collected."""
 
     def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:
-        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+        """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
 
     def expect(self, model: Any) -> None:
         """Be ready in a step that is not recorded."""
@@ -438,7 +437,7 @@ class Debugger:
     def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
         """How a step's dump was made: what it says above its data (`reference/format.md`, page 2).
 
-        `run` tells the dumps of one run from those of another. A debugger without stages has no `stage`.
+        `run` distinguishes the dumps of one run from those of another. A debugger without stages has no `stage`.
         """
         settings, device, stage = self._settings, self._device(), self._clock.turn_of(self)
         has_stage = self._above is not None or len(self._family()) > 1
@@ -448,7 +447,7 @@ class Debugger:
             "framework": self._framework,
             "dump_data_dir": str(folder / TENSORS) if collect_options(settings).any_file else None,
             "run": {
-                "tool": f"msprobe-ms {_own_version()}",
+                "tool": tool(),
                 **({"id": run} if run else {}),
                 "framework": f"{self._framework} {self._version()}",
                 **({"device": device} if device else {}),
@@ -472,12 +471,6 @@ class Debugger:
         return (self._above or self)._settings.dump_path
 
 
-@lru_cache(1)
-def _own_version() -> str:
-    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
-    return version("msprobe-ms")
-
-
 def _all() -> Iterator[Debugger]:
     """Every debugger of this process, of whatever framework."""
     for of_framework in Debugger._classes:
@@ -485,7 +478,7 @@ def _all() -> Iterator[Debugger]:
 
 
 def _end_all() -> None:
-    """At the end of the process: what a debugger still holds open is finished, and it is said where all is empty."""
+    """At the end of the process: what a debugger still holds open is finished, and what collected nothing is logged."""
     for debugger in _all():
         debugger._end_step()
     for debugger in _all():

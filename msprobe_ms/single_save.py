@@ -33,7 +33,7 @@ class SingleSave:
     The first construction of a process holds; a later one gives the same object, and a line in the log where it asked
     for something else. `fmk` says which framework is asked for the rank first. Raises SettingsError where an argument
     cannot be meant, UsageError where the folder cannot be made. After that no failure reaches the training: a value
-    that cannot be written is said once per cause in the log.
+    that cannot be written is logged once per cause.
     """
 
     _only: ClassVar["SingleSave | None"] = None
@@ -67,7 +67,7 @@ class SingleSave:
         """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
 
         A value is a tensor or numpy array of any shape, or a list, tuple or dict of them, one level deep; in its own
-        dtype, bfloat16 as float32. What is none of these is said once in the log and left out. TypeError for an element
+        dtype, bfloat16 as float32. What is none of these is logged once and left out. TypeError for an element
         of a container that is no tensor: then nothing of this value is saved.
         """
         cls._constructed("save_ex").save_ex(data, micro_batch)
@@ -119,7 +119,7 @@ class SingleTree:
     """Writes what is saved by name, and counts the saves of each name within a step.
 
     `first` is the framework that is asked for the rank first. No failure reaches the training: a value that cannot be
-    written is said once per cause in the log. Any thread may save, also a signal handler that comes in between.
+    written is logged once per cause. Any thread may save, also a signal handler that comes in between.
     """
 
     def __init__(self, root: Path, first: Framework) -> None:
@@ -212,7 +212,7 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
 
 
 def _items(data: object) -> list[tuple[str, Any]]:
-    """The keys and values to save; what is not keyed by texts is said and left out."""
+    """The keys and values to save; what is not keyed by texts is logged and left out."""
     try:
         items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
     except PASSED:
@@ -267,7 +267,7 @@ def _kind(value: object) -> str:
 
 
 def _left_out(cause: str, what: str) -> None:
-    """A mistake in one call: said once per cause, and the rest is saved."""
+    """A mistake in one call: logged once per cause, and the rest is saved."""
     once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 

@@ -5,7 +5,6 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 @dataclass
 class Report:
-    """What is said at the end, a line for each dump; `is_lacking`: something that was wanted is not there."""
+    """The lines printed at the end, one for each dump; `is_lacking`: something that was wanted is not there."""
 
     lines: list[str] = field(default_factory=list)
     is_lacking: bool = False
@@ -126,13 +125,9 @@ def _refuse_foreign(folder: Path, raw: Path) -> None:
 
 
 def _header(rank: Rank, iteration: int, metadata: Metadata) -> dict[str, object]:
-    try:
-        tool = f"msprobe-ms {version('msprobe-ms')}"
-    except PackageNotFoundError:
-        tool = "msprobe-ms"
     return {
         "run": {
-            "tool": tool,
+            "tool": layout.tool(),
             **({"framework": metadata.framework} if metadata.framework else {}),
             "numpy": np.__version__,
             "step": iteration,

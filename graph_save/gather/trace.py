@@ -98,7 +98,7 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a graph; an empty one where the file is missing or cannot be read, which is said."""
+    """Read a graph; an empty one where the file is missing or cannot be read, which is logged."""
     try:
         with open_text(path) as lines:
             return parse(lines)

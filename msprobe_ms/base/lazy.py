@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 
 def later(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
-    """The `__getattr__` of the module `module`: `sources` has for each of its names the module that defines it.
+    """The `__getattr__` of `module`: `sources` has for each of its names the module that defines it.
 
-    A name is kept in the face after its first use. AttributeError for any other name. `needs` is the package that
-    homes may need, and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from face
-    import *` it is raised when a name is used. Other exceptions of importing a home pass unchanged.
+    A name is kept after its first use. AttributeError for any other name. `needs` is the package that sources may need,
+    and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from module import *` it
+    is raised when a name is used. Other exceptions of importing a source pass unchanged.
     """
 
     def load(name: str) -> object:
@@ -54,7 +54,7 @@ def _not_installed(what: str, package: str) -> ModuleNotFoundError:
 
 
 class Missing:
-    """The value of a name after `from face import *` if its package is not installed: any use raises the error."""
+    """The value of a name after `from module import *` if its package is not installed: any use raises the error."""
 
     __slots__ = ("_error",)
 

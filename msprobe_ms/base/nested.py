@@ -176,7 +176,7 @@ class _Open(NamedTuple):
     made: Any
     place: str
     members: Iterator[tuple[Any, Any]]
-    container: Any  # held, for its id is what tells it apart
+    container: Any  # held, for its id distinguishes it
 
 
 class _Walk:

@@ -217,7 +217,7 @@ class Scope:
         return self._unmatched + self._unmet
 
     def log_unmatched(self) -> None:
-        """Say, once for each, which patterns and bounds have matched nothing."""
+        """Log, once for each, which patterns and bounds have matched nothing."""
         for pattern in self.unmatched_patterns():
             what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
             once(f"unmatched {pattern}", what)

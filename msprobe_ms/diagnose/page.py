@@ -146,7 +146,7 @@ def _last_line(result: Result) -> str:
 
 
 def _place(located: Located) -> str:
-    """`step 3, rank 1`, with stage and collection where there are several; empty where nothing tells it."""
+    """`step 3, rank 1`, with stage and collection where there are several; empty where neither is known."""
     numbers = (("stage", located.stage or None), ("step", located.step), ("rank", located.rank))
     where = ", ".join(f"{noun} {number}" for noun, number in numbers if number is not None)
     name = located.compared.pair.target.name

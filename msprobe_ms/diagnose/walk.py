@@ -169,7 +169,7 @@ def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator
 def diagnose(request: Request) -> Diagnosis:
     """Compare all that both sides of a request hold, as far as it is needed.
 
-    UsageError where a side holds several collections and it is not told which are meant, where the sides have no step
+    UsageError where a side holds several collections and it is not known which are meant, where the sides have no step
     in common, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
     compared, or nothing could be.
     """

@@ -82,7 +82,7 @@ class MsProbe:
         """Save key data: `save_data("loss", loss)`, or `save_data({"loss": loss, "values": values})`.
 
         Values are tensors or numpy arrays, or lists, tuples and dicts of them. The two forms write different trees; see
-        `how-to/collecting/rl-flows.md`. What is none of these is said once in the log and left out.
+        `how-to/collecting/rl-flows.md`. What is none of these is logged once and left out.
         """
         place = cls._data_for("key_data_dump")
         if place is None:
