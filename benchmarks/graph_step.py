@@ -127,22 +127,22 @@ def main():
     parser.add_argument("--nets", nargs="+", choices=NETS, default=list(NETS))
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--profile", choices=TASKS)
-    given = parser.parse_args()
+    args = parser.parse_args()
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
     with tempfile.TemporaryDirectory() as folder:
-        if given.profile:
-            variant = Variant(given.nets[0], given.profile, Path(folder))
+        if args.profile:
+            variant = Variant(args.nets[0], args.profile, Path(folder))
             for number in range(WARM_UP):
                 variant.run(number)
             profile = cProfile.Profile()
-            profile.runcall(lambda: [variant.run(WARM_UP + n) for n in range(given.rounds)])
+            profile.runcall(lambda: [variant.run(WARM_UP + n) for n in range(args.rounds)])
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
             return
         print("| net | bare | " + " | ".join(("idle", *TASKS)) + " |")
         print("|---" * (len(TASKS) + 3) + "|")
-        for net in given.nets:
+        for net in args.nets:
             variants = [Variant(net, task, Path(folder)) for task in (None, "idle", *TASKS)]
-            for number in range(WARM_UP + given.rounds):
+            for number in range(WARM_UP + args.rounds):
                 for variant in variants:
                     variant.run(number)
             bare, *medians = (statistics.median(variant.seconds) * 1e3 for variant in variants)

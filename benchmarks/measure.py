@@ -161,18 +161,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few rounds, and no more than 10^5 elements")
     parser.add_argument("--peak", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.peak:
-        report_peak(given.peak[0], [Path(path) for path in given.peak[1:]])
+    args = parser.parse_args()
+    if args.peak:
+        report_peak(args.peak[0], [Path(path) for path in args.peak[1:]])
         return
     print(HEAD)
     for dtype in DTYPES:
         for size in SIZES:
-            if not (given.quick and size > 100_000):
-                print(row(dtype, size, rounds=5 if given.quick else 11), flush=True)
+            if not (args.quick and size > 100_000):
+                print(row(dtype, size, rounds=5 if args.quick else 11), flush=True)
     print("\n| two files of 16 MiB, float32 | ms | GB/s | more MiB |")
     print("|---|---|---|---|")
-    print("\n".join(files(5 if given.quick else 11)))
+    print("\n".join(files(5 if args.quick else 11)))
 
 
 if __name__ == "__main__":

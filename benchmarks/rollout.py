@@ -64,9 +64,9 @@ def main() -> None:
                         "recomputed_tokens": [ids[at] + ("other" in form and "ids" in form) for at in order],
                     }
             began, busy = time.perf_counter(), time.process_time()
-            answer = compare_rollout(*sides, **more)
+            result = compare_rollout(*sides, **more)
             took, busy = time.perf_counter() - began, time.process_time() - busy
-            cells.append(f"{took:.1f} s, of the processor {busy:.1f} s ({answer.cause})")
+            cells.append(f"{took:.1f} s, of the processor {busy:.1f} s ({result.cause})")
         print(f"| {form} | {' | '.join(cells)} |", flush=True)
 
 

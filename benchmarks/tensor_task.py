@@ -70,11 +70,11 @@ class Times(NamedTuple):
     own: float
 
 
-def numpy_save(folder: Path, given: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
+def numpy_save(folder: Path, tensors: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
     """What one writes without this package."""
     start, own = time.perf_counter(), time.thread_time()
     folder.mkdir(parents=True)
-    for name, array in given:
+    for name, array in tensors:
         work()
         np.save(folder / name, array)
     taken = (time.perf_counter() - start) * 1000
@@ -82,10 +82,10 @@ def numpy_save(folder: Path, given: Iterable[tuple[str, np.ndarray]], work: Call
 
 
 def by_writer(**options: int) -> Callable[..., Times]:
-    def run(folder: Path, given: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
+    def run(folder: Path, tensors: Iterable[tuple[str, np.ndarray]], work: Callable[[], None]) -> Times:
         start, own = time.perf_counter(), time.thread_time()
         writer = Writer(folder, HEADER, **options)
-        for name, array in given:
+        for name, array in tensors:
             work()
             writer.tensor(name, array)
         calls = time.perf_counter()
@@ -105,13 +105,13 @@ CONTENDERS: dict[str, Callable[..., Times]] = {
 
 def rows(folder: Path, rounds: int) -> Iterator[str]:
     for title, load in LOADS.items():
-        given = arrays(load)
+        tensors = arrays(load)
         for working, work in WORKS.items():
             times: dict[str, list[Times]] = {name: [] for name in CONTENDERS}
             for n in range(rounds):
                 for name, run in CONTENDERS.items():
                     place = folder / f"{name}{n}"
-                    times[name].append(run(place, given, work))
+                    times[name].append(run(place, tensors, work))
                     shutil.rmtree(place)
             save, thread, direct = (Times(*map(median, zip(*times[name], strict=True))) for name in CONTENDERS)
             yield (

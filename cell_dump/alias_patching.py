@@ -99,7 +99,7 @@ _OTHERS = sys.stdlib_module_names | {"mindspore", "mindtorch", "msadapter", "msp
 _LARGEST = 10_000
 """A list or dict with more members is data, and not looked into."""
 
-_HERE = object()
+_ITSELF = object()
 """The key of a reference that stands in the namespace itself, not in a container there."""
 
 
@@ -231,7 +231,7 @@ class References:
         """Find what refers to a known function in a module or cell; `second`: the holder belongs to that namespace."""
         for name, value in list(vars(holder).items()):
             for key, member in _members(value):
-                pair = self._pair(member, str(name if key is _HERE else key), second)
+                pair = self._pair(member, str(name if key is _ITSELF else key), second)
                 if pair is not None:
                     self._found[id(holder), name, key] = _Reference(ref(holder), name, key, pair)
                     self._arranged = None
@@ -286,7 +286,7 @@ class _Reference(_Pair):
     @property
     def module(self) -> ModuleType | None:
         """The module whose variable this is; None for what cells or containers hold."""
-        holder = self.holder() if self._key is _HERE else None
+        holder = self.holder() if self._key is _ITSELF else None
         return holder if isinstance(holder, ModuleType) else None
 
     def install(self) -> None:
@@ -305,10 +305,10 @@ class _Reference(_Pair):
         holder = self.holder()
         if holder is not None:
             namespace = vars(holder)  # not setattr: a cell would make something of it
-            self._container = namespace if self._key is _HERE else namespace.get(self.name)
+            self._container = namespace if self._key is _ITSELF else namespace.get(self.name)
 
     def _put(self, value: Any, instead_of: Any) -> None:
-        container, key = self._container, self.name if self._key is _HERE else self._key
+        container, key = self._container, self.name if self._key is _ITSELF else self._key
         if isinstance(container, dict):
             if dict.get(container, key) is instead_of:
                 dict.__setitem__(container, key, value)
@@ -331,4 +331,4 @@ def _members(value: Any) -> Iterator[tuple[Any, Any]]:
         if list.__len__(value) < _LARGEST:
             yield from list(enumerate(list.__iter__(value)))
     else:
-        yield _HERE, value
+        yield _ITSELF, value

@@ -102,8 +102,8 @@ class Backward:
         """The JSON text of its entry; None where nothing of it is recorded."""
         if not self.kept:
             return None
-        parts = [f'"input":{incoming}'] if self._session.takes_backward_input else []
-        if self._session.takes_backward_output:
+        parts = [f'"input":{incoming}'] if self._session.collects_backward_input else []
+        if self._session.collects_backward_output:
             parts.append(f'"output":{outgoing}')
         return f"{{{','.join(parts)}{self.at}}}"
 
@@ -119,7 +119,7 @@ class Backward:
         if not self.begun:
             self.begun = True
             self.kept = self._session.begin_backward(self)
-        if self.kept and self._session.takes_backward_input and gradient is not None:
+        if self.kept and self._session.collects_backward_input and gradient is not None:
             record = self._record(gradient, f"input.{place}", index, memo)
             self._incoming[place] = _accumulated(record) if shared else record
 
@@ -132,7 +132,7 @@ class Backward:
         if gradient is None:
             return
         part.parts += 1
-        if not (self.kept and self._session.takes_backward_output):
+        if not (self.kept and self._session.collects_backward_output):
             return
         if self._expected.get(place, 1) == 1:
             part.record = self._record(gradient, f"output.{place}", index, memo)

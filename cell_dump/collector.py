@@ -66,8 +66,8 @@ class Collector:
         if self._settings.dispatch and self._dispatch is None:
             self._dispatch = self._framework.dispatch(self._current)
 
-    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
-        """Start recording; `home` is used when this begins a step."""
+    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
+        """Start recording; `step_folder` is used when this begins a step."""
         if not self._planned:
             self._planned = True
             self._framework.guard(self._current, self._guards, self._patches, self._cells.unhooked)
@@ -76,7 +76,7 @@ class Collector:
         level = self._settings.level
         if level in ("L1", "mix"):
             roots = [] if model is None else [root for _, root in roots_of(model, self._framework.kind)]
-            self._functions.plan(roots, self._settings.names_from, home.folder.name)
+            self._functions.plan(roots, self._settings.names_from, step_folder.folder.name)
         if model is not None:
             # Of parameters that do not know their names; of several models the last one that has it names it.
             self._names.clear()
@@ -90,7 +90,9 @@ class Collector:
                     "empty; use level mix or L1, or start() with a model that holds this one",
                 )
         if self.session is None:
-            self.session = Session(self._framework, self._settings, self._wishes, home.open(), self._scope, self._names)
+            self.session = Session(
+                self._framework, self._settings, self._wishes, step_folder.open(), self._scope, self._names
+            )
         if self._wishes.data_mode.parameters_grad:
             self.session.guard(self._cells.hook_parameters, self.session)
         if self.session.cell_hooks is not None and level != "L1":
@@ -115,7 +117,7 @@ class Collector:
         self._give_back()
         if self.session is not None:
             self.session.pause()
-            self._scope.say_unmatched()
+            self._scope.log_unmatched()
 
     def end_step(self) -> None:
         """End the step's dump and start the numbers anew."""

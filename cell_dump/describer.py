@@ -55,7 +55,7 @@ class Describer(ArrayDescriber):
     letters: ClassVar[Mapping[Any, str]]
     """The dtypes whose elements the kernel reads where they lie, and its letters for them."""
 
-    lies_here: ClassVar[Callable[[Any], bool]]
+    reads_in_place: ClassVar[Callable[[Any], bool]]
     """Whether a tensor's elements stand in this process's memory, one after the other, at `data_ptr`."""
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
@@ -101,9 +101,9 @@ class Describer(ArrayDescriber):
             return json.dumps(value.value)
         if value is Ellipsis:
             return '{"type":"ellipsis","value":"..."}'
-        for known, said in self.dtypes:
+        for known, spelled in self.dtypes:
             if issubclass(kind, known):
-                return json.dumps({"type": said, "value": str(value)})
+                return json.dumps({"type": spelled, "value": str(value)})
         if issubclass(kind, np.ndarray) and value.dtype.kind in "biufc":
             return self.array(value, call, part, "numpy.ndarray", str(value.dtype))
         if issubclass(kind, np.generic) and value.dtype.kind in "biuf":
@@ -124,7 +124,7 @@ class Describer(ArrayDescriber):
         dtype, shape = tensor.dtype, tensor.shape
         head = self._heads.get((id(dtype), shape)) or self._head(dtype, shape)
         text = None
-        if head.letter and self.lies_here(tensor):
+        if head.letter and self.reads_in_place(tensor):
             text = kernel.text(head.text, tensor.data_ptr(), head.size, head.letter)
             if text is not None and not self.saves and not self.digests:
                 return f"{text}}}"
@@ -159,7 +159,7 @@ class Describer(ArrayDescriber):
 
 
 _OURS = 3
-"""At least so many frames of msprobe are between the training and `Stacks.here`."""
+"""At least so many frames of msprobe are between the training and `Stacks.of_caller`."""
 
 UNAVAILABLE = ("The call stack retrieval failed.",)
 
@@ -178,7 +178,7 @@ class Stacks:
         self._known: dict[tuple[int, ...], int] = {}
         self._kept: list[CodeType] = []
 
-    def here(self, above: int | None = None) -> int:
+    def of_caller(self, above: int | None = None) -> int:
         """The id of the caller's stack, without the frames of msprobe; `above` is the id of the enclosing cell's."""
         key: list[int] = []
         frame: FrameType | None = sys._getframe(_OURS)

@@ -77,21 +77,21 @@ def register_custom_api(module: Any, api: str, api_prefix: str | None = None) ->
     `module` is a module or a class. Without a prefix it is the module's name, or `Custom` for what has none. Once more
     for the same function only changes the prefix. Raises UsageError where this cannot be meant.
     """
-    here = "register_custom_api()"
+    label = "register_custom_api()"
     if not isinstance(api, str):
-        raise UsageError(f"{here}: api must be the name of a function, not {api!r}; write its name as text")
+        raise UsageError(f"{label}: api must be the name of a function, not {api!r}; write its name as text")
     if api_prefix is not None and (not isinstance(api_prefix, str) or not api_prefix):
         raise UsageError(
-            f"{here}: api_prefix of {api!r} must be a text, not {api_prefix!r}; write one, or leave it out"
+            f"{label}: api_prefix of {api!r} must be a text, not {api_prefix!r}; write one, or leave it out"
         )
     if not isinstance(module, (ModuleType, type)):
         raise UsageError(
-            f"{here}: {api!r} must belong to a module or a class, not to {type(module).__name__}; pass its module"
+            f"{label}: {api!r} must belong to a module or a class, not to {type(module).__name__}; pass its module"
         )
     function = getattr_static(module, api, None)
     if function is None or not callable(getattr(module, api)) or isinstance(function, type):
         what = "has no function" if function is None else "has something else than a function as"
-        raise UsageError(f"{here}: {module.__name__} {what} {api!r}; check the name")
+        raise UsageError(f"{label}: {module.__name__} {what} {api!r}; check the name")
     _registered[id(module), api] = Custom(module, api, f"{api_prefix or module.__name__ or 'Custom'}.{api}")
 
 
@@ -211,7 +211,7 @@ class FunctionCalls:
 class Dispatch:
     """A mode of the framework that sees each operation, entered while a collection is open; to be joined to patches.
 
-    `innermost` tells which mode is entered last.
+    `innermost` returns the mode that was entered last.
     """
 
     def __init__(self, mode: Any, innermost: Callable[[], Any]) -> None:

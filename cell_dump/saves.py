@@ -22,7 +22,7 @@ from .framework import Framework
 class Saves:
     """The saved variables of one run, one dump a step.
 
-    What goes wrong in here is said in the log, noted in the dump where there is one, and never reaches the training.
+    What goes wrong in here is logged, noted in the dump where there is one, and never reaches the training.
     """
 
     def __init__(self, settings: Settings, framework: Framework) -> None:
@@ -35,7 +35,7 @@ class Saves:
         """Save a variable under `name`, and with `save_backward` the gradients that will flow back to its tensors.
 
         `variable` is a tensor, a number, a text, or lists, tuples and dicts of them, nested at most 50 deep. Anything
-        else is said once in the log, and nothing of it is saved. `open_writer` is called at the first save of a step;
+        else is logged once, and nothing of it is saved. `open_writer` is called at the first save of a step;
         `end_step` closes that writer.
         """
         try:
@@ -90,7 +90,7 @@ class _Step:
         self._taken: set[str] = set()
         self._awaited: list[_Awaited] = []
         self._final = self._ended  # kept: the framework may drop its last reference without holding the GIL
-        self._asked = False
+        self._is_registered = False
 
     def save(self, tree: Tree, name: str, save_backward: bool) -> None:
         call, gradients = self._next(name)
@@ -130,7 +130,7 @@ class _Step:
     # ---- gradients -------------------------------------------------------------------------------------------------
 
     def _await(self, call: str, tree: Tree) -> None:
-        self._asked = False  # the end of a backward that raised was not reported
+        self._is_registered = False  # the end of a backward that raised was not reported
         awaited = _Awaited(call, skeleton(tree.values[0]))
         self._awaited.append(awaited)
         for place, tensor in tree.tensors:
@@ -148,10 +148,10 @@ class _Step:
                 self._framework.settle(tree_of((gradient,)).tensors)
                 self._guard(awaited.call, place, self._arrived, awaited, place, gradient)
 
-        comes, handle = self._framework.hook_of(tensor, arrived)
+        has_gradient, handle = self._framework.hook_of(tensor, arrived)
         if handle is not None:
             awaited.handles.append(handle)
-        return comes
+        return has_gradient
 
     def _arrived(self, awaited: _Awaited, place: str, gradient: Any) -> None:
         if place in awaited.records:
@@ -159,12 +159,12 @@ class _Step:
         awaited.records[place] = self._describer.value(gradient, awaited.call, place)
         if len(awaited.records) == awaited.expected:
             self._finish(awaited)
-        if not self._asked:
-            self._asked = self._framework.when_backward_ends(self._final)
+        if not self._is_registered:
+            self._is_registered = self._framework.when_backward_ends(self._final)
 
     def _ended(self) -> None:
         """A whole backward has run: what came to a variable so far will not be completed by another one."""
-        self._asked = False
+        self._is_registered = False
         for awaited in self._awaited:
             if awaited.records:
                 self._guard(awaited.call, "gradients", self._finish, awaited)

@@ -35,7 +35,7 @@ class Tokens:
         self._first, self._last = first, last
         self._run = -1
 
-    def takes_next(self) -> bool:
+    def is_next_collected(self) -> bool:
         """Whether the run that begins now is collected."""
         self._run += 1
         return self._first <= self._run <= self._last
@@ -58,8 +58,8 @@ class Session:
         self.on = self.open = self.busy = self.closed = self.gave_way = False
         writer = framework.writer(writer)
         self.describer = framework.describer(writer, saves=wishes.saves, digests=wishes.digests)
-        self.takes_backward_input = mode.backward and mode.input
-        self.takes_backward_output = mode.backward and mode.output
+        self.collects_backward_input = mode.backward and mode.input
+        self.collects_backward_output = mode.backward and mode.output
         self._mode = mode
         self._wishes = wishes
         self._saving = framework.describer(writer, saves=True, digests=wishes.digests)
@@ -160,12 +160,12 @@ class Session:
             yield
             return
         if self._tokens is not None and model == self._tokens.model:
-            self.on = self._tokens.takes_next()
+            self.on = self._tokens.is_next_collected()
         with self.position.run_of(model):
             yield
 
     @contextmanager
-    def again_here(self, owner: Any) -> Iterator[None]:
+    def second_run(self, owner: Any) -> Iterator[None]:
         """A second run of what `owner` ran first, in the thread that runs the backward: that of a device may be one of
         its own, while ours waits.
         """
@@ -286,7 +286,7 @@ class Session:
                 call.backward = Backward(name, above.backward if above else None, self, self._describer_of(name), tail)
             if call.kept:
                 if self._stacks is not None:
-                    call.stack = self._stacks.here(above.stack if above else None)
+                    call.stack = self._stacks.of_caller(above.stack if above else None)
                 if self._wishes.values:
                     call.describe_inputs(tree.lost, tuple(kwargs), sources)
             return call

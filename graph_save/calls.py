@@ -50,7 +50,7 @@ Owners: TypeAlias = tuple[tuple[str, str], ...]
 """The cells that a parameter belongs to, by their stems, with its name in each."""
 
 
-class Alone:
+class GraphsOnly:
     """The surroundings of graphs in a step: here nothing else runs, so calls are numbered here and nothing encloses
     them. The session of Python's calls has the same methods, where graphs are recorded in its dump.
     """
@@ -110,10 +110,10 @@ class Run:
 class GraphCalls:
     """Records the calls of graphs in one step; a `Listener` of the operators. Thread-safe.
 
-    What goes wrong in here is said once in the log, noted in the dump, and never reaches the training.
+    What goes wrong in here is logged once, noted in the dump, and never reaches the training.
     """
 
-    def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: Alone) -> None:
+    def __init__(self, wishes: CollectOptions, writer: Writer, scope: Scope, surroundings: GraphsOnly) -> None:
         self._mode = wishes.data_mode
         self._wishes, self._writer, self._scope, self._around = wishes, writer, scope, surroundings
         self._describer = ArrayDescriber(writer, saves=wishes.saves, digests=wishes.digests)
@@ -324,7 +324,7 @@ class GraphCalls:
     def _flush(self) -> None:
         order = []
         for turns in self._passes:
-            order += [call.name for call, begins in turns if not begins]
+            order += [call.name for call, is_begin in turns if not is_begin]
             order += self._backward_of(turns)
         if order:
             self._writer.order(order)
@@ -332,10 +332,10 @@ class GraphCalls:
     def _backward_of(self, turns: "list[tuple[Call, bool]]") -> list[str]:
         """Write the backward calls of a pass; returns their names in order."""
         order = []
-        for call, begins in reversed(turns):
+        for call, is_begin in reversed(turns):
             if not call.arrived:
                 continue
-            if not begins:
+            if not is_begin:
                 if call.backward not in self._written and not self._scope.trivial:
                     call.kept = self._scope.enter(call.backward)
                 continue

@@ -12,7 +12,7 @@ from msprobe.base.patches import Patches
 from msprobe.base.settings import Settings, collect_options, scope_of
 from msprobe.store.writer import StepFolder, Writer
 
-from .calls import Alone, GraphCalls
+from .calls import GraphCalls, GraphsOnly
 from .operators import has_tensor_dump, synchronize
 from .planting import Planting
 from .transport.callback import listen
@@ -70,17 +70,17 @@ class GraphCollector:
         elif not self._planting.any:
             raise UsageError(f'start(): the model cannot be None when level is "{level}"; pass the network: start(net)')
 
-    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
-        """Start recording; `home` is used when this begins a step."""
+    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
+        """Start recording; `step_folder` is used when this begins a step."""
         if self._settings.level == "mix":
             once("mix in graph mode", 'level "mix" in graph mode: no API is called from Python, so cells are recorded')
         self.expect(model)
-        self._open(home)
+        self._open(step_folder)
 
-    def open_beside(self, model: Any, home: StepFolder) -> None:
+    def open_separately(self, model: Any, step_folder: StepFolder) -> None:
         """Record the graphs that Python calls in a dump of their own."""
         self.expect(model, by_python=True)
-        self._open(home)
+        self._open(step_folder)
 
     def join(self, model: Any, session: Any) -> None:
         """Record the graphs that Python calls in the session of Python's calls."""
@@ -101,10 +101,10 @@ class GraphCollector:
             self._dumping.begin()
         self._compiling.install()
 
-    def _open(self, home: StepFolder) -> None:
+    def _open(self, step_folder: StepFolder) -> None:
         if self._calls is None:
-            self._writer = home.open()
-            self._calls = GraphCalls(self._wishes, self._writer, self._scope, Alone())
+            self._writer = step_folder.open()
+            self._calls = GraphCalls(self._wishes, self._writer, self._scope, GraphsOnly())
         self._resume(self._calls)
 
     def _resume(self, calls: GraphCalls) -> None:
@@ -158,4 +158,4 @@ class GraphCollector:
         if not calls.any and not self._planting.refused:
             what = "start(): no call of the model's cells was seen in graphs since start"
             once(what, f"{what}; a graph that was compiled before is not recorded: call start before its first run")
-        self._scope.say_unmatched()
+        self._scope.log_unmatched()

@@ -20,7 +20,7 @@ from .transport.callback import (
     ending,
     ending_run,
     has_gradient,
-    hearing,
+    listening,
     names_at,
     owned_at,
     taking,
@@ -47,14 +47,14 @@ def planted(
         if values:
             for place in range(len(names)):
                 _report("parameters", names[place], "", owned[place], token)
-        hear = (token, values, gradients)
-        args = _watch_all(args, "input", True, hear)
-        kwargs = _watch_named(kwargs, len(args), hear)
+        context = (token, values, gradients)
+        args = _watch_all(args, "input", True, context)
+        kwargs = _watch_named(kwargs, len(args), context)
         result = original(*args, **kwargs)
         if isinstance(result, tuple):
-            result = _watch_all(result, "output", False, hear)
+            result = _watch_all(result, "output", False, context)
         else:
-            result = _watch(result, "output", "0", "0", True, hear)
+            result = _watch(result, "output", "0", "0", True, context)
         _leave(token, _structure(result))
         return result
 
@@ -97,7 +97,7 @@ def planted_optimizer(original: Callable[..., Any], owners: tuple[Owners, ...]) 
     def construct(self, gradients):  # type: ignore[no-untyped-def]  # compiled code
         if not in_graph() or dumps():
             return original(gradients)
-        token = hearing(owned_at(()))
+        token = listening(owned_at(()))
         for place in range(len(owners)):
             if len(owners[place]) > 0 and isinstance(gradients[place], Tensor):
                 _report_parameter(gradients[place], token, owners[place])
@@ -112,60 +112,60 @@ def _report_parameter(gradient, token, owners):  # type: ignore[no-untyped-def] 
         taking_parameter_gradient(where, token, sendable(gradient))
 
 
-def _watch_all(members, part, single, hear):  # type: ignore[no-untyped-def]  # compiled code
+def _watch_all(members, part, single, context):  # type: ignore[no-untyped-def]  # compiled code
     made = ()
     for place in range(len(members)):
-        made += (_watch(members[place], part, str(place), str(place), single, hear),)
+        made += (_watch(members[place], part, str(place), str(place), single, context),)
     return made
 
 
-def _watch_named(named, first, hear):  # type: ignore[no-untyped-def]  # compiled code
+def _watch_named(named, first, context):  # type: ignore[no-untyped-def]  # compiled code
     """The keyword arguments. To set a dict's items one by one would make variables of constants."""
     keys = ()
     made = ()
     place = first
     for key in named:
         keys += (key,)
-        made += (_watch(named[key], "kwargs", key, str(place), True, hear),)
+        made += (_watch(named[key], "kwargs", key, str(place), True, context),)
         place = place + 1
     return F.make_dict(keys, made)
 
 
-def _watch(value, part, path, place, single, hear):  # type: ignore[no-untyped-def]  # compiled code
+def _watch(value, part, path, place, single, context):  # type: ignore[no-untyped-def]  # compiled code
     """Returns the value, which the code that follows must use: gradients are reported of what is returned."""
     if isinstance(value, Tensor):
-        if hear[1]:
-            _report(part, path, place, value, hear[0])
-        if hear[2] and F.isconstant(F.shape(value)) and has_gradient(value.dtype):
+        if context[1]:
+            _report(part, path, place, value, context[0])
+        if context[2] and F.isconstant(F.shape(value)) and has_gradient(value.dtype):
             if dumps():
-                return dump_gradient(hear[0], part, path, place, single, value)
+                return dump_gradient(context[0], part, path, place, single, value)
             where = value_at(part, path, place, single, value.dtype, value.shape)
-            return _tap(value, hear[0], where)
+            return _tap(value, context[0], where)
         return value
     if isinstance(value, tuple):
         made = ()
         for inner in range(len(value)):
-            made += (_inside(value, inner, str(inner), part, path, place, hear),)
+            made += (_inside(value, inner, str(inner), part, path, place, context),)
         return made
     if isinstance(value, list) and len(value) > 0:  # the compiler makes no empty one
         listed = ()
         for inner in range(len(value)):
-            listed += (_inside(value, inner, str(inner), part, path, place, hear),)
+            listed += (_inside(value, inner, str(inner), part, path, place, context),)
         return list(listed)
     if isinstance(value, dict):
         names = _names(value)
         keys = ()
         named = ()
         for key in value:
-            named += (_inside(value, key, names[len(keys)], part, path, place, hear),)
+            named += (_inside(value, key, names[len(keys)], part, path, place, context),)
             keys += (key,)
         return F.make_dict(keys, named)
     return value
 
 
-def _inside(value, key, name, part, path, place, hear):  # type: ignore[no-untyped-def]  # compiled code
+def _inside(value, key, name, part, path, place, context):  # type: ignore[no-untyped-def]  # compiled code
     within = "." + name
-    return _watch(value[key], part, path + within, place + within, False, hear)
+    return _watch(value[key], part, path + within, place + within, False, context)
 
 
 def _names(value):  # type: ignore[no-untyped-def]  # compiled code

@@ -60,7 +60,7 @@ class Keeper(Protocol):
     def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
         """Save an array that a running graph handed over; it is the framework's memory, and read now."""
 
-    def takes_late(self, name: str) -> bool:
+    def note_unknown_shape(self, name: str) -> bool:
         """Say, at compile time, that the shape of a tensor is not known; whether it is saved by Python then."""
 
     def refuse(self, name: str) -> None:
@@ -76,7 +76,7 @@ class _Saves:
     def keep(self, where: str, name: str, array: Array, dtype: str) -> None:
         tree.save(where, name, array, dtype, tree.next_count(where, name), rank())
 
-    def takes_late(self, name: str) -> bool:
+    def note_unknown_shape(self, name: str) -> bool:
         what = f"save(): the shape of {name} is not known when the graph is compiled"
         once(
             what,
@@ -109,7 +109,7 @@ def _admitted(function: str, save_dir: Any, name: Any) -> None:
 
 
 def _late(keeper: str, name: str) -> bool:
-    return KEEPERS[keeper].takes_late(name)
+    return KEEPERS[keeper].note_unknown_shape(name)
 
 
 def _refused(keeper: str, name: str) -> None:
@@ -128,13 +128,13 @@ def _outside(function: str) -> None:
 
 
 admit = AtCompile(_admitted)
-refuse_here = AtCompile(_outside)
+refuse_in_graph = AtCompile(_outside)
 _place = AtCompile(_places.number)
 _dump_folder = AtCompile(_folder)
 _dumps = AtCompile(has_tensor_dump)
 _refuse_data = AtCompile(_refused)
 _refuse_gradient = AtCompile(refuse_gradient)
-_comes_late = AtCompile(_late)
+_is_saved_late = AtCompile(_late)
 _no_shape = AtCompile(_unknown_shape)
 
 
@@ -207,7 +207,7 @@ def _plant_tensor(keeper, where, name, tensor):  # type: ignore[no-untyped-def] 
     if _dumps():
         dump(_dump_folder(keeper, where) + name, wide(tensor))
     elif not F.isconstant(F.shape(tensor)):
-        if _comes_late(keeper, name):
+        if _is_saved_late(keeper, name):
             _save_late(keeper, where, name, tensor)
     elif 0 in tensor.shape:
         _saving_empty(_place(keeper, where, name, tensor.dtype, tensor.shape))

@@ -19,17 +19,11 @@ from msprobe.base.errors import reason
 from msprobe.base.framework import named_cells, own_parameters
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
-from msprobe.executors import api
+from msprobe.executors import COMPILERS, GRAPHS, api
 
 from .calls import Owners
 from .operators import synchronize
 from .planted_calls import planted, planted_optimizer, planted_root
-
-_ASKED = ("_JitExecutor", "_CellGraphExecutor")
-"""Whom Python asks for a graph at each call."""
-
-_COMPILERS = ("JitExecutor_", "GraphExecutor_")
-"""Who is asked by them where the graph is not there yet."""
 
 _NOTHING = object()
 
@@ -46,7 +40,7 @@ class Planting:
         self.leaves_root = False
         """Whether the cell that a graph is compiled of is recorded by others, who call it."""
         self.root: Any = _NOTHING
-        """What a graph is being asked for; None for a function."""
+        """The cell whose graph is being requested; None for a function."""
         self.refused: list[str] = []
         """Why graphs were compiled without our operators."""
 
@@ -71,9 +65,9 @@ class Planting:
 
     def plan(self, compiling: Patches, calling: Patches) -> None:
         """Plan to plant when a graph is compiled, and to have all its calls reported when one is called."""
-        for name in _ASKED:
-            compiling.add(getattr(api, name), "compile", partial(_asked, self))
-        for name in _COMPILERS:
+        for name in GRAPHS:
+            compiling.add(getattr(api, name), "compile", partial(_requested, self))
+        for name in COMPILERS:
             compiling.add(getattr(api, name), "compile", partial(_compiled, self))
         calling.add(api._JitExecutor, "__call__", _complete)
 
@@ -123,8 +117,8 @@ class Planting:
         return bool(self._found)
 
 
-def _asked(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph is asked for: it may have been compiled before, and then there is nothing to plant."""
+def _requested(planting: Planting, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph is requested: it may have been compiled before, and then there is nothing to plant."""
 
     @wraps(original)
     def compile(executor: Any, *args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from msprobe.base.log import once
 from msprobe.base.nested import is_tensor, leaves_of, tree_of_one, type_name
 
 from .operators import has_tensor_dump, in_graph, is_traced, rank, synchronize
-from .planted_save import admit, check, plant, plant_gradient, refuse_data, refuse_gradient, refuse_here
+from .planted_save import admit, check, plant, plant_gradient, refuse_data, refuse_gradient, refuse_in_graph
 from .transport.tensordump import next_step
 from .tree import tree
 
@@ -47,7 +47,7 @@ def save_grad(save_dir: str, name: str, data: Any) -> Any:
 def step() -> None:
     """Begin the next step: what is saved from now on goes to `step{n+1}`. To be called outside of graphs."""
     if in_graph():
-        refuse_here("step")
+        refuse_in_graph("step")
     else:
         _step()
 
@@ -55,7 +55,7 @@ def step() -> None:
 def flush() -> None:
     """Wait until everything that was saved so far is in its file. To be called outside of graphs."""
     if in_graph():
-        refuse_here("flush")
+        refuse_in_graph("flush")
     else:
         _flush()
 
@@ -74,7 +74,7 @@ def _save(save_dir: str, name: str, data: Any) -> None:
 
 
 def _tensors(name: str, data: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of the data; what of a container cannot be read is said once, and left out."""
+    """The tensors of the data; what of a container cannot be read is logged once, and left out."""
     tree = tree_of_one(data, name, fields=False)
     for lost in tree.lost:
         once(f"save: {lost.kind}", f"save: {lost.place[:200]}: {lost.cause}; it is not saved, the training goes on")

@@ -20,7 +20,7 @@ from msprobe.base.statistic import digest
 from msprobe.store import layout
 from msprobe.store.async_writer import AsyncWriter
 from msprobe.store.describe import beginning, statistics
-from msprobe.store.lock import claim, identity, let_go, reopened
+from msprobe.store.lock import HeldFile, claim
 from msprobe.store.run_folder import run_folder
 
 Array = np.ndarray[Any, Any]
@@ -44,7 +44,7 @@ def task() -> str:
 class SaveTree:
     """Writes what is saved, and counts the calls of each name within a step.
 
-    A failure is said once in the log and never reaches the training. `complete` waits for whatever the framework and
+    A failure is logged once and never reaches the training. `complete` waits for whatever the framework and
     the writing thread still have in hand. A forked child writes nothing.
     """
 
@@ -59,9 +59,8 @@ class SaveTree:
         self._task = ""
         self._id = self._step = 0
         self._counts: dict[tuple[str, str], int] = {}
-        self._folders: dict[tuple[str, int], tuple[str, int]] = {}
-        self._files: dict[int, tuple[int, int]] = {}
-        self._behind = AsyncWriter()
+        self._folders: dict[tuple[str, int], tuple[str, HeldFile]] = {}
+        self._async_writer = AsyncWriter()
 
     def expect(self) -> None:
         """From here on something may be saved, also by a graph that the framework still has in hand."""
@@ -104,36 +103,30 @@ class SaveTree:
             line += f',"md5":"{digest(array)}"'
         if self._task == "tensor":
             line += f',"data_name":{json.dumps(file)}'
-            self._behind.write(f"{folder}/{file}", array)
+            self._async_writer.write(f"{folder}/{file}", array)
         line = f'{{"name":{json.dumps(name)},"count":{count},"id":{number},{line[1:]}}}\n'
         try:
-            os.write(index, line.encode())
+            os.write(index.number, line.encode())
         except OSError as cause:
-            again = reopened(index, self._files[index], lambda: _open(folder)) if cause.errno == errno.EBADF else None
-            if again is None:
+            if cause.errno != errno.EBADF or not index.reopen():
                 raise
-            self._files[again] = self._files.pop(index)
-            self._folders = {
-                key: (found, again if number == index else number) for key, (found, number) in self._folders.items()
-            }
-            os.write(again, line.encode())
+            os.write(index.number, line.encode())
 
-    def _folder(self, save_dir: str, rank: int) -> tuple[str, int]:
+    def _folder(self, save_dir: str, rank: int) -> tuple[str, HeldFile]:
         """The folder of this step and its open index; one, however many spellings lead to it."""
         root = run_folder(user_path(save_dir), rank).folder if self._shares else user_path(save_dir)
         folder = layout.rank_folder(root, self._step, rank).absolute()
         found = [known for known in self._folders.values() if known[0] == str(folder)]
         if not found:
-            index = _begin(folder)
-            self._files[index] = identity(index)
-            found = [(str(folder), index)]
+            make_folder(folder)
+            found = [(str(folder), HeldFile(_open(folder), lambda: _open(folder)))]
         self._folders[save_dir, rank] = found[0]
         return found[0]
 
     def complete(self) -> None:
         """Wait until everything that was saved is in its file."""
         if os.getpid() == self._pid:
-            self._behind.drain()
+            self._async_writer.drain()
 
     def step(self) -> None:
         """What is saved from here on is of the next step."""
@@ -141,20 +134,14 @@ class SaveTree:
         with self._lock:
             self._step += 1
             self._counts.clear()
-            for index, file in self._files.items():
-                let_go(index, file)
-            self._files.clear()
+            for _, index in self._folders.values():
+                index.release()
             self._folders.clear()
 
 
-def _begin(folder: Path) -> int:
-    """Open the index of a folder."""
-    make_folder(folder)
-    return _open(folder)
-
-
-def _open(folder: Path | str) -> int:
-    index = Path(folder, layout.SAVES)
+def _open(folder: Path) -> int:
+    """The descriptor of a folder's index."""
+    index = folder / layout.SAVES
     number = claim(index, create=True)
     if number is None:
         once(

@@ -18,7 +18,7 @@ values       MindSpore's parameter: {its value: PyTorch's value}
 transforms   MindSpore's parameter, or output.0: a text of transform.py
 output       list: result i of MindSpore is result output[i] of PyTorch, null for none; or {path: path}
 defaults     {ms: {...}, pt: {...}}: defaults that differ
-required     how many of ms_args a call must have, where that tells overloads apart
+required     how many of ms_args a call must have, where that distinguishes overloads
 unverified   why this could not be executed
 ```
 """
@@ -185,7 +185,7 @@ def _path(dotted: Any) -> Path:
 
 
 def _check_consistency(pair: Correspondence) -> None:
-    """MappingError where a key speaks of a parameter that its side does not have."""
+    """MappingError where a key names a parameter that its side does not have."""
     known = set(pair.ms_signature.every) | set(pair.attributes)
     known |= set(pair.dropped) if pair.ms.startswith("Primitive.") else set()  # what it is constructed with
     words: dict[str, Iterable[str]] = {

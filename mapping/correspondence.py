@@ -62,7 +62,7 @@ class Signature:
     def __bool__(self) -> bool:
         return bool(self.every)
 
-    def takes(self, top: str) -> bool:
+    def accepts(self, top: str) -> bool:
         """Whether a call may have this argument, a position or a keyword."""
         return (bool(self.rest) or int(top) < len(self.names)) if top.isdigit() else top in self
 
@@ -156,16 +156,16 @@ class Correspondence:
     def fits(self, tops: Iterable[str]) -> bool:
         """Whether a call of MindSpore with these arguments (`"0"`, `"1"`, `"axis"`) can be meant: how one of several
         correspondences of a name is chosen."""
-        known, given = self.ms_signature, set(tops)
+        known, passed = self.ms_signature, set(tops)
         if not known:
             return True
-        has_enough = all(str(i) in given or name in given for i, name in enumerate(known.names[: self.required]))
-        return has_enough and all(known.takes(top) or top in self.attributes for top in given)
+        has_enough = all(str(i) in passed or name in passed for i, name in enumerate(known.names[: self.required]))
+        return has_enough and all(known.accepts(top) or top in self.attributes for top in passed)
 
     def fits_pt(self, tops: Iterable[str]) -> bool:
         """Whether PyTorch's call with these arguments can be meant."""
         known = self.pt_signature
-        return not known or all(known.takes(self._own_name((top,))[0]) for top in tops)
+        return not known or all(known.accepts(self._own_name((top,))[0]) for top in tops)
 
     def translate(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of PyTorch's call for those of MindSpore's; tensors are numpy arrays, or nested lists of them.
@@ -174,11 +174,11 @@ class Correspondence:
         arguments. A default that differs is passed on. MappingError where an argument has no counterpart and its value
         is not the one at which both sides agree, and where there are more arguments than parameters.
         """
-        given = self._by_parameter(args, kwargs)
-        placed = set(list(given)[: len(args)])
+        passed = self._by_parameter(args, kwargs)
+        placed = set(list(passed)[: len(args)])
         made: dict[str, Any] = {}
         by_position = set()
-        for name, value in {**given, **{n: v for n, v in self.ms_defaults.items() if n not in given}}.items():
+        for name, value in {**passed, **{n: v for n, v in self.ms_defaults.items() if n not in passed}}.items():
             if name in self.dropped:
                 self._check_dropped(name, value)
                 continue
@@ -196,15 +196,15 @@ class Correspondence:
     def _by_parameter(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The values of MindSpore's arguments by parameter, positional arguments first."""
         names, rest = self.ms_signature.names, list(args[len(self.ms_signature.names) :])
-        given = dict(zip(names, args, strict=False))
+        passed = dict(zip(names, args, strict=False))
         if rest and not self.ms_signature.rest:
             raise MappingError(
                 f"{self.ms}: {len(args)} arguments by position, the table knows {len(names)}; correct its ms_args"
             )
         if rest:
             is_one_list = len(rest) == 1 and isinstance(rest[0], list | tuple)
-            given[self.ms_signature.rest] = list(rest[0]) if is_one_list else rest
-        return {**given, **kwargs}
+            passed[self.ms_signature.rest] = list(rest[0]) if is_one_list else rest
+        return {**passed, **kwargs}
 
     def _check_dropped(self, name: str, value: Any) -> None:
         wanted = self.dropped[name]

@@ -6,7 +6,7 @@
 | `Cell.a.fc.Dense.parameters_grad` | `fc` | `Dense` | parameters_grad | `Cell.a` |
 | `Mint.add.0.forward` in `Cell.a.fc.Dense.forward.0` | `add` | `add` | forward | `Cell.a.fc`; `TopLayer` at the root |
 
-Calls of one scope and state are told apart by their order there.
+Calls of one scope and state are distinguished by their order there.
 """
 
 import re
@@ -19,7 +19,7 @@ from .user_files import TOP, LayerRules, Place
 
 _STARTS = re.compile(r"construct|in forward,|in backward,")
 _FRAMEWORK = re.compile(r"(?:site-packages|package)[/\\](?:torch|mindspore)")
-_NOT_SAID = ("construct", "__call__")
+_NOT_NAMED = ("construct", "__call__")
 _PIPELINE = "ParallelTransformer"
 
 
@@ -93,7 +93,7 @@ def _framework_function(stack: Sequence[str]) -> str:
         if _STARTS.search(line) or not _FRAMEWORK.search(file):
             break
         function = rest.partition(",")[2].partition(",")[0].strip().removeprefix("in ").strip()
-        if function not in _NOT_SAID and not any(tool in file for tool in ("msprobe", "MindSpeed")):
+        if function not in _NOT_NAMED and not any(tool in file for tool in ("msprobe", "MindSpeed")):
             found = function
     return found
 
@@ -142,12 +142,12 @@ def _walk(node: _Node, scope: Place) -> _Node | None:
 
 def _converted(root: _Node, scope: Place, rules: LayerRules) -> Place:
     """The scope as the other side calls it; rules are asked by the class that stands at each place."""
-    said: list[str] = []
+    converted: list[str] = []
     node, at = root, 0
     while at < len(scope):
         ours, theirs = next(r for r in rules.of(node.type_name, scope[at]) if scope[at : at + len(r[0])] == r[0])
-        said += theirs
+        converted += theirs
         for part in scope[at : at + len(ours)]:
             node = node.children[part]
         at += len(ours)
-    return tuple(said)
+    return tuple(converted)

@@ -44,12 +44,12 @@ class Layer:
         """PyTorch's name of an own parameter and the transform of its layout; a name not listed is the same."""
         return self.parameters.get(name, name), self.transforms.get(name, {}).get(len(shape), "")
 
-    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The constructor arguments of the counterpart that mean the same as those `given` to MindSpore's layer."""
-        told = {**self.defaults.get("ms", {}), **given}
+    def arguments(self, passed: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor arguments of the counterpart that mean the same as those `passed` to MindSpore's layer."""
+        merged = {**self.defaults.get("ms", {}), **passed}
         return dict(self.inserted) | {
             self.attributes.get(name, name): self._value(name, value)
-            for name, value in told.items()
+            for name, value in merged.items()
             if name not in self.requires
         }
 
@@ -99,15 +99,10 @@ def parameter_name(ms_class: str, name: str, shape: Sequence[int] = ()) -> tuple
     return name, ""
 
 
-def child_name(ms_class: str, name: str) -> str:
-    """PyTorch's name of an inner layer of a cell of this class."""
-    return next((layer.children[name] for layer in layers_of(ms_class) if name in layer.children), name)
-
-
 def parameter_candidates(name: str, shape: Sequence[int] = ()) -> tuple[tuple[str, str], ...]:
     """What a whole parameter name, `layers.0.norm.gamma`, may be in PyTorch, each with its transform, best first.
 
-    The class of the owner is not known here, so every layer with such a parameter speaks. Parameters as they are laid
+    The class of the owner is not known here, so every layer with such a parameter counts. Parameters as they are laid
     out come before transformed ones, then renamed parameters before the name as it is, then inner layers of the same
     name before renamed ones. Take the first whose name the other side has, with the same shape after the transform.
     """

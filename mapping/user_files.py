@@ -138,31 +138,31 @@ class UserMapping:
 NONE = UserMapping()
 
 
-def user_mapping(given: Mapping[str, object], say: str = "") -> UserMapping:
+def user_mapping(options: Mapping[str, object], prefix: str = "") -> UserMapping:
     """The rules of the four options: each a path, True for the option without a file, or for `data_mapping` a dict.
-    None, False and an empty text: the option is missing. `say` stands before the option's name in messages (`--`, or
+    None, False and an empty text: the option is missing. `prefix` stands before the option's name in messages (`--`, or
     `compare: `).
 
     UsageError where a value, or the content of a file, cannot be meant.
     """
     found: dict[str, Any] = {}
     for option in OPTIONS:
-        value, is_data = given.get(option), option == "data_mapping"
+        value, is_data = options.get(option), option == "data_mapping"
         if value is None or value is False or value == "":
             continue
         if is_data and value is True:
-            raise UsageError(f"{say}{option}: give the path of a yaml file that pairs rows")
+            raise UsageError(f"{prefix}{option}: give the path of a yaml file that pairs rows")
         if value is True or (is_data and isinstance(value, Mapping)):
             found[option] = value
         elif isinstance(value, str | os.PathLike):
             found[option] = user_path(value)
         else:
             also = ", or a dict" if is_data else ""
-            raise UsageError(f"{say}{option}: must be the path of a yaml file{also}, not {shown(value)}")
+            raise UsageError(f"{prefix}{option}: must be the path of a yaml file{also}, not {shown(value)}")
     where = {option: str(value) for option, value in found.items() if isinstance(value, Path)}
     api, cell, layer, data = (found.get(option) for option in OPTIONS)
-    rows = read_data(data) if isinstance(data, Path) else _data_rules(data or {}, f"{say}data_mapping")
-    _refuse_shared(rows, where.get("data_mapping", f"{say}data_mapping"))
+    rows = read_data(data) if isinstance(data, Path) else _data_rules(data or {}, f"{prefix}data_mapping")
+    _refuse_shared(rows, where.get("data_mapping", f"{prefix}data_mapping"))
     return UserMapping(
         apis=read_apis(api) if isinstance(api, Path) else (),
         cells={} if cell is True else cell and read_cells(cell),
@@ -269,8 +269,8 @@ def _api_rule(entry: Mapping[Any, Any], where: str) -> ApiRule | None:
                 f"{where}: only {pt if ours is None else ms} is given; write the list of the other side too"
             )
         if len(ours) != len(theirs):
-            said = "%s: %s has %d places, %s %d; the rule is left out: make both equally long"
-            logger.warning(said, where, ms, len(ours), pt, len(theirs))
+            message = "%s: %s has %d places, %s %d; the rule is left out: make both equally long"
+            logger.warning(message, where, ms, len(ours), pt, len(theirs))
             return None
         places[part] = dict(zip(ours, theirs, strict=True))
         if len(places[part]) < len(ours) or len(set(theirs)) < len(theirs):

@@ -18,8 +18,8 @@ class AtCompile(PrimitiveWithInfer):  # type: ignore[misc]  # the framework has 
         self.add_prim_attr("constexpr_prim", True)
         self._function, self._eager = function, eager
 
-    def __infer__(self, *given: dict[str, Any]) -> dict[str, Any]:
-        return {"dtype": None, "shape": None, "value": self._function(*(each["value"] for each in given))}
+    def __infer__(self, *arguments: dict[str, Any]) -> dict[str, Any]:
+        return {"dtype": None, "shape": None, "value": self._function(*(each["value"] for each in arguments))}
 
     def __call__(self, *_: Any) -> Any:
         return self._eager

@@ -13,7 +13,7 @@ from msprobe.base.sections import SECTIONS, checked, setting, settings_of
 from msprobe.base.settings import Settings
 
 
-def _as_given(value: object) -> object:
+def _unchecked(value: object) -> object:
     """The debugger checks it, and knows more."""
     return value
 
@@ -53,10 +53,10 @@ class Entry:
     number is to be found out, or that number.
     """
 
-    config_path: object = setting(_as_given, None)
-    task: object = setting(_as_given, None)
-    dump_path: object = setting(_as_given, None)
-    level: object = setting(_as_given, None)
+    config_path: object = setting(_unchecked, None)
+    task: object = setting(_unchecked, None)
+    dump_path: object = setting(_unchecked, None)
+    level: object = setting(_unchecked, None)
     step: tuple[object, ...] | None = setting(_steps, None)
     network: str = setting(_network, "")
     init_step: bool | int = setting(_init_step, False)
@@ -71,5 +71,5 @@ class Entry:
 def entry_of(arguments: Mapping[str, object]) -> Entry:
     """The entry from keyword arguments; null means *not given*. SettingsError for unknown ones."""
     below = (key for section in SECTIONS.values() for key in settings_of(section))
-    homes = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file that config_path names")
-    return Entry(**checked(Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeStep", homes))
+    elsewhere = dict.fromkeys((*settings_of(Settings), *SECTIONS, *below), "the file that config_path names")
+    return Entry(**checked(Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeStep", elsewhere))

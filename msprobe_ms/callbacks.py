@@ -32,31 +32,31 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
     """
 
     def __init__(self, debugger: PrecisionDebugger | None = None, **entry: Any) -> None:
-        asked = entry_of(entry)
+        parsed = entry_of(entry)
         super().__init__()
-        self._debugger = _debugger_of(debugger, asked)
-        self._init_step, self._is_told = asked.init_step, False
-        self._cell = asked.network
-        self._takes_network = debugger is None or bool(asked.network)
+        self._debugger = _debugger_of(debugger, parsed)
+        self._init_step, self._is_resumed = parsed.init_step, False
+        self._cell = parsed.network
+        self._uses_network = debugger is None or bool(parsed.network)
         self._network: Any = None
         self._has_begun = self._in_step = False
 
     def on_train_begin(self, run_context: Any) -> None:
         """Find the network. What the user's own `start(model)` opened is shut until the first step."""
         parameters = run_context.original_args()
-        self._check_alone(parameters.get("list_callback") or ())
+        self._check_single(parameters.get("list_callback") or ())
         self._debugger.stop()
-        self._has_begun = self._is_told = False
-        self._takes_network |= not self._debugger.has_model
-        if self._takes_network:
+        self._has_begun = self._is_resumed = False
+        self._uses_network |= not self._debugger.has_model
+        if self._uses_network:
             self._network = _cell_of(parameters.get("network"), self._cell)
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """Tell the debugger where a resumed training is, once, if that was asked for."""
-        if self._init_step is not False and not self._is_told:
+        if self._init_step is not False and not self._is_resumed:
             found = self._init_step is True
             _resume(self._debugger, _next_step(run_context.original_args()) if found else self._init_step)
-        self._is_told = True
+        self._is_resumed = True
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Start collecting, if this step is to be collected."""
@@ -85,7 +85,7 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
             self.on_train_step_end(None)
         self._debugger.stop()
 
-    def _check_alone(self, callbacks: Iterable[Any]) -> None:
+    def _check_single(self, callbacks: Iterable[Any]) -> None:
         others = [each for each in callbacks if isinstance(each, MsprobeStep)]
         if self in others:
             others.remove(self)
@@ -112,8 +112,8 @@ class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no t
 
     def on_train_begin(self, run_context: Any) -> None:
         """Find the debugger."""
-        tell: Any = PrecisionDebugger.set_init_step  # asking the class for it raises where there is no debugger
-        self._debugger = tell.__self__
+        method: Any = PrecisionDebugger.set_init_step  # asking the class for it raises where there is no debugger
+        self._debugger = method.__self__
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """Tell the number, once; here and not earlier, since the first epoch's number is not known before."""
@@ -122,18 +122,18 @@ class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no t
             _resume(debugger, _next_step(run_context.original_args()))
 
 
-def _debugger_of(debugger: PrecisionDebugger | None, asked: Entry) -> PrecisionDebugger:
-    if debugger is None and asked.debugger:
-        settings: dict[str, Any] = asked.debugger  # it checks what they hold
+def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionDebugger:
+    if debugger is None and entry.debugger:
+        settings: dict[str, Any] = entry.debugger  # it checks what they hold
         return PrecisionDebugger(**settings)
     if not isinstance(debugger, PrecisionDebugger):
         raise UsageError(
             f"MsprobeStep: {debugger!r:.80} is no PrecisionDebugger; pass one: MsprobeStep(PrecisionDebugger(...)), "
             "or what one is constructed with, such as level and dump_path"
         )
-    if asked.debugger:
+    if entry.debugger:
         raise UsageError(
-            f"MsprobeStep: {listed(tuple(asked.debugger))} cannot stand beside a debugger, which has its own; "
+            f"MsprobeStep: {listed(tuple(entry.debugger))} cannot stand beside a debugger, which has its own; "
             "give them to PrecisionDebugger"
         )
     return debugger

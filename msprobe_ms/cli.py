@@ -24,11 +24,11 @@ from msprobe.base.log import visible
 
 @dataclass(frozen=True)
 class Verb:
-    """The module of a verb, and its line in the help; `hands_on`: what follows its first argument is a script's."""
+    """The module of a verb, and its line in the help; `runs_script`: what follows its first argument is a script's."""
 
     module: str
-    says: str
-    hands_on: bool = False
+    summary: str
+    runs_script: bool = False
 
 
 VERBS = {
@@ -42,7 +42,7 @@ VERBS = {
     "merge_result": Verb("msprobe.compare.merge.verb", "put the comparison tables of several ranks side by side"),
     "rollout_check": Verb("msprobe.compare.rollout.verb", "compare log-probs of generation with those of training"),
     "verify-collection": Verb(
-        "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", hands_on=True
+        "msprobe.verify_collection", "show that collecting leaves a training as it is, bit by bit", runs_script=True
     ),
 }
 
@@ -83,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _silence(sys.stdout)
                 return 1
             if isinstance(err, FileNotFoundError) and not _has_working_directory():
-                gone = "the working directory was deleted; change to one that is there, or give absolute paths"
-                return _complain(prog, gone, 2)
+                message = "the working directory was deleted; change to one that is there, or give absolute paths"
+                return _complain(prog, message, 2)
             if isinstance(err, OSError):  # a full disk, a file that is gone: no mistake of ours, so no traceback
                 _silence(sys.stdout)
                 where = "standard output" if err.filename is None else os.fsdecode(err.filename)
@@ -122,7 +122,7 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
         allow_abbrev=False,
     )
     module.add(parser)
-    if verb.hands_on:
+    if verb.runs_script:
         return int(module.run(parser.parse_args(words)))
     may_be_empty = getattr(module, "MAY_BE_EMPTY", ())
     for at, word in enumerate(words):
@@ -130,13 +130,13 @@ def _carry_out(prog: str, verb: Verb, words: list[str]) -> int:
             continue
         # An empty path would be the current folder, and an empty option none at all; nobody means either.
         if not word or (word.endswith("=") and word.startswith("--")):
-            behind = f" behind {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
+            after = f" behind {words[at - 1]}" if at and words[at - 1].startswith("-") else ""
             parser.error(
-                f"argument {at + 1}{behind} is empty, as a shell variable without a value is; give it, or leave it out"
+                f"argument {at + 1}{after} is empty, as a shell variable without a value is; give it, or leave it out"
             )
-    asked = parser.parse_intermixed_args(words)
-    _expand(asked)
-    return int(module.run(asked))
+    args = parser.parse_intermixed_args(words)
+    _expand(args)
+    return int(module.run(args))
 
 
 def _complain(prog: str, text: str, code: int) -> int:
@@ -155,13 +155,13 @@ def _silence(stream: TextIO | None) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _expand(asked: argparse.Namespace) -> None:
+def _expand(args: argparse.Namespace) -> None:
     """Expand `~` in paths, which a shell leaves alone behind an equals sign; no other argument begins with it."""
-    for name, value in vars(asked).items():
+    for name, value in vars(args).items():
         if isinstance(value, str):
-            setattr(asked, name, os.path.expanduser(value))
+            setattr(args, name, os.path.expanduser(value))
         elif isinstance(value, list):
-            setattr(asked, name, [os.path.expanduser(each) if isinstance(each, str) else each for each in value])
+            setattr(args, name, [os.path.expanduser(each) if isinstance(each, str) else each for each in value])
 
 
 def _has_working_directory() -> bool:
@@ -188,7 +188,7 @@ def _take_verb(words: list[str]) -> tuple[str, list[str]]:
     parser.parse_args(head)
     if verb not in VERBS:
         raise UsageError(_unknown(verb))
-    return verb, rest if VERBS[verb].hands_on else _without_framework(parser, rest)
+    return verb, rest if VERBS[verb].runs_script else _without_framework(parser, rest)
 
 
 def _unknown(verb: str) -> str:
@@ -205,7 +205,7 @@ def _unknown(verb: str) -> str:
 
 
 def _parser() -> _Parser:
-    table = "\n".join(f"  {name:<{max(map(len, VERBS))}}  {verb.says}" for name, verb in VERBS.items())
+    table = "\n".join(f"  {name:<{max(map(len, VERBS))}}  {verb.summary}" for name, verb in VERBS.items())
     parser = _Parser(
         prog="msprobe",
         usage="msprobe [-h] [--version] [-f FRAMEWORK] VERB ...",

@@ -10,8 +10,7 @@ import platform
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
-from importlib.metadata import version
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -23,20 +22,20 @@ from msprobe.base.errors import MsprobeError, SettingsError, UsageError
 from msprobe.base.framework import Framework, rank, size
 from msprobe.base.log import logger, once
 from msprobe.base.settings import Settings, apart, collect_options, load, stage_settings
-from msprobe.base.tally import Tally, say_nothing_collected
+from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
-from msprobe.store.layout import TENSORS, rank_folder
+from msprobe.store.layout import TENSORS, rank_folder, tool
 from msprobe.store.run_folder import RunFolder, leave, stage_folder
 from msprobe.store.writer import Budget, StepFolder, Writer
 
 PLACES = 32
 """The number of folders that `service.config.dump_path` named and that are kept; a new one in each step is no stage."""
 
-HomeOf = Callable[[str], StepFolder]
-"""The home of a step's dump in a folder below dump_path; "" for dump_path itself."""
+StepFolderOf = Callable[[str], StepFolder]
+"""The folder and header of a step's dump in a folder below dump_path; "" for dump_path itself."""
 
 
 class Collecting(Protocol):
@@ -57,8 +56,8 @@ class Collecting(Protocol):
     def check(self, model: Any, token_range: Any = None) -> None:
         """Refuse what cannot be collected."""
 
-    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
-        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
+    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:
+        """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
 
     def expect(self, model: Any) -> None:
         """Be ready in a step that is not recorded."""
@@ -107,11 +106,11 @@ class Debugger:
     @classmethod
     def _made(cls, settings: Settings, above: "Debugger | None" = None) -> "Debugger":
         """A new debugger; below another it shares the clock, and the disk budget where that is set for both."""
-        asked, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
+        requested, settings = settings, apart(settings, {each._settings.dump_path: each._who for each in _all()})
         # before the debugger is known, for a kernel dump that comes too late is refused
         collectors = cls._collectors_of(settings)
-        debugger = cls._known[asked] = super().__new__(cls)
-        debugger._asked, debugger._settings = asked, settings
+        debugger = cls._known[requested] = super().__new__(cls)
+        debugger._requested, debugger._settings = requested, settings
         debugger._collectors = collectors
         debugger._budget = Budget(settings.disk_budget) if settings.disk_budget else None
         if above is not None and above._settings.disk_budget == settings.disk_budget:
@@ -123,7 +122,7 @@ class Debugger:
         debugger._place = debugger._started = debugger
         return debugger
 
-    _asked: Settings
+    _requested: Settings
     _settings: Settings
     _collectors: Collecting
     _saves: Saves
@@ -137,7 +136,7 @@ class Debugger:
     _tally: Tally
     _service: Service | None = None
     _has_started = False
-    _has_said_over = False
+    _has_logged_end = False
 
     @on_either
     @in_turn
@@ -183,12 +182,12 @@ class Debugger:
                 other._shut()
         ours = self._rank() if rank_id is None else rank_id
         self._tally.start(self._settings, self._step, size(self._framework) if rank_id is None else 0)
-        if not self._takes(ours):
-            if self._settings.takes_rank(ours or 0):
+        if not self._collects(ours):
+            if self._settings.collects_rank(ours or 0):
                 self._collectors.expect(model)
             return
         try:
-            self._collectors.open(model, partial(self._home, ours), token_range)
+            self._collectors.open(model, partial(self._step_folder, ours), token_range)
         except OSError as cause:
             where, why = self._settings.dump_path, cause.strerror or cause
             raise UsageError(
@@ -240,10 +239,10 @@ class Debugger:
             each._end_step()
         self._clock.end()
         for root in [root for root, each in self._places.items() if each is not self._place][:-PLACES]:
-            self._known.pop(self._places.pop(root)._asked, None)
-        if not self._has_said_over and all(each._is_over for each in self._family()):
-            self._has_said_over = True
-            if self._say_nothing_collected():
+            self._known.pop(self._places.pop(root)._requested, None)
+        if not self._has_logged_end and all(each._is_over for each in self._family()):
+            self._has_logged_end = True
+            if self._log_nothing_collected():
                 return
             last = max(each._settings.last_step or 0 for each in self._family())
             logger.info(
@@ -268,10 +267,10 @@ class Debugger:
         known = self._stages.get(name) if isinstance(name, str) else None
         if known is not None and config_path is None and not settings:
             return known
-        meant = stage_settings(self._settings, name, config_path, settings)
+        requested = stage_settings(self._settings, name, config_path, settings)
         if known is None:
-            known = self._stage_of(name, meant)
-        elif known._asked != meant:
+            known = self._stage_of(name, requested)
+        elif known._requested != requested:
             raise UsageError(
                 f"stage(): {shown(name)} has other settings already; give them where the stage is made, and then ask "
                 f"for stage({name!r}) alone, or choose another name"
@@ -301,23 +300,23 @@ class Debugger:
                 f"{self._above._settings.dump_path}"
             )
         known = {each._settings.dump_path: each for each in self._family()}
-        known |= {each._asked.dump_path: each for each in self._family()}
+        known |= {each._requested.dump_path: each for each in self._family()}
         if root not in known:
             if self._settings.level == "L2":
                 raise UsageError("service.config.dump_path: kernels (level L2) are dumped to one place; leave it alone")
             known[root] = self._places[root] = self._made(replace(self._settings, dump_path=root), above=self)
         self._place = known[root]
 
-    def _say_nothing_collected(self) -> bool:
-        return say_nothing_collected([(each._settings, each._tally) for each in self._family()], self._clock.ended)
+    def _log_nothing_collected(self) -> bool:
+        return log_nothing_collected([(each._settings, each._tally) for each in self._family()], self._clock.ended)
 
     def _retire(self) -> None:
         """Finish what is open; another debugger may write here from now on."""
         for each in self._family():
             each._end_step()
-        self._say_nothing_collected()
+        self._log_nothing_collected()
         for each in self._family():
-            self._known.pop(each._asked, None)
+            self._known.pop(each._requested, None)
 
     @property
     def _who(self) -> str:
@@ -392,12 +391,12 @@ class Debugger:
         return rank(self._framework)
 
     def _save(self, variable: Any, name: str, save_backward: bool) -> None:
-        here, ours = self._place, self._rank()
-        if here._settings.level != "debug":
+        place, ours = self._place, self._rank()
+        if place._settings.level != "debug":
             return
-        here._tally.start(here._settings, here._step, size(here._framework))
-        if not here._is_over and here._takes(ours):
-            here._saves.save(variable, name, save_backward, lambda: here._open_saves(ours))
+        place._tally.start(place._settings, place._step, size(place._framework))
+        if not place._is_over and place._collects(ours):
+            place._saves.save(variable, name, save_backward, lambda: place._open_saves(ours))
 
     def _end_step(self) -> None:
         self._collectors.end_step()
@@ -413,11 +412,11 @@ class Debugger:
         last = self._settings.last_step
         return last is not None and self._clock.step > last
 
-    def _takes(self, rank: int | None) -> bool:
-        return self._settings.takes_step(self._step) and self._settings.takes_rank(rank or 0)
+    def _collects(self, rank: int | None) -> bool:
+        return self._settings.collects_step(self._step) and self._settings.collects_rank(rank or 0)
 
     def _open_saves(self, rank: int | None) -> Writer:
-        writer = self._home(rank).open()
+        writer = self._step_folder(rank).open()
         self._announce(rank)
         return writer
 
@@ -426,19 +425,19 @@ class Debugger:
             logger.info("dump data will be saved in %s", self._own_folder(rank).folder)
         self._tally.opened = True
 
-    def _home(self, rank: int | None, part: str = "") -> StepFolder:
+    def _step_folder(self, rank: int | None, part: str = "") -> StepFolder:
         own = self._own_folder(rank)
         folder = rank_folder(own.folder / part, self._step, rank)
         if not self._collectors.in_step and holds_dump(folder):
             # this process itself wrote it, and numbers its steps anew
             leave(self._settings.dump_path, self._run_root)
-            return self._home(rank, part)
+            return self._step_folder(rank, part)
         return StepFolder(folder, self._header(folder, rank, own.run), self._settings, self._budget, self._tally)
 
     def _header(self, folder: Path, rank: int | None, run: str) -> dict[str, Any]:
         """How a step's dump was made: what it says above its data (`reference/format.md`, page 2).
 
-        `run` tells the dumps of one run from those of another. A debugger without stages has no `stage`.
+        `run` distinguishes the dumps of one run from those of another. A debugger without stages has no `stage`.
         """
         settings, device, stage = self._settings, self._device(), self._clock.turn_of(self)
         has_stage = self._above is not None or len(self._family()) > 1
@@ -448,7 +447,7 @@ class Debugger:
             "framework": self._framework,
             "dump_data_dir": str(folder / TENSORS) if collect_options(settings).any_file else None,
             "run": {
-                "tool": f"msprobe-ms {_own_version()}",
+                "tool": tool(),
                 **({"id": run} if run else {}),
                 "framework": f"{self._framework} {self._version()}",
                 **({"device": device} if device else {}),
@@ -472,12 +471,6 @@ class Debugger:
         return (self._above or self)._settings.dump_path
 
 
-@lru_cache(1)
-def _own_version() -> str:
-    """Of this distribution; reading its metadata takes as long as some steps of a small training."""
-    return version("msprobe-ms")
-
-
 def _all() -> Iterator[Debugger]:
     """Every debugger of this process, of whatever framework."""
     for of_framework in Debugger._classes:
@@ -485,9 +478,9 @@ def _all() -> Iterator[Debugger]:
 
 
 def _end_all() -> None:
-    """At the end of the process: what a debugger still holds open is finished, and it is said where all is empty."""
+    """At the end of the process: what a debugger still holds open is finished, and what collected nothing is logged."""
     for debugger in _all():
         debugger._end_step()
     for debugger in _all():
         if debugger._above is None:
-            debugger._say_nothing_collected()
+            debugger._log_nothing_collected()

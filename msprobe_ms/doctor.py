@@ -14,9 +14,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from msprobe.base import neighbour
 from msprobe.base.errors import DumpError, UsageError
 from msprobe.base.files import sweep
 from msprobe.base.log import few, visible
@@ -28,9 +28,6 @@ from msprobe.store.npy import examine
 from msprobe.store.reader import json_object, read_file, tensor_file, tensor_path
 from msprobe.store.record import Dump, Record
 from msprobe.store.torch_files import examine_pt
-
-# Both tools install themselves as `msprobe`; whichever came last has overwritten files of the other.
-OTHER_TOOL = "mindstudio-probe"
 
 
 @dataclass(frozen=True)
@@ -74,15 +71,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _installation() -> bool:
     """Whether the other tool is installed beside this one; then a line is printed."""
-    try:
-        found = version(OTHER_TOOL)
-    except PackageNotFoundError:
-        return False
-    print(
-        f"installation: WRONG: {OTHER_TOOL} {found} is installed beside msprobe-ms, both as `msprobe`; run "
-        f"`pip uninstall {OTHER_TOOL} msprobe-ms`, then install the one that you want"
-    )
-    return True
+    found = neighbour.found()
+    if found:
+        print(
+            f"installation: WRONG: {neighbour.NAME} {found} is installed beside msprobe-ms, both as `msprobe`; run "
+            f"`pip uninstall {neighbour.NAME} msprobe-ms`, then install the one that you want"
+        )
+    return bool(found)
 
 
 def _dumps(root: Path) -> Iterator[Path]:
@@ -160,7 +155,7 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
         dump = read_file(file, structure=True)
     except DumpError as err:
         return Finding("unreadable", lost=(str(err),))
-    beside, beside_notes = _beside(folder, dump, extra_info and dump.extra_info)
+    lost_companions, companion_notes = _companions(folder, dump, extra_info and dump.extra_info)
     records = [record for call in dump.calls for record in call.records]
     tensors = {record.file: record for record in records if record.file}
     broken = [reason for record in tensors.values() if (reason := _wrong_with(dump, record))]
@@ -168,35 +163,39 @@ def _check(folder: Path, done: str, cut: bool = False, extra_info: bool = True) 
     return Finding(
         done,
         f"{len(dump.calls)} calls, {len(records)} records, {len(tensors)} tensors",
-        lost=(*beside, *_several("tensors are lost", broken), *_several("parts were not collected", dump.missing)),
+        lost=(
+            *lost_companions,
+            *_several("tensors are lost", broken),
+            *_several("parts were not collected", dump.missing),
+        ),
         notes=(
             *([f"unfinished, {dump.unfinished}"] if dump.unfinished else []),
             *(["the last line of the journal has no end"] if cut else []),
-            *beside_notes,
+            *companion_notes,
             *_several("tensor files without a record", whole),
             *_several("unfinished tensor files", unfinished),
         ),
     )
 
 
-def _beside(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], list[str]]:
+def _companions(folder: Path, dump: Dump, extra_info: bool) -> tuple[list[str], list[str]]:
     """What is lost of the call stacks and the enclosing cells, and what is only worth a word."""
-    gone: list[str] = []
+    absent: list[str] = []
     broken: list[str] = []
     for name in (layout.STACK, layout.CONSTRUCT):
         if not os.path.lexists(folder / name):
-            gone.append(name)
+            absent.append(name)
             continue
         try:
             json_object(folder / name)
         except DumpError as err:
             broken.append(str(err))
-    if dump.level == "debug" or not extra_info or not gone:
+    if dump.level == "debug" or not extra_info or not absent:
         return broken, []
-    # Other tools do not say whether they were told to leave both out; one without the other is lost in any case.
-    if len(gone) == 2 and not dump.format_version:
-        return broken, [f"without {' and '.join(gone)}"]
-    return [*broken, *(f"{name} is gone; copy it again" for name in gone)], []
+    # Other tools do not record whether they were set to leave both out; one without the other is lost in any case.
+    if len(absent) == 2 and not dump.format_version:
+        return broken, [f"without {' and '.join(absent)}"]
+    return [*broken, *(f"{name} is gone; copy it again" for name in absent)], []
 
 
 def _wrong_with(dump: Dump, record: Record) -> str:

@@ -7,23 +7,29 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-_HOMES = ("mindspore.graph.api", "mindspore.common.api")
+_MODULES = ("mindspore.graph.api", "mindspore.common.api")
 
 
 def _find() -> Any:
-    for name in _HOMES:
+    for name in _MODULES:
         parent = name.rpartition(".")[0]
         if find_spec(parent) is not None and find_spec(name) is not None:
             module = import_module(name)
             if hasattr(module, "_pynative_executor") and hasattr(module, "_JitExecutor"):
                 return module
     raise ImportError(
-        f"this MindSpore keeps its executors in none of {', '.join(_HOMES)}; use a version from 2.7 to 2.10"
+        f"this MindSpore keeps its executors in none of {', '.join(_MODULES)}; use a version from 2.7 to 2.10"
     )
 
 
 api = _find()
 """The module of the executors."""
+
+GRAPHS = ("_JitExecutor", "_CellGraphExecutor")
+"""The classes of `api` that Python asks for a graph at each call."""
+
+COMPILERS = ("JitExecutor_", "GraphExecutor_")
+"""The classes of `api` that these ask where the graph is not there yet."""
 
 executor = api._pynative_executor
 """Runs PyNative operations and their backward."""

@@ -23,7 +23,7 @@ from msprobe.cell_dump.backends.torch_api import torch_on_mindspore
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves
-from msprobe.debugger import Debugger, HomeOf
+from msprobe.debugger import Debugger, StepFolderOf
 from msprobe.graph_save.collector import GraphCollector
 from msprobe.graph_save.kernel.collector import KernelDump
 from msprobe.stage_control import on_either
@@ -131,15 +131,15 @@ class Collectors:
         framework.refuse(self._settings)
         self._choose(framework.FRAMEWORK)
 
-    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:
+    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:
         self._has_begun = True
         first = self._first()
         joins = first is self.python and self._joins
         if joins and self._splits:
-            self.python.open(model, home_of("pynative"), token_range)
-            self.graphs.open_beside(model, home_of("graph"))
+            self.python.open(model, folder_of("pynative"), token_range)
+            self.graphs.open_separately(model, folder_of("graph"))
             return
-        first.open(model, home_of(""), token_range)
+        first.open(model, folder_of(""), token_range)
         if joins and self.python.session is not None:
             self.graphs.join(model, self.python.session)
 

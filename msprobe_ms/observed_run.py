@@ -55,7 +55,7 @@ class Observer:
             debugger.service = property(_service)  # type: ignore[attr-defined]
 
     def _observed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """A method that tells us of its calls, and looks like the one that it wraps."""
+        """A method that reports its calls, and looks like the one that it wraps."""
         runs = method
         if self._inert:
             runs = _stage if name == "stage" else _nothing
@@ -105,8 +105,8 @@ class Observer:
 def _inert(cls: Any, *args: Any, **kwargs: Any) -> Any:
     from msprobe.base.settings import load  # here: it is the training that imports
 
-    asked = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
-    cls._latest = _with_settings(cls, lambda: load(asked.pop("config_path", None), **asked))
+    arguments = dict(zip(("config_path", "task", "dump_path", "level", "step"), args, strict=False)) | kwargs
+    cls._latest = _with_settings(cls, lambda: load(arguments.pop("config_path", None), **arguments))
     return cls._latest
 
 
@@ -148,7 +148,7 @@ def _service(debugger: Any) -> Any:
 
 
 def _parameters_of(model: Any) -> Any:
-    """What tells the parameters of a model by name, in MindSpore and in PyTorch; None for what is no model."""
+    """The method that lists a model's parameters by name, in MindSpore and in PyTorch; None for what is no model."""
     return getattr(model, "parameters_and_names", None) or getattr(model, "named_parameters", None)
 
 

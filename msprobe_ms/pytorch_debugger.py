@@ -9,7 +9,7 @@ from msprobe.base.settings import Settings
 from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves
-from msprobe.debugger import Debugger, HomeOf
+from msprobe.debugger import Debugger, StepFolderOf
 
 
 class PrecisionDebugger(Debugger):
@@ -44,14 +44,14 @@ class PrecisionDebugger(Debugger):
 
 
 class PythonCalls(Collector):
-    """The collector of Python's calls is the only one; its dump stands where the step's home is."""
+    """The collector of Python's calls is the only one; its dump is the step's own."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings, FRAMEWORK)
 
-    def open(self, model: Any, home_of: HomeOf, token_range: Any = None) -> None:  # type: ignore[override]  # a home later
-        """Start recording; a home is asked for when this begins a step. OSError where it cannot be written."""
-        super().open(model, home_of(""), token_range)
+    def open(self, model: Any, folder_of: StepFolderOf, token_range: Any = None) -> None:  # type: ignore[override]  # its folder later
+        """Start recording; `folder_of` is called when this begins a step. OSError where it cannot be written."""
+        super().open(model, folder_of(""), token_range)
 
     def expect(self, model: Any) -> None:
         """Nothing is compiled here that a later step would run."""

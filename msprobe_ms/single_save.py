@@ -33,28 +33,28 @@ class SingleSave:
     The first construction of a process holds; a later one gives the same object, and a line in the log where it asked
     for something else. `fmk` says which framework is asked for the rank first. Raises SettingsError where an argument
     cannot be meant, UsageError where the folder cannot be made. After that no failure reaches the training: a value
-    that cannot be written is said once per cause in the log.
+    that cannot be written is logged once per cause.
     """
 
     _only: ClassVar["SingleSave | None"] = None
 
     def __new__(cls, dump_path: "str | PathLike[str]", fmk: str = "pytorch") -> "SingleSave":
-        asked = root, chosen = _checked(dump_path, fmk)
+        requested = root, chosen = _checked(dump_path, fmk)
         only = cls._only
         if only is None:
             make_root(root, "SingleSave")
             only = super().__new__(cls)
-            only._asked, only._tree = asked, tree_of(root, chosen)
+            only._requested, only._tree = requested, tree_of(root, chosen)
             cls._only = only
-        elif asked != only._asked:
+        elif requested != only._requested:
             once(
                 f"SingleSave {root} {chosen}",
                 f"SingleSave({str(root)!r}, {chosen!r}): the first construction holds, everything goes on to "
-                f"{only._asked[0]} (fmk {only._asked[1]!r}); construct it once, or start another process",
+                f"{only._requested[0]} (fmk {only._requested[1]!r}); construct it once, or start another process",
             )
         return only
 
-    _asked: tuple[Path, Framework]
+    _requested: tuple[Path, Framework]
     _tree: "SingleTree"
 
     @classmethod
@@ -67,7 +67,7 @@ class SingleSave:
         """Save each value under its key, in the micro step `micro_batch`, or beside all micro steps without one.
 
         A value is a tensor or numpy array of any shape, or a list, tuple or dict of them, one level deep; in its own
-        dtype, bfloat16 as float32. What is none of these is said once in the log and left out. TypeError for an element
+        dtype, bfloat16 as float32. What is none of these is logged once and left out. TypeError for an element
         of a container that is no tensor: then nothing of this value is saved.
         """
         cls._constructed("save_ex").save_ex(data, micro_batch)
@@ -119,7 +119,7 @@ class SingleTree:
     """Writes what is saved by name, and counts the saves of each name within a step.
 
     `first` is the framework that is asked for the rank first. No failure reaches the training: a value that cannot be
-    written is said once per cause in the log. Any thread may save, also a signal handler that comes in between.
+    written is logged once per cause. Any thread may save, also a signal handler that comes in between.
     """
 
     def __init__(self, root: Path, first: Framework) -> None:
@@ -164,7 +164,7 @@ class SingleTree:
     def save_config(self, data: Any) -> None:
         """Write `configurations.json`; values that JSON cannot hold become their texts."""
         try:
-            write_configurations(self._home(), data)
+            write_configurations(self._run_root(), data)
         except Exception as cause:  # a failure while collecting never stops the training
             _lost("configurations.json", cause)
 
@@ -178,7 +178,7 @@ class SingleTree:
 
     def _write(self, key: str, value: Any, tensors: dict[str, Any], micro_step: int | None) -> None:
         try:
-            root = self._home()
+            root = self._run_root()
             place = Place(key, self._step, self._rank or 0, micro_step)
             arrays = {
                 member: tensor if framework.maker(tensor) is None else framework.array_of(tensor)
@@ -191,7 +191,7 @@ class SingleTree:
         except Exception as cause:  # a failure while collecting never stops the training
             _lost(key, cause)
 
-    def _home(self) -> Path:
+    def _run_root(self) -> Path:
         """The folder of this run, which communication may tell after the construction only."""
         if self._rank is None:
             self._rank = framework.rank(self._framework)
@@ -212,7 +212,7 @@ def _settled(key: str, value: Any) -> dict[str, Any] | None:
 
 
 def _items(data: object) -> list[tuple[str, Any]]:
-    """The keys and values to save; what is not keyed by texts is said and left out."""
+    """The keys and values to save; what is not keyed by texts is logged and left out."""
     try:
         items = [(k, v) for k, v in islice(data.items(), MEMBERS)] if isinstance(data, Mapping) else None
     except PASSED:
@@ -267,7 +267,7 @@ def _kind(value: object) -> str:
 
 
 def _left_out(cause: str, what: str) -> None:
-    """A mistake in one call: said once per cause, and the rest is saved."""
+    """A mistake in one call: logged once per cause, and the rest is saved."""
     once(f"SingleSave: {cause}", f"SingleSave: {what}; it is not saved")
 
 

@@ -38,7 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify, and say what came out; 0 equal, 1 different."""
     found = verify_collection(args.script, *args.arguments, steps=args.steps)
-    print(found.says)
+    print(found.message)
     return 0 if found else 1
 
 
@@ -47,7 +47,7 @@ class Verification:
     """Whether collecting left the training as it was, and that in words."""
 
     equal: bool
-    says: str
+    message: str
 
     def __bool__(self) -> bool:
         return self.equal

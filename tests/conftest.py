@@ -67,7 +67,9 @@ def pytest_collection_modifyitems(config, items):
 def pytest_runtest_makereport():
     """What a test logged may hold names of files that are no text; no process could send that to another."""
     report = yield
-    report.sections = [(title, said.encode("utf-8", "backslashreplace").decode()) for title, said in report.sections]
+    report.sections = [
+        (title, message.encode("utf-8", "backslashreplace").decode()) for title, message in report.sections
+    ]
     return report
 
 
@@ -279,11 +281,11 @@ def start(script, *arguments, folder, count=2):
         text=True,
     ) as process:
         try:
-            said, _ = process.communicate(timeout=LIMIT)
+            output, _ = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired as cause:
-            said = str(cause)
+            output = str(cause)
         finally:
             with suppress(ProcessLookupError):  # the session of our own launch: msrun and its ranks, if any are left
                 os.killpg(process.pid, signal.SIGKILL)
     logs = "".join(f"\n{log.name}: {log.read_text()[-3000:]}" for log in sorted((folder / "logs").glob("worker*")))
-    assert process.returncode == 0, f"{said[-3000:]}{logs}"
+    assert process.returncode == 0, f"{output[-3000:]}{logs}"

@@ -9,20 +9,20 @@ from msprobe.callback_entry import entry_of
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [(2, (2,)), ("2", ("2",)), ("3-5", ("3-5",)), ("0, 3-5 ,9", ("0", "3-5", "9")), ([0, "3-5"], (0, "3-5")), ([], ())],
 )
-def test_steps_are_a_list_an_element_of_one_or_a_text_of_several(written, meant):
-    assert entry_of({"step": written}).step == meant
+def test_steps_are_a_list_an_element_of_one_or_a_text_of_several(written, expected):
+    assert entry_of({"step": written}).step == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [(True, True), ("true", True), (" TRUE", True), (False, False), ("False", False), (0, 0), ("0", 0), ("120", 120)],
 )
-def test_where_a_training_resumes_is_to_be_found_out_or_a_number(written, meant):
+def test_where_a_training_resumes_is_to_be_found_out_or_a_number(written, expected):
     found = entry_of({"init_step": written}).init_step
-    assert (found, type(found)) == (meant, type(meant))
+    assert (found, type(found)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize("wrong", ["yes", "", -1, "-1", 1.5, "1.5", [1], "\u0663", "9" * 5000])
@@ -46,12 +46,12 @@ def test_null_is_not_given():
 
 
 def test_what_is_given_for_a_debugger_is_passed_on_as_it_is():
-    given = {"level": 7, "dump_path": "./dump", "network": "body", "init_step": True, "task": None}
-    assert entry_of(given).debugger == {"dump_path": "./dump", "level": 7}
+    arguments = {"level": 7, "dump_path": "./dump", "network": "body", "init_step": True, "task": None}
+    assert entry_of(arguments).debugger == {"dump_path": "./dump", "level": 7}
 
 
 @pytest.mark.parametrize(
-    ("key", "told"),
+    ("key", "expected"),
     [
         ("levle", 'unknown setting "levle"; did you mean "level"?'),
         ("Dump_Path", 'unknown setting "Dump_Path"; did you mean "dump_path"?'),
@@ -62,6 +62,6 @@ def test_what_is_given_for_a_debugger_is_passed_on_as_it_is():
         ),
     ],
 )
-def test_an_unknown_key_is_refused_with_the_nearest_or_its_place(key, told):
-    with pytest.raises(SettingsError, match=re.escape(f'argument "{key}" of MsprobeStep: {told}')):
+def test_an_unknown_key_is_refused_with_the_nearest_or_its_place(key, expected):
+    with pytest.raises(SettingsError, match=re.escape(f'argument "{key}" of MsprobeStep: {expected}')):
         entry_of({"level": "L0", key: 1})

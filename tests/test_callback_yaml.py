@@ -73,8 +73,8 @@ def test_an_entry_collects_what_a_debugger_with_these_settings_collects(sink):
         step: [0, "2-9"]
     """
     collected = train(built(text), dataset_sink_mode=sink)
-    given = train(MsprobeStep(PrecisionDebugger(level="L0", dump_path="./given")))
-    assert bits(collected) == bits(given) == bits(train([]))
+    trained = train(MsprobeStep(PrecisionDebugger(level="L0", dump_path="./given")))
+    assert bits(collected) == bits(trained) == bits(train([]))
     assert steps("dump") == [0, 2]
     for step in (0, 2):
         assert forward("dump", step) == FORWARD
@@ -91,10 +91,10 @@ def test_a_configuration_file_may_say_the_rest():
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [("1", [1]), ("'1'", [1]), ("0-1", [0, 1]), ("0, 2-7", [0, 2]), ("[0-1, 2]", [0, 1, 2]), ("", [0, 1, 2])],
 )
-def test_steps_are_had_in_every_way_that_yaml_writes_them(written, meant):
+def test_steps_are_had_in_every_way_that_yaml_writes_them(written, expected):
     text = f"""
     callbacks:
       - type: MsprobeStep
@@ -103,11 +103,11 @@ def test_steps_are_had_in_every_way_that_yaml_writes_them(written, meant):
         step: {written}
     """
     train(built(text))
-    assert steps("dump") == meant
+    assert steps("dump") == expected
 
 
 @pytest.mark.parametrize(
-    ("init_step", "numbers", "told"),
+    ("init_step", "numbers", "expected"),
     [
         (True, [3, 4, 5], [3]),
         ("True", [3, 4, 5], [3]),
@@ -120,13 +120,13 @@ def test_steps_are_had_in_every_way_that_yaml_writes_them(written, meant):
         (None, [0, 1, 2], []),
     ],
 )
-def test_one_entry_numbers_the_steps_of_a_resumed_training(init_step, numbers, told, monkeypatch):
+def test_one_entry_numbers_the_steps_of_a_resumed_training(init_step, numbers, expected, monkeypatch):
     """The training resumes with its second epoch, so that its first step is that after `BATCHES` others."""
     kernels = []
     monkeypatch.setattr(_c_expression, "_set_init_iter", kernels.append)
     train(built(entry(level="L0", dump_path="./dump", init_step=init_step)), epochs=2, initial_epoch=1)
     assert steps("dump") == numbers
-    assert kernels == told
+    assert kernels == expected
 
 
 def test_the_number_is_told_once_per_training_and_beside_the_other_callback_too():
@@ -148,8 +148,8 @@ def test_the_number_goes_to_the_debugger_of_the_entry(first):
     """Also where another one was constructed later."""
     callbacks = built(entry(level="L0", dump_path="./dump", init_step=7))
     other = PrecisionDebugger(level="debug", dump_path="./other")
-    beside = MsprobeStep(other)
-    train([*callbacks, beside] if first else [beside, *callbacks])
+    others = MsprobeStep(other)
+    train([*callbacks, others] if first else [others, *callbacks])
     assert steps("dump") == [7, 8, 9]
     assert other._step == BATCHES
 
@@ -168,9 +168,9 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "told"), MISTAKES, ids=[str(wrong) for wrong, _ in MISTAKES])
-def test_a_mistake_is_raised_when_the_list_is_built_and_names_its_key(wrong, told):
-    with pytest.raises(SettingsError, match=re.escape(told)):
+@pytest.mark.parametrize(("wrong", "expected"), MISTAKES, ids=[str(wrong) for wrong, _ in MISTAKES])
+def test_a_mistake_is_raised_when_the_list_is_built_and_names_its_key(wrong, expected):
+    with pytest.raises(SettingsError, match=re.escape(expected)):
         built(entry(**{"level": "L0", "dump_path": "./dump", **wrong}))
     assert not PrecisionDebugger._known
     assert not list(Path().iterdir())
@@ -240,13 +240,13 @@ def test_a_part_of_the_network_is_collected_by_its_name(name, names):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [("boddy", 'no cell "boddy"; did you mean "body"?'), ("xyz", 'no cell "xyz"; it has "body", "scale"')],
 )
-def test_a_part_that_is_not_there_is_refused_before_the_first_step(name, told):
+def test_a_part_that_is_not_there_is_refused_before_the_first_step(name, expected):
     net = Net()
     before = bits(net)
-    with pytest.raises(UsageError, match=re.escape(told)):
+    with pytest.raises(UsageError, match=re.escape(expected)):
         train(built(entry(level="L0", dump_path="./dump", network=name)), net)
     assert bits(net) == before
 

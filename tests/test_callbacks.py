@@ -69,9 +69,9 @@ def test_each_step_is_collected_as_in_a_loop_of_ones_own(sink, tmp_path):
     assert bits(trained) == bits(net)
     assert steps(tmp_path / "model") == list(range(BATCHES))
     for step in range(BATCHES):
-        given, expected = data_of(tmp_path / "model", step), data_of(tmp_path / "loop", step)
-        assert sorted(given) == sorted(CELLS)
-        assert given == expected
+        found, expected = data_of(tmp_path / "model", step), data_of(tmp_path / "loop", step)
+        assert sorted(found) == sorted(CELLS)
+        assert found == expected
 
 
 def test_the_training_is_the_same_with_and_without(tmp_path):
@@ -190,9 +190,9 @@ class Resumed(Callback):
 @pytest.fixture
 def kernels(monkeypatch):
     """The iterations that MindSpore's kernel dump was told."""
-    told = []
-    monkeypatch.setattr(_c_expression, "_set_init_iter", told.append)
-    return told
+    received = []
+    monkeypatch.setattr(_c_expression, "_set_init_iter", received.append)
+    return received
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -31,7 +31,7 @@ def msprobe(*words, cwd=None, **environment):
     )
 
 
-def said(done):
+def output_of(done):
     return done.stdout.splitlines()
 
 
@@ -50,7 +50,7 @@ def test_help_lists_the_verbs_and_loads_neither_numpy_nor_a_framework():
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert "compare two dumps and name the first wrong call" in done.stdout
     assert "doctor" in done.stdout
-    assert said(done)[-1] == "[]"
+    assert output_of(done)[-1] == "[]"
 
 
 def test_help_loads_little():
@@ -61,7 +61,7 @@ def test_help_loads_little():
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    loaded = ast.literal_eval(said(done)[-1])
+    loaded = ast.literal_eval(output_of(done)[-1])
     assert "msprobe.cli" in loaded
     assert len(loaded) < 40
 
@@ -134,8 +134,8 @@ def test_a_wrong_command_is_one_line_and_exit_code_2(words, part, tmp_path):
 @pytest.mark.parametrize("form", ["xlsx", "csv", "json"])
 def test_a_difference_is_named_last_and_exits_with_1(form, tmp_path):
     done = msprobe("compare", "-tp", TARGET, "-gp", GOLDEN, "-o", tmp_path / "新 folder", "--format", form)
-    assert (done.returncode, said(done)[-1]) == (1, WRONG)
-    assert said(done)[0] == "statistics compared: 13 pass, 0 warning, 40 error, 0 unjudged"
+    assert (done.returncode, output_of(done)[-1]) == (1, WRONG)
+    assert output_of(done)[0] == "statistics compared: 13 pass, 0 warning, 40 error, 0 unjudged"
     (file,) = (tmp_path / "新 folder").iterdir()
     assert file.name.startswith("compare_result_2")
     assert file.suffix == f".{form}"
@@ -145,7 +145,7 @@ def test_a_difference_is_named_last_and_exits_with_1(form, tmp_path):
 
 def test_equal_dumps_exit_with_0(tmp_path):
     done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path)
-    assert (done.returncode, said(done)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
+    assert (done.returncode, output_of(done)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
 
 
 @pytest.mark.parametrize("mode", ["stat", "tensor", "md5"])
@@ -155,16 +155,16 @@ def test_every_sample_pair(version, mode, tmp_path):
     wrong = msprobe(
         "compare", "-tp", dumps / f"msp_mix_{mode}" / "step0", "-gp", dumps / f"ms_mix_{mode}" / "step0", "-o", tmp_path
     )
-    assert (wrong.returncode, said(wrong)[-1]) == (1, WRONG)
+    assert (wrong.returncode, output_of(wrong)[-1]) == (1, WRONG)
     clean = msprobe(
         "compare", "-tp", dumps / f"ms_mix_{mode}" / "step0", "-gp", dumps / f"ms_mix_{mode}" / "step0", "-o", tmp_path
     )
-    assert (clean.returncode, said(clean)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
+    assert (clean.returncode, output_of(clean)[-1]) == (0, "no difference: 53 pairs judged, 0 unjudged")
 
 
 def test_exit_zero_is_for_scripts_that_expect_it(tmp_path):
     done = msprobe("compare", "-tp", TARGET, "-gp", GOLDEN, "-o", tmp_path, "--exit-zero")
-    assert (done.returncode, said(done)[-1]) == (0, WRONG)
+    assert (done.returncode, output_of(done)[-1]) == (0, WRONG)
 
 
 def test_the_output_folder_is_output_by_default(tmp_path):
@@ -177,21 +177,21 @@ def test_a_whole_run_is_compared_step_by_step(tmp_path):
     done = msprobe(
         "compare", "-tp", DUMPS / "msp_mix_stat", "-gp", DUMPS / "ms_mix_stat", "-o", tmp_path, "--format", "csv"
     )
-    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    assert (done.returncode, output_of(done)[-1]) == (1, WRONG)
     (file,) = (tmp_path / "step0").iterdir()
     assert file.name.startswith("compare_result_rank_2")
     assert "target: MindSpore, statistics, level mix" in done.stderr, "what was read is said"
 
 
-@pytest.mark.parametrize(("given", "meant"), [("0-2", {0, 1, 2}), (" 0 , 2 - 3 ", {0, 2, 3}), ("1", {1})])
-def test_ranks_are_chosen_by_ranges(given, meant, tmp_path):
+@pytest.mark.parametrize(("text", "expected"), [("0-2", {0, 1, 2}), (" 0 , 2 - 3 ", {0, 2, 3}), ("1", {1})])
+def test_ranks_are_chosen_by_ranges(text, expected, tmp_path):
     for side in ("target", "golden"):
         for rank in range(4):
             shutil.copytree(DUMPS / "ms_mix_stat" / "step0" / "rank", tmp_path / side / f"rank{rank}")
-    done = msprobe("compare", "target", "golden", "--rank", given, "-o", "out", "--format", "csv", cwd=tmp_path)
+    done = msprobe("compare", "target", "golden", "--rank", text, "-o", "out", "--format", "csv", cwd=tmp_path)
     assert done.returncode == 0
     made = {int(path.name.split("_")[2].removeprefix("rank")) for path in (tmp_path / "out").glob("*.csv")}
-    assert made == meant
+    assert made == expected
 
 
 def test_compare_json_of_8_1_works(tmp_path):
@@ -201,7 +201,7 @@ def test_compare_json_of_8_1_works(tmp_path):
         )
     )
     done = msprobe("-f", "mindspore", "compare", "-i", "compare.json", "-o", "out", "-c", "-f", cwd=tmp_path)
-    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    assert (done.returncode, output_of(done)[-1]) == (1, WRONG)
     (file,) = (tmp_path / "out").glob("*.xlsx")
     heading = next(load_workbook(file).active.iter_rows(values_only=True))
     assert "NPU_Stack_Info" in heading  # 8.1 shows the stack that lies beside the dump
@@ -223,7 +223,7 @@ def test_a_stack_path_may_be_the_folder_that_holds_the_stack(folder, tmp_path):
     text = {"npu_path": TARGET, "bench_path": GOLDEN, "stack_path": folder}
     (tmp_path / "compare.json").write_text(json.dumps(text))
     done = msprobe("compare", "-i", "compare.json", "-o", "out", "--format", "csv", "-s", cwd=tmp_path)
-    assert (done.returncode, said(done)[-1]) == (1, WRONG)
+    assert (done.returncode, output_of(done)[-1]) == (1, WRONG)
     (file,) = (tmp_path / "out").glob("*.csv")
     assert "NPU_Stack_Info" in file.read_text().splitlines()[0]
     assert "models_ms.py" in file.read_text()
@@ -237,7 +237,7 @@ def test_relative_paths_count_from_here_else_from_beside_the_file(tmp_path):
     (inner / "compare.json").write_text(json.dumps({"npu_path": "a", "bench_path": "b"}))
     for cwd, file in ((tmp_path, "配置 1/compare.json"), (inner, "compare.json")):
         done = msprobe("compare", "-i", file, "-o", tmp_path / "out", cwd=cwd)
-        assert (done.returncode, said(done)[-1]) == (1, WRONG)
+        assert (done.returncode, output_of(done)[-1]) == (1, WRONG)
     (tmp_path / "a").symlink_to(GOLDEN)
     done = msprobe("compare", "-i", "配置 1/compare.json", "-o", tmp_path / "out", cwd=tmp_path)
     assert done.returncode == 0
@@ -276,4 +276,4 @@ def test_an_output_folder_that_cannot_be_made_is_one_line(tmp_path):
 def test_the_log_level_silences_the_talk_not_the_answer(tmp_path):
     done = msprobe("compare", "-tp", GOLDEN, "-gp", GOLDEN, "-o", tmp_path, MSPROBE_LOG_LEVEL="4")
     assert done.stderr == ""
-    assert len(said(done)) == 3
+    assert len(output_of(done)) == 3

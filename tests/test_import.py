@@ -34,9 +34,9 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("place", "name", "home"), PLACES)
-def test_names_are_where_msprobe_has_them_and_the_same_objects(place, name, home):
-    assert getattr(import_module(place), name) is getattr(import_module(home), name)
+@pytest.mark.parametrize(("place", "name", "source"), PLACES)
+def test_names_are_where_msprobe_has_them_and_the_same_objects(place, name, source):
+    assert getattr(import_module(place), name) is getattr(import_module(source), name)
 
 
 # A snapshot of whatever an import could change, as one JSON text; functions and classes by identity.
@@ -82,20 +82,20 @@ def python(code, folder, **environment):
     )
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_importing_a_face_changes_nothing_and_says_nothing(face, tmp_path):
+@pytest.mark.parametrize("public", FACES)
+def test_importing_a_face_changes_nothing_and_says_nothing(public, tmp_path):
     first = {
         "msprobe.mindspore": "import mindspore",
         "msprobe.pytorch": "import torch, torch.distributed, torch.utils.checkpoint",
-    }.get(face, "import numpy")
+    }.get(public, "import numpy")
     mark = "-- from here on it is ours --"
     code = f"""{LOOK}
 {first}
 before = look()
 for stream in (sys.stdout, sys.stderr):
     print({mark!r}, file=stream, flush=True)
-import {face}
-[getattr({face}, name) for name in getattr({face}, "__all__", ())]
+import {public}
+[getattr({public}, name) for name in getattr({public}, "__all__", ())]
 sys.stdout.flush(), sys.stderr.flush()
 assert "msprobe" in sys.modules
 after = look()

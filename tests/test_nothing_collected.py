@@ -168,7 +168,7 @@ def forked(tmp_path_factory):
 
 
 @pytest.fixture
-def said(request, tmp_path):
+def logged(request, tmp_path):
     """What a process says, and the folder that it ran in."""
 
     def trained(framework, name, code):
@@ -190,9 +190,9 @@ def together(cases):
 
 
 @pytest.mark.parametrize(("framework", "name"), together(CASES))
-def test_a_run_that_collects_nothing_says_why(framework, name, said):
+def test_a_run_that_collects_nothing_says_why(framework, name, logged):
     code, words = CASES[name]
-    lines, folder = said(framework, name, code)
+    lines, folder = logged(framework, name, code)
     (line,) = [line for line in lines if "nothing was collected in " in line]
     assert line.startswith(f"msprobe WARNING: nothing was collected in {folder}/dump")
     assert all(word in line for word in words), line
@@ -204,8 +204,8 @@ def test_a_run_that_collects_nothing_says_why(framework, name, said):
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_a_run_that_collects_says_nothing(name, said):
-    lines, folder = said("pytorch", name, SILENT[name])
+def test_a_run_that_collects_says_nothing(name, logged):
+    lines, folder = logged("pytorch", name, SILENT[name])
     assert not [line for line in lines if "nothing was collected" in line]
     collects = name not in ("a process that never began", "a forked child of an empty run") and "a rank" not in name
     assert bool(list(folder.glob("dump/**/d*.json"))) == collects

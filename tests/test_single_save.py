@@ -23,11 +23,11 @@ ONE = np.arange(4, dtype=np.float32)
 @pytest.fixture(autouse=True)
 def _no_construction_yet(monkeypatch):
     monkeypatch.setattr(SingleSave, "_only", None)
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """What the log says, line by line."""
     lines = []
     monkeypatch.setattr(log.logger, "log", lambda level, message: lines.append(message))
@@ -151,15 +151,15 @@ def test_before_the_construction_the_remedy_is_said(call):
         call()
 
 
-def test_the_first_construction_holds_and_that_is_said_once(tmp_path, said):
+def test_the_first_construction_holds_and_that_is_said_once(tmp_path, logged):
     first = SingleSave(tmp_path / "first", "mindspore")
     assert SingleSave(str(tmp_path / "first"), fmk="mindspore") is first
-    assert said == []
+    assert logged == []
     for _ in range(2):
         assert SingleSave(tmp_path / "second", fmk="mindspore") is first
-    assert len(said) == 1
-    assert "second" in said[0]
-    assert f"goes on to {tmp_path / 'first'}" in said[0]
+    assert len(logged) == 1
+    assert "second" in logged[0]
+    assert f"goes on to {tmp_path / 'first'}" in logged[0]
     SingleSave.save({"a": ONE})
     assert sorted(p.name for p in tmp_path.iterdir()) == ["first"]
 
@@ -174,7 +174,7 @@ def test_a_relative_folder_is_that_of_the_construction(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("x", "MindSpore"), 'did you mean "mindspore"'),
         (("x", "jax"), 'one of "mindspore", "pytorch"'),
@@ -184,8 +184,8 @@ def test_a_relative_folder_is_that_of_the_construction(tmp_path, monkeypatch):
         (("a\0b", "mindspore"), "NUL"),
     ],
 )
-def test_a_construction_that_cannot_be_meant_is_refused_and_spoils_nothing(arguments, says, tmp_path):
-    with pytest.raises(SettingsError, match=says):
+def test_a_construction_that_cannot_be_meant_is_refused_and_spoils_nothing(arguments, message, tmp_path):
+    with pytest.raises(SettingsError, match=message):
         SingleSave(*arguments)
     SingleSave(tmp_path / "saved", fmk="pytorch")
     SingleSave.save({"a": ONE})
@@ -201,7 +201,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "message"),
     [
         (lambda: SingleSave.save([ONE]), "of type list; write a dict"),
         (lambda: SingleSave.save_ex(None), "of type NoneType; write a dict"),
@@ -216,21 +216,21 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_training(tmp_path):
         (lambda: SingleSave.save_ex({"x": ONE}, micro_batch="0"), "micro_batch is '0'"),
     ],
 )
-def test_a_wrong_value_is_said_once_and_left_out(call, says, root, said):
+def test_a_wrong_value_is_said_once_and_left_out(call, message, root, logged):
     call()
     call()
-    assert len(said) == 1
-    assert says in said[0]
+    assert len(logged) == 1
+    assert message in logged[0]
     assert tree(root) == []
 
 
-def test_what_is_right_beside_a_wrong_value_is_saved(root, said):
+def test_what_is_right_beside_a_wrong_value_is_saved(root, logged):
     SingleSave.save({"a": ONE, 3: ONE, "b": None, "c": [ONE]})
-    assert len(said) == 2
+    assert len(logged) == 2
     assert sorted(p.name for p in (root / "data").iterdir() if any(p.rglob("*.npy"))) == ["a", "c"]
 
 
-def test_a_value_that_was_left_out_has_used_its_number(root, said):
+def test_a_value_that_was_left_out_has_used_its_number(root, logged):
     SingleSave.save({"a": None})
     SingleSave.save({"a": ONE})
     assert tree(root)[1] == "data/a/step0/rank0/micro_step1/a.npy"
@@ -253,7 +253,7 @@ def test_empty_containers_are_saved(root):
     assert (saved(root, "l"), saved(root, "d")) == ([], {})
 
 
-def test_a_full_disk_is_said_once_and_the_training_goes_on(root, said):
+def test_a_full_disk_is_said_once_and_the_training_goes_on(root, logged):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200, before[1]))
     try:
@@ -262,7 +262,7 @@ def test_a_full_disk_is_said_once_and_the_training_goes_on(root, said):
         SingleSave.save_config({"text": "x" * 1000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert said == ["SingleSave: large could not be saved: File too large; the training goes on without it"]
+    assert logged == ["SingleSave: large could not be saved: File too large; the training goes on without it"]
     assert tree(root) == []
     SingleSave.save({"large": np.zeros(1000)})
     assert tree(root)[1] == "data/large/step0/rank0/micro_step3/large.npy"

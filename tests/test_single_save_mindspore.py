@@ -24,13 +24,13 @@ def _pynative(monkeypatch):
     synchronous = ms.get_context("pynative_synchronize")
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=False)
     monkeypatch.setattr(SingleSave, "_only", None)
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE, pynative_synchronize=synchronous)
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """What the log says, line by line."""
     lines = []
     monkeypatch.setattr(log.logger, "log", lambda level, message: lines.append(message))
@@ -76,8 +76,8 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_a_tensor_of_every_dtype_is_saved(values, dtype, stored, expected, root):
-    given = np.array(values)
-    tensor = Tensor(given.astype(np.float32) if dtype == "bfloat16" else given, getattr(ms, dtype))
+    inputs = np.array(values)
+    tensor = Tensor(inputs.astype(np.float32) if dtype == "bfloat16" else inputs, getattr(ms, dtype))
     SingleSave.save({"x": tensor})
     record, array = saved(root, "x")
     found = [record[name] for name in ("max", "min", "mean", "norm")]
@@ -85,9 +85,9 @@ def test_a_tensor_of_every_dtype_is_saved(values, dtype, stored, expected, root)
         assert found == list(expected)
     else:
         np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert record["shape"] == list(given.shape) == list(array.shape)
+    assert record["shape"] == list(inputs.shape) == list(array.shape)
     assert array.dtype == stored
-    np.testing.assert_array_equal(array, given.astype(stored))
+    np.testing.assert_array_equal(array, inputs.astype(stored))
 
 
 def test_parameters_and_views_are_tensors(root):
@@ -122,22 +122,22 @@ def test_what_changes_afterwards_was_saved_as_it_was(root):
     assert np.array_equal(saved(root, "w", 1)[1], [7, 7])
 
 
-def test_an_error_of_the_training_comes_out_and_is_not_taken_for_ours(root, said):
+def test_an_error_of_the_training_comes_out_and_is_not_taken_for_ours(root, logged):
     """The failing operation is queued; the first look at any tensor raises, here the look of SingleSave."""
     x = Tensor(np.arange(4, dtype=np.float32)) * 2
     with pytest.raises(RuntimeError, match="IndexSelect"):  # noqa: PT012  # whichever comes to it
         mint.index_select(x, 0, Tensor([1]))  # has no kernel on a CPU; says so as soon as the queue has come to it
         SingleSave.save({"x": x})
-    assert said == []
+    assert logged == []
     SingleSave.save({"x": x})
     assert np.array_equal(saved(root, "x")[1], [0, 2, 4, 6])
 
 
-def test_a_tensor_without_data_is_said_and_draws_no_numbers(root, said):
+def test_a_tensor_without_data_is_said_and_draws_no_numbers(root, logged):
     empty = initializer("normal", (2,), ms.float32)
     SingleSave.save({"x": empty})
-    assert len(said) == 1
-    assert "no data yet" in said[0]
+    assert len(logged) == 1
+    assert "no data yet" in logged[0]
     assert empty.has_init
     assert files(root) == []
 

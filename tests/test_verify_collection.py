@@ -62,10 +62,10 @@ for step in range(3):
 def verify(tmp_path):
     """Verify the training with a line inside the collection; gives exit code, standard output, standard error."""
 
-    def run(*words, here="pass", old="", new="", given=""):
+    def run(*words, here="pass", old="", new="", printed=""):
         (tmp_path / "train.py").write_text(TRAINING.replace("HERE", here).replace(old, new))
         command = [sys.executable, "-m", "msprobe", "verify-collection", *words]
-        (tmp_path / "input").write_text(given)
+        (tmp_path / "input").write_text(printed)
         with open(tmp_path / "input") as file:
             done = subprocess.run(command, cwd=tmp_path, stdin=file, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
@@ -81,7 +81,7 @@ def complaint(outcome):
 
 def test_a_training_that_stays_as_it_is_is_vouched_for(verify, tmp_path):
     answers = "print(input(), file=sys.stderr)"
-    code, out, err = verify("train.py", "--steps", "9", "--framework", "mine", "x y", here=answers, given="7\n8\n9\n")
+    code, out, err = verify("train.py", "--steps", "9", "--framework", "mine", "x y", here=answers, printed="7\n8\n9\n")
     assert out == "equal: 2 parameters and the random generators have the same bits, at every step of 3\n"
     assert code == 0
     # the script's own words are the script's, in each of the three runs
@@ -118,11 +118,11 @@ def test_without_a_network_it_says_what_was_not_compared(verify):
 
 
 def test_a_training_that_is_not_reproducible_is_refused_with_advice(verify):
-    said = complaint(verify("train.py", here="net.first[0] = os.getpid() * 0.25"))
-    assert "not reproducible, even without collecting: two runs differ at step() of step 0: parameter first" in said
-    assert "seed_all(mode=True)" in said
-    assert "msprobe.mindspore" in said
-    assert "msprobe.pytorch" in said
+    message = complaint(verify("train.py", here="net.first[0] = os.getpid() * 0.25"))
+    assert "not reproducible, even without collecting: two runs differ at step() of step 0: parameter first" in message
+    assert "seed_all(mode=True)" in message
+    assert "msprobe.mindspore" in message
+    assert "msprobe.pytorch" in message
 
 
 def test_steps_ends_each_run_after_so_many(verify, tmp_path):
@@ -273,7 +273,7 @@ SEEN = (("start", 0, {"parameter w": "1"}), ("step", 0, {"parameter w": "2"}), (
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         (trace(*SEEN), ""),
         (trace(*SEEN[:2], ("end", 1, {"parameter w": "3"})), "at the end of the training: parameter w"),
@@ -290,8 +290,8 @@ SEEN = (("start", 0, {"parameter w": "1"}), ("step", 0, {"parameter w": "2"}), (
         ),
     ],
 )
-def test_the_first_difference_is_named_where_it_is(other, said):
-    assert first_difference(trace(*SEEN), other) == said
+def test_the_first_difference_is_named_where_it_is(other, message):
+    assert first_difference(trace(*SEEN), other) == message
 
 
 def test_a_refusal_of_the_debugger_is_no_difference():
@@ -304,7 +304,7 @@ def test_the_function_answers_as_the_command_does(tmp_path, monkeypatch):
     Path("train.py").write_text(TRAINING.replace("HERE", "if is_collecting(): net.first[1] = 7.0"))
     found = verify_collection("train.py", steps=1)
     assert not found
-    assert found.says == "first difference: at step() of step 0: parameter first"
+    assert found.message == "first difference: at step() of step 0: parameter first"
 
 
 # ---- the documentation -----------------------------------------------------------------------------------------------

@@ -50,8 +50,8 @@ class Process:
             command += ["--config", str(config), "--level", kind.level]
         if asynchronous:
             command.append("--asynchronous")
-        with self._talk.open("w") as talk:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": talk}
+        with self._talk.open("w") as log:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
             self._process = subprocess.Popen(command, cwd=scratch, env=clean_environment(), text=True, **pipes)
         self.pid = self._process.pid
         try:
@@ -77,7 +77,7 @@ class Process:
             words = self._talk.read_text()[-LAST_WORDS:]
             print(f"a worker ended: {self.folder.name}\n{words}", file=sys.stderr)
             raise Failed(f"the process ended with {self._process.wait()}")
-        answer = json.loads(line)
-        if "failed" in answer:
-            raise Failed(answer["failed"])
-        return answer
+        result = json.loads(line)
+        if "failed" in result:
+            raise Failed(result["failed"])
+        return result

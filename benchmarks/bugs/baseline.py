@@ -16,7 +16,7 @@ COARSER = {"float16": 2**13, "bfloat16": 2**16, "float64": 2**-29}
 _STATISTICS = ("max", "min", "mean", "l2norm")
 
 
-def answer(truth: dict[str, Any], rows: Iterable[dict[str, Any]], limit: float) -> dict[str, bool]:
+def result(truth: dict[str, Any], rows: Iterable[dict[str, Any]], limit: float) -> dict[str, bool]:
     """As `score.judged`: whether the walk alarms, and whether the first call it names is right."""
     named = first_beyond(rows, limit, truth["regime"] == "pytorch")
     if truth["clean"]:

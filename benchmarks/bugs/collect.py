@@ -68,9 +68,11 @@ def _is_another(case: Case, folder: Path) -> bool:
     truth = folder / case.folder / "truth.json"
     if not truth.exists():
         return False
-    told = json.loads(truth.read_text())
-    same = told["planted"] == case.fault.planted and told["seed"] == case.seed and told["steps"] == case.steps
-    return not same or told["target"] != asdict(case.target)
+    contents = json.loads(truth.read_text())
+    same = (
+        contents["planted"] == case.fault.planted and contents["seed"] == case.seed and contents["steps"] == case.steps
+    )
+    return not same or contents["target"] != asdict(case.target)
 
 
 def _statistics_of(full: Path, out: Path, steps: int) -> None:
@@ -124,17 +126,17 @@ def write_truth(case: Case, folder: Path) -> None:
         if link != run and not link.is_symlink():
             link.symlink_to(os.path.relpath(run, here), target_is_directory=True)
     same = {"case": case.name, "regime": case.regime, "task": case.task, "level": case.level, "net": case.net}
-    told = {**same, "variant": case.variant, "seed": case.seed, "size": case.size, "steps": case.steps}
-    told |= {"target": asdict(case.target), "golden": asdict(case.golden)}
+    contents = {**same, "variant": case.variant, "seed": case.seed, "size": case.size, "steps": case.steps}
+    contents |= {"target": asdict(case.target), "golden": asdict(case.golden)}
     fault = case.fault
-    told["clean"] = fault is None or fault.harmless
+    contents["clean"] = fault is None or fault.harmless
     if fault is not None:
-        told |= {"fault": fault.name, "class": fault.subject, "small": fault.small, "harmless": fault.harmless}
-        told |= {"planted": fault.planted, "unseen": fault.unseen.get(case.task, "")}
+        contents |= {"fault": fault.name, "class": fault.subject, "small": fault.small, "harmless": fault.harmless}
+        contents |= {"planted": fault.planted, "unseen": fault.unseen.get(case.task, "")}
     if fault is not None and not fault.harmless:
         kinds = list(KINDS) if case.level == "L0" else fault.kinds_of(case.task)
-        told |= {"names": _names(case, fault, folder), "kinds": kinds, "steps_shown": list(fault.shown)}
-    (here / "truth.json").write_text(json.dumps(told, indent=1))
+        contents |= {"names": _names(case, fault, folder), "kinds": kinds, "steps_shown": list(fault.shown)}
+    (here / "truth.json").write_text(json.dumps(contents, indent=1))
 
 
 def _names(case: Case, fault: Fault, folder: Path) -> list[str]:
@@ -152,7 +154,7 @@ def _run_all(parts: list[list[dict[str, Any]]], environment: str, pythons: dict[
     """Run each part in a process of the environment, all at once; gives what failed."""
     threads = THREADS.get(environment, "1")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    told = {"OMP_NUM_THREADS": threads, "BUGS_RUNTIME_THREADS": threads, "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
+    variables = {"OMP_NUM_THREADS": threads, "BUGS_RUNTIME_THREADS": threads, "MSPROBE_LOG_LEVEL": "3", "GLOG_v": "3"}
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as files:
         started = []
         for at, part in enumerate(parts):
@@ -160,15 +162,15 @@ def _run_all(parts: list[list[dict[str, Any]]], environment: str, pythons: dict[
             jobs.write_text(json.dumps(part))
             command = [pythons.get(environment, sys.executable), str(HERE / "train.py"), str(jobs)]
             pipes = {"stdout": files.enter_context(answers.open("w")), "stderr": files.enter_context(log.open("w"))}
-            process = subprocess.Popen(command, env=kept | told, cwd=folder, **pipes)
+            process = subprocess.Popen(command, env=kept | variables, cwd=folder, **pipes)
             started.append((process, answers, log, len(part)))
         return [line for one in started for line in _failed(*one)]
 
 
 def _failed(process: "subprocess.Popen[bytes]", answers: Path, log: Path, count: int) -> list[str]:
     code = process.wait()
-    told = [json.loads(line) for line in answers.read_text().splitlines() if line.startswith("{")]
-    failed = [f"{one['out']}: {one['failed']}" for one in told if "failed" in one]
-    if code or len(told) < count:
-        failed.append(f"a process ended with {code} after {len(told)} of {count}: {log.read_text()[-2000:]}")
+    lines = [json.loads(line) for line in answers.read_text().splitlines() if line.startswith("{")]
+    failed = [f"{one['out']}: {one['failed']}" for one in lines if "failed" in one]
+    if code or len(lines) < count:
+        failed.append(f"a process ended with {code} after {len(lines)} of {count}: {log.read_text()[-2000:]}")
     return failed

@@ -49,8 +49,8 @@ class Records:
         if _CELL.match(name):
             return [name]
         around = self._around.get(name)
-        behind = self.names[self.names.index(name) + 1 :]
-        cells = [other for other in behind if _CELL.match(other) and self._around.get(other) == around]
+        after = self.names[self.names.index(name) + 1 :]
+        cells = [other for other in after if _CELL.match(other) and self._around.get(other) == around]
         return [*([around] if around else []), *cells[:1]]
 
     def path(self, name: str) -> str:

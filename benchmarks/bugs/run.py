@@ -25,8 +25,8 @@ from score import score
 HERE = Path(__file__).parent
 
 
-def main(given=None):
-    args = _arguments(given)
+def main(argv=None):
+    args = _arguments(argv)
     if args.reuse:
         return _score(args, args.reuse)
     if args.keep:
@@ -36,7 +36,7 @@ def main(given=None):
         return _collect_and_score(args, Path(folder))
 
 
-def _arguments(given):
+def _arguments(argv):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--regime", action="append", choices=REGIMES, help="only these; may be repeated")
     parser.add_argument("--task", action="append", choices=TASKS, help="only these; may be repeated")
@@ -55,7 +55,7 @@ def _arguments(given):
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--scores", type=Path, metavar="FILE", help="write every score there, a line of JSON for each")
     parser.add_argument("--results", type=Path, default=None, metavar="FILE", help="default: RESULTS.md of a whole run")
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
 def _collect_and_score(args, folder):

@@ -24,11 +24,11 @@ Score = dict[str, Any]
 
 def score(folder: Path, wanted: Iterable[Path], processes: int = 1, tables: bool = True) -> list[Score]:
     """Score the cases whose folders are `wanted`; with `tables` also the plain tolerances, on our own tables."""
-    given = [(str(case), tables) for case in wanted]
+    tasks = [(str(case), tables) for case in wanted]
     if processes == 1:
-        return [_scored(*one) for one in given]
+        return [_scored(*one) for one in tasks]
     with ProcessPoolExecutor(processes) as pool:
-        return list(pool.map(_scored, *zip(*given, strict=True), chunksize=4))
+        return list(pool.map(_scored, *zip(*tasks, strict=True), chunksize=4))
 
 
 def _scored(case: str, tables: bool) -> Score:
@@ -39,12 +39,12 @@ def _scored(case: str, tables: bool) -> Score:
     seconds = time.perf_counter() - began
     found = [call for report in reports for call in (*report["first_wrong"], *report["next_beginnings"])]
     same = ("case", "regime", "task", "level", "net", "variant", "clean")
-    told = {key: truth[key] for key in same} | {"fault": truth.get("fault")}
-    told |= {
+    scores = {key: truth[key] for key in same} | {"fault": truth.get("fault")}
+    scores |= {
         key: truth.get(key)
         for key in ("class", "small", "harmless", "unseen", "effect", "noise", "kinds", "names", "steps_shown")
     }
-    told |= {
+    scores |= {
         "code": code,
         "last": last,
         "seconds": round(seconds, 3),
@@ -53,8 +53,8 @@ def _scored(case: str, tables: bool) -> Score:
     }
     if tables:
         rows = [row for report in reports for row in report["rows"]]
-        told["baseline"] = {str(limit): baseline.answer(truth, rows, limit) for limit in baseline.LIMITS}
-    return told
+        scores["baseline"] = {str(limit): baseline.answer(truth, rows, limit) for limit in baseline.LIMITS}
+    return scores
 
 
 def judged(truth: Truth, code: int, found: list[dict[str, Any]]) -> dict[str, bool]:
@@ -82,15 +82,15 @@ def compare(folder: Path) -> tuple[int, str, list[dict[str, Any]]]:
 
     os.environ.setdefault("MSPROBE_LOG_LEVEL", "3")
     with tempfile.TemporaryDirectory() as out:
-        said = io.StringIO()
+        output = io.StringIO()
         sides = ["-tp", str(folder / "target"), "-gp", str(folder / "golden")]
         try:
-            with contextlib.redirect_stdout(said):
+            with contextlib.redirect_stdout(output):
                 code = main(["compare", *sides, "-o", out, "--format", "json", "--workers", "1"])
         except Exception:  # a method under development may fail on one case; the others are scored all the same
             return FAILED, traceback.format_exc(), []
         reports = sorted(Path(out).rglob("compare_result*.json"), key=_step)
-        lines = said.getvalue().strip().splitlines()
+        lines = output.getvalue().strip().splitlines()
         return code, lines[-1] if lines else "", [json.loads(file.read_text()) for file in reports]
 
 

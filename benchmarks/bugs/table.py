@@ -47,9 +47,9 @@ def _others(scores: list[Score]) -> list[str]:
         for limit in LIMITS:
             cells.append(_both(faulty, clean, lambda one, limit=limit: one.get("baseline", {}).get(str(limit), {})))
         if has_other:
-            asked = [[one for one in part if "other" in one] for part in (faulty, clean)]
-            of = f"of {len(asked[0])} / {len(asked[1])}"
-            cells += [f"{_both(*asked, lambda one, key=key: one[key])} {of}" for key in ("other", "ours")]
+            others = [[one for one in part if "other" in one] for part in (faulty, clean)]
+            of = f"of {len(others[0])} / {len(others[1])}"
+            cells += [f"{_both(*others, lambda one, key=key: one[key])} {of}" for key in ("other", "ours")]
         lines.append(_line(cells))
     return lines
 
@@ -140,9 +140,9 @@ def _missed(one: Score) -> str:
 def _alarmed(alarmed: list[Score]) -> list[str]:
     named = defaultdict(list)
     for one in alarmed:
-        answer = f"{one['found'][0]['name']}: {_short(one['found'][0]['kind'])}" if one["found"] else one["last"]
-        named[answer].append(one["case"])
-    return [f"- {answer}: {len(names)}, as `{names[0]}`" for answer, names in sorted(named.items())]
+        result = f"{one['found'][0]['name']}: {_short(one['found'][0]['kind'])}" if one["found"] else one["last"]
+        named[result].append(one["case"])
+    return [f"- {result}: {len(names)}, as `{names[0]}`" for result, names in sorted(named.items())]
 
 
 def _short(kind: str) -> str:

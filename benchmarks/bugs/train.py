@@ -145,13 +145,13 @@ def main(jobs_file):
         ms.set_context(runtime_num_threads=int(os.environ.get("BUGS_RUNTIME_THREADS", "1")))
     for job in jobs:
         began = time.perf_counter()
-        answer = {"out": job["out"]}
+        result = {"out": job["out"]}
         try:
-            answer["losses"] = frameworks[job["framework"]](job)
+            result["losses"] = frameworks[job["framework"]](job)
         except Exception:  # one job that fails must not end the others: the driver says which and why
-            answer["failed"] = traceback.format_exc()
-        answer["seconds"] = round(time.perf_counter() - began, 3)
-        print(json.dumps(answer), file=answers, flush=True)
+            result["failed"] = traceback.format_exc()
+        result["seconds"] = round(time.perf_counter() - began, 3)
+        print(json.dumps(result), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def gathered(pairs: list[Pair], folder: Path) -> list[Pair]:
     found = []
     for at, pair in enumerate(sorted(pairs, key=lambda pair: pair.name == BROKEN), FIRST):
         sides = [folder / side / "step0" / f"rank{at}" for side in ("target", "golden")]
-        for rank, given in zip(sides, (pair.target, pair.golden), strict=True):
-            shutil.copytree(given, rank)
+        for rank, values in zip(sides, (pair.target, pair.golden), strict=True):
+            shutil.copytree(values, rank)
         found.append(Pair(pair.name, *sides))
     return found
 
@@ -138,10 +138,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         root = (args.keep or Path(scratch)).absolute()
         root.mkdir(parents=True, exist_ok=True)
-        given = list(sample_pairs()) if "samples" in args.sources else []
-        given += special_pairs(root / "special") if "special" in args.sources else ()
-        given += training_pairs(root / "trainings", args.collect) if "trainings" in args.sources else ()
-        pairs = gathered(given, root)
+        samples = list(sample_pairs()) if "samples" in args.sources else []
+        samples += special_pairs(root / "special") if "special" in args.sources else ()
+        samples += training_pairs(root / "trainings", args.collect) if "trainings" in args.sources else ()
+        pairs = gathered(samples, root)
         mine = ours(args.ours, pairs, root)
         tables = {tool.version: theirs(tool, pairs, root) for tool in tools}
         bad = [f"{pair.name}: {line}" for pair in pairs for line in _not_worked_out(pair, mine[pair.name], args.show)]

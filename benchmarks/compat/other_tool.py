@@ -49,10 +49,12 @@ class OtherTool:
         msprobe = str(self.folder / "bin" / "msprobe")
         if not self.is_old:
             return [msprobe, "compare", "-tp", str(target), "-gp", str(golden), "-o", str(output)]
-        given = output.parent / f"{output.name}.json"
+        request_file = output.parent / f"{output.name}.json"
         sides = {"npu_path": str(target), "bench_path": str(golden)}
-        given.write_text(json.dumps(sides | {"is_print_compare_log": False}))  # a line for each tensor takes time
-        return [msprobe, "-f", "mindspore", "compare", "-i", str(given), "-o", str(output)]
+        request_file.write_text(
+            json.dumps(sides | {"is_print_compare_log": False})
+        )  # a line for each tensor takes time
+        return [msprobe, "-f", "mindspore", "compare", "-i", str(request_file), "-o", str(output)]
 
     def compare(self, target: Path, golden: Path, output: Path) -> tuple[list[Row], str]:
         """The rows of its table, and all that it said. No rows where it wrote no table; its exit code does not tell."""

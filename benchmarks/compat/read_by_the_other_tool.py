@@ -50,12 +50,12 @@ def as_text(rows: list[Row]) -> str:
 
 def show(tool: OtherTool, title: str, target: Path, golden: Path, output: Path, head: int) -> bool:
     """Compare one pair, print what came of it, and tell whether all of it was read."""
-    rows, said = tool.compare(target, golden, output)
+    rows, printed = tool.compare(target, golden, output)
     ours, theirs = read(target), read(golden)
     wrong = list(complaints(ours, theirs, rows))
     print(f"\n== {tool.version}: {title}")
     if not rows:
-        print("NOT READ: it wrote no table. It said:\n  " + "\n  ".join(said.splitlines()[-MOST:]))
+        print("NOT READ: it wrote no table. It said:\n  " + "\n  ".join(printed.splitlines()[-MOST:]))
         return False
     print(as_text(rows[:head]))
     records = sum(len(call.records) for call in ours.calls)

@@ -165,11 +165,11 @@ def broken_cases() -> dict[str, tuple[Any, Any]]:
     return {"whole": (some, some), "broken": (cut, some), "broken_golden": (some, cut)}
 
 
-def write_pair(folder: Path, mode: str, given: dict[str, tuple[Any, Any]]) -> tuple[Path, Path]:
+def write_pair(folder: Path, mode: str, value: dict[str, tuple[Any, Any]]) -> tuple[Path, Path]:
     """Both sides in one mode; gives the two step folders."""
     sides = (folder / "target" / "step0", folder / "golden" / "step0")
     for at, step in enumerate(sides):
-        _write(step / "rank0", mode, {case: pair[at] for case, pair in given.items()})
+        _write(step / "rank0", mode, {case: pair[at] for case, pair in value.items()})
     return sides
 
 

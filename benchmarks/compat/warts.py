@@ -43,7 +43,7 @@ class Cell:
         return "Max diff" in self.ours
 
     @property
-    def given(self) -> tuple[str, str]:
+    def sides(self) -> tuple[str, str]:
         """The two statistics that a difference is of, as printed."""
         part = PARTS[self.title.removesuffix(" diff").removesuffix("RelativeErr")]
         return str(self.ours[f"NPU {part}"]).strip(), str(self.ours[f"Bench {part}"]).strip()
@@ -84,7 +84,7 @@ def is_cut(cell: Cell) -> bool:
     """Off by no more than the cut digits make: 1e-16 on each side, and what float64 rounds."""
     if not (cell.is_8 and cell.is_statistic and is_number(cell.mine) and is_number(cell.other)):
         return False
-    target, golden = map(float, cell.given)
+    target, golden = map(float, cell.sides)
     slack = 2e-16 + 2.0**-52 * (abs(target) + abs(golden))
     if cell.is_relative:
         slack *= 100 / abs(golden) * (1 + abs(target / golden))
@@ -92,7 +92,7 @@ def is_cut(cell: Cell) -> bool:
 
 
 def is_equal_text(cell: Cell) -> bool:
-    return not cell.is_8 and cell.is_statistic and cell.other == "0" and cell.given[0] == cell.given[1]
+    return not cell.is_8 and cell.is_statistic and cell.other == "0" and cell.sides[0] == cell.sides[1]
 
 
 def is_word(cell: Cell) -> bool:
@@ -100,15 +100,15 @@ def is_word(cell: Cell) -> bool:
 
 
 def is_zero_golden(cell: Cell) -> bool:
-    return not cell.is_8 and cell.is_relative and cell.mine == "N/A" and float(cell.given[1]) == 0
+    return not cell.is_8 and cell.is_relative and cell.mine == "N/A" and float(cell.sides[1]) == 0
 
 
 def is_infinity(cell: Cell) -> bool:
-    return cell.is_relative and cell.mine == "Nan" and "inf" in cell.given[1]
+    return cell.is_relative and cell.mine == "Nan" and "inf" in cell.sides[1]
 
 
 def is_none(cell: Cell) -> bool:
-    return cell.is_8 and cell.is_statistic and cell.mine == "N/A" and cell.given == ("None", "None")
+    return cell.is_8 and cell.is_statistic and cell.mine == "N/A" and cell.sides == ("None", "None")
 
 
 def is_real_part(cell: Cell) -> bool:

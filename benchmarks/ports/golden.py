@@ -42,9 +42,9 @@ def build(model):
     return network.train(model.training), values
 
 
-def loss_of(model, network, given, step):
+def loss_of(model, network, inputs, step):
     """The loss of one step."""
-    tensors = {key: torch.from_numpy(array) for key, array in given.items()}
+    tensors = {key: torch.from_numpy(array) for key, array in inputs.items()}
     if "labels" in tensors:
         return network(**tensors).loss
     classes = tensors.pop("classes", None)

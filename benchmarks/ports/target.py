@@ -40,8 +40,8 @@ def build(model, golden):
         else:
             network = _named(model.mindspore)(config)
     else:
-        given = {key: _value(value) for key, value in (model.port_config or model.config).items()}
-        network = _named(model.mindspore)(**given)
+        settings = {key: _value(value) for key, value in (model.port_config or model.config).items()}
+        network = _named(model.mindspore)(**settings)
     values = dict(np.load(golden / "weights.npz"))
     own = {parameter.name: parameter for parameter in network.get_parameters()}
     shapes = {name: tuple(parameter.shape) for name, parameter in own.items()}
@@ -54,12 +54,12 @@ def build(model, golden):
     return network.set_train(model.training), {id(own[name]): source for name, source in sources.items()}
 
 
-def loss_of(model, network, given, step):
+def loss_of(model, network, inputs, step):
     """The loss of one step."""
-    if "labels" in given:
-        result = network(**given)
+    if "labels" in inputs:
+        result = network(**inputs)
         return result.loss if hasattr(result, "loss") else result[0]
-    tensors = dict(given)
+    tensors = dict(inputs)
     classes = tensors.pop("classes", None)
     result = network(*tensors.values()) if model.positional else network(**tensors)
     result = result if isinstance(result, Tensor) else result[0]
@@ -74,10 +74,10 @@ def train(model, network, names, debugger):
     optimizer = nn.SGD(trained, learning_rate=LEARNING_RATE)
     history = {}
     for step in range(model.steps):
-        given = {key: _tensor(key, array) for key, array in data.inputs(model, step).items()}
+        inputs = {key: _tensor(key, array) for key, array in data.inputs(model, step).items()}
 
-        def forward(given=given, step=step):
-            return loss_of(model, network, given, step)
+        def forward(inputs=inputs, step=step):
+            return loss_of(model, network, inputs, step)
 
         gradient = ms.value_and_grad(forward, None, trained)
         debugger.start(network)

@@ -19,7 +19,7 @@ from msprobe.store.writer import Writer
 
 from .entry import Measured, Part, entry, full_names, kernel, measure, parts, stems
 from .ir_dataflow import Argument, Lines
-from .metadata import Beside
+from .metadata import Metadata
 
 _AHEAD = 64  # executions whose values are measured while those before are written
 
@@ -39,10 +39,10 @@ class Scene:
 class Provenance:
     """Which kernel produced each input: remembers the calls of an iteration, and which parameters have been written."""
 
-    def __init__(self, beside: Beside) -> None:
-        self._flows = beside.flows
+    def __init__(self, metadata: Metadata) -> None:
+        self._flows = metadata.flows
         # Then the graph's arguments are those of the run, and do not come from another graph.
-        self._is_alone = len(set(beside.orders) | set(beside.flows)) <= 1
+        self._is_single_graph = len(set(metadata.orders) | set(metadata.flows)) <= 1
         self._calls: dict[tuple[int, str], str] = {}
         self._written: set[str] = set()
 
@@ -69,12 +69,12 @@ class Provenance:
         if origin.kind == "kernel":
             call = self._calls.get((graph, origin.text), "")
             return f"call {call}.output.{origin.index}" if call else ""
-        return "leaf" if origin.kind == "constant" or self._is_alone else ""
+        return "leaf" if origin.kind == "constant" or self._is_single_graph else ""
 
 
-def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
+def absent(runs: Sequence[Execution], metadata: Metadata) -> dict[str, str]:
     """Kernels of graphs that ran of which there is no file although all were to be dumped: full name -> why."""
-    if not beside.settings.all_kernels:
+    if not metadata.settings.all_kernels:
         return {}
     ran: dict[int, set[str]] = {}
     for run in runs:
@@ -83,7 +83,7 @@ def absent(runs: Sequence[Execution], beside: Beside) -> dict[str, str]:
     return {
         name: f"stands in the execution order of graph {graph}, and the framework wrote no file of it"
         for graph, names in ran.items()
-        for name in beside.orders.get(graph, [])
+        for name in metadata.orders.get(graph, [])
         if name not in names
     }
 
@@ -114,12 +114,14 @@ class RankGatherer:
     """Makes the dumps of one rank. `contents` are all its folders: which file means which kernel is decided over all
     iterations, so that one that is lost in one of them does not shift the others."""
 
-    def __init__(self, contents: Iterable[Content], beside: Beside, pool: Executor, with_tensors: bool) -> None:
-        self._beside = beside
+    def __init__(self, contents: Iterable[Content], metadata: Metadata, pool: Executor, with_tensors: bool) -> None:
+        self._metadata = metadata
         self._pool = pool
         self._with_tensors = with_tensors
-        self._names = _names(contents, beside)
-        self._order = {(graph, name): at for graph, kernels in beside.orders.items() for at, name in enumerate(kernels)}
+        self._names = _names(contents, metadata)
+        self._order = {
+            (graph, name): at for graph, kernels in metadata.orders.items() for at, name in enumerate(kernels)
+        }
 
     def gather(self, contents: Sequence[Content], iteration: int, folder: Path, header: Mapping[str, Any]) -> Gathered:
         """Write the dump of one iteration, whose files are `contents`, into `folder`.
@@ -136,20 +138,20 @@ class RankGatherer:
         if tensors is not None:
             make_folder(tensors)
         made = Gathered(folder, len(values), len({value.graph for value in values}))
-        for scene, measured in _measured(map(Provenance(self._beside).next, runs), tensors, self._pool):
+        for scene, measured in _measured(map(Provenance(self._metadata).next, runs), tensors, self._pool):
             self._write(writer, scene, measured, iteration, made)
-        for name, cause in absent(runs, self._beside).items():
+        for name, cause in absent(runs, self._metadata).items():
             writer.missing(name, "", cause)
             made.lost.append(f"{name}: {cause}")
         writer.close()
-        made.notes += _notes(contents, runs_of_graphs(runs), self._beside.settings.counts_steps)
+        made.notes += _notes(contents, runs_of_graphs(runs), self._metadata.settings.counts_steps)
         return made
 
     def _write(self, writer: Writer, scene: Scene, measured: list[Measured], iteration: int, made: Gathered) -> None:
         run = scene.run
-        wanted = [side for side in _SIDES if self._beside.settings.wants(side)]
+        wanted = [side for side in _SIDES if self._metadata.settings.wants(side)]
         found = entry(scene.places, measured, scene.arguments, scene.sources, wanted)
-        flow = self._beside.flows.get(run.first.graph)
+        flow = self._metadata.flows.get(run.first.graph)
         lines = flow.lines(run.name) if flow and not run.is_parameter else Lines()
         if not run.is_parameter:
             found.data["kernel"] = kernel(run, iteration, lines.of)
@@ -168,7 +170,7 @@ class RankGatherer:
             made.lost.append(f"{run.call} {part}: {cause}")
 
 
-def _names(contents: Iterable[Content], beside: Beside) -> dict[tuple[int, str], str]:
+def _names(contents: Iterable[Content], metadata: Metadata) -> dict[tuple[int, str], str]:
     """The full name for graph and name as files spell it, of kernels and of parameters."""
     kernels: dict[int, set[str]] = {}
     parameters: dict[int, set[str]] = {}
@@ -177,13 +179,13 @@ def _names(contents: Iterable[Content], beside: Beside) -> dict[tuple[int, str],
             (parameters if value.op_type == PARAMETER else kernels).setdefault(value.graph, set()).add(value.name)
     names: dict[tuple[int, str], str] = {}
     counted: set[str] = set()
-    for graph in sorted({*kernels, *beside.orders, *beside.flows}):
-        known = beside.known(graph)
+    for graph in sorted({*kernels, *metadata.orders, *metadata.flows}):
+        known = metadata.known(graph)
         found = full_names(kernels.get(graph, ()), known, counted)
         names.update(((graph, spelled), name) for spelled, name in found.items())
         counted |= stems(known)
     for graph, spelled in parameters.items():
-        flow = beside.flows.get(graph)
+        flow = metadata.flows.get(graph)
         whole = {key(p.name): p.name for p in flow.trace.parameters} if flow else {}
         names.update(((graph, name), whole.get(key(name), name)) for name in spelled)
     return names

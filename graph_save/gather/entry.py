@@ -254,9 +254,9 @@ def _record(measured: Measured) -> dict[str, Any] | None:
             record["true_count"] = found.true_count
     elif measured.row is not None:
         row = measured.row
-        said = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
-        said |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
-        record |= {name: number for name, number in said.items() if number is not None}
+        numbers = {"Max": extreme(row.max, measured.dtype), "Min": extreme(row.min, measured.dtype)}
+        numbers |= {"Mean": row.mean, "Norm": row.norm} if measured.dtype != "Bool" else {}
+        record |= {name: number for name, number in numbers.items() if number is not None}
     if measured.file:
         record["data_name"] = measured.file
     return record

@@ -87,9 +87,9 @@ class Flow:
         read: set[int] = set()
         for user in self._users.get(id(node), ()):
             if user.op == "TupleGetItem":
-                if any(_takes(each, user) for each in self._users.get(id(user), ())):
+                if any(_reads(each, user) for each in self._users.get(id(user), ())):
                     read.add(_index(user))
-            elif _takes(user, node):
+            elif _reads(user, node):
                 return frozenset()
         return frozenset(range(_MOST_OUTPUTS)) - read
 
@@ -117,7 +117,7 @@ class Flow:
         return Lines()
 
 
-def _takes(user: Node, node: Node) -> bool:
+def _reads(user: Node, node: Node) -> bool:
     """Whether a user takes a node as data, and not only to come after it."""
     return user.op != "UpdateState" and not (user.op == "Depend" and user.args[0] is not node)
 

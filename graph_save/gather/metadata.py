@@ -131,11 +131,11 @@ def _read_settings(paths: Iterable[Path]) -> DumpSettings:
 _SHOWN = 8  # types in a line
 
 
-def lacking(asked: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
+def lacking(requested: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -> list[str]:
     """A sentence for each element of `kernels` of which nothing was dumped. `dumped` and `known` are full names: of
     what there is, and of all kernels of the graphs."""
-    faults = {name: wrong_kernel(name) for name in asked}
-    says = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
+    faults = {name: wrong_kernel(name) for name in requested}
+    messages = [f"kernels: {wrong}" for wrong in faults.values() if wrong]
     names = [name for name, wrong in faults.items() if not wrong]
     for name, near in unmatched(names, dumped).items():
         idle = [kernel for kernel in known if matches(name, kernel)]
@@ -148,12 +148,12 @@ def lacking(asked: Iterable[str], dumped: Sequence[str], known: Sequence[str]) -
             what = f"is {idle[0]}, which did not run in what was dumped"
         else:
             near = unmatched([name], known).get(name) or near
-            what = f"matches no kernel; {f'did you mean {near}?' if near else _there(known or dumped)}"
-        says.append(f"kernels: {name!r} {what}")
-    return says
+            what = f"matches no kernel; {f'did you mean {near}?' if near else _available(known or dumped)}"
+        messages.append(f"kernels: {name!r} {what}")
+    return messages
 
 
-def _there(known: Sequence[str]) -> str:
+def _available(known: Sequence[str]) -> str:
     types = sorted({type_of(name) for name in known})
     if not types:
         return "no kernel ran at all"
@@ -165,7 +165,7 @@ _TRACE = re.compile(r"ms_output_trace_code_graph_(\d{1,9})\.ir")
 
 
 @dataclass
-class Beside:
+class Metadata:
     """`orders`: graph -> full names in planned order. `flows`: graph -> what its IR says."""
 
     orders: dict[int, list[str]] = field(default_factory=dict)
@@ -183,10 +183,10 @@ class Beside:
         return sorted(kernels, key=lambda name: place.get(name, len(place)))
 
 
-def read_beside(root: Path, raw: Path) -> Beside:
+def read_metadata(root: Path, raw: Path) -> Metadata:
     """Read what lies in a rank's folder and, for the settings, in the folder that holds the ranks and in `raw`."""
     settings = _read_settings(path for folder in {root.parent, raw, root / METADATA} for path in _files(folder))
-    found = Beside(settings=settings, framework=_framework(root))
+    found = Metadata(settings=settings, framework=_framework(root))
     for path in _files(root / ORDERS):
         if m := _ORDER.fullmatch(path.name):
             found.orders[int(m[1])] = _order(path)

@@ -5,7 +5,6 @@ import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from msprobe.store import layout
 from msprobe.store.kernel_dump.files import content
 
 from .dump import Gathered, RankGatherer
-from .metadata import Beside, Rank, find, lacking, read_beside
+from .metadata import Metadata, Rank, find, lacking, read_metadata
 
 _HEAD = 1 << 18  # bytes; what stands above the data of a dump is small
 _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -26,7 +25,7 @@ _RAW = re.compile(r'"raw"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 @dataclass
 class Report:
-    """What is said at the end, a line for each dump; `is_lacking`: something that was wanted is not there."""
+    """The lines printed at the end, one for each dump; `is_lacking`: something that was wanted is not there."""
 
     lines: list[str] = field(default_factory=list)
     is_lacking: bool = False
@@ -79,28 +78,30 @@ def _gather_rank(
     report: Report,
 ) -> int:
     """Gather one rank; returns the number of its iterations."""
-    beside = read_beside(rank.root, raw)
+    metadata = read_metadata(rank.root, raw)
     contents = {place: content(place.path, place.graph) for place in rank.places}
-    is_wanted = beside.settings.wants_tensors if with_tensors is None else with_tensors
-    gatherer = RankGatherer(contents.values(), beside, pool, is_wanted)
+    is_wanted = metadata.settings.wants_tensors if with_tensors is None else with_tensors
+    gatherer = RankGatherer(contents.values(), metadata, pool, is_wanted)
     wanted = [iteration for iteration in rank.iterations() if holds(steps, iteration)]
     ran: dict[str, None] = {}
-    said_before = len(report.lines)
+    lines_before = len(report.lines)
     for iteration in wanted:
         own = [found for place, found in contents.items() if place.iteration == iteration]
         folder = layout.rank_folder(output, iteration, rank.rank)
         _refuse_foreign(folder, rank.root)
-        made = gatherer.gather(own, iteration, folder, _header(rank, iteration, beside))
+        made = gatherer.gather(own, iteration, folder, _header(rank, iteration, metadata))
         ran |= made.ran
         report.lines.append(_line(made))
         report.is_lacking = report.is_lacking or bool(made.lost)
-    asked = beside.settings.named
-    if asked and len(wanted) == len(rank.iterations()):
-        kernels = [name for graph in sorted(set(beside.orders) | set(beside.flows)) for name in beside.known(graph)]
-        for sentence in lacking(asked, list(ran), kernels):
+    requested = metadata.settings.named
+    if requested and len(wanted) == len(rank.iterations()):
+        kernels = [
+            name for graph in sorted(set(metadata.orders) | set(metadata.flows)) for name in metadata.known(graph)
+        ]
+        for sentence in lacking(requested, list(ran), kernels):
             report.lines.append(f"{rank.root}: {sentence}")
             report.is_lacking = True
-    if not rank.places and len(report.lines) == said_before:
+    if not rank.places and len(report.lines) == lines_before:
         report.lines.append(f"{rank.root}: holds no kernel files; check `iteration` and `kernels` of the dump settings")
         report.is_lacking = True
     return len(wanted)
@@ -123,21 +124,17 @@ def _refuse_foreign(folder: Path, raw: Path) -> None:
             )
 
 
-def _header(rank: Rank, iteration: int, beside: Beside) -> dict[str, object]:
-    try:
-        tool = f"msprobe-ms {version('msprobe-ms')}"
-    except PackageNotFoundError:
-        tool = "msprobe-ms"
+def _header(rank: Rank, iteration: int, metadata: Metadata) -> dict[str, object]:
     return {
         "run": {
-            "tool": tool,
-            **({"framework": beside.framework} if beside.framework else {}),
+            "tool": layout.tool(),
+            **({"framework": metadata.framework} if metadata.framework else {}),
             "numpy": np.__version__,
             "step": iteration,
             "rank": rank.rank,
             "iteration": iteration,
             "raw": str(rank.root),
-            "settings": dict(beside.settings.common),
+            "settings": dict(metadata.settings.common),
         }
     }
 

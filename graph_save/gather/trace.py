@@ -53,7 +53,7 @@ def stack(lines: Iterable[str]) -> list[str]:
 _PARAMETER = re.compile(r"^%para(\d+)_(.*?): (<.*)$")
 _NODE = re.compile(r"^\s*%(\d+)\(.*?\) = ([^\s(]+(?: @[^\s(]+)?)\(")
 _NAME = re.compile(r"^\s*#.*scope.*: \((.*)\)\s*$")
-_BEGINS = re.compile(r"\s*(?:%\d+\(|%para\d|[:#}]|Return\(|subgraph )")  # what is no further line of a node's arguments
+_STARTS = re.compile(r"\s*(?:%\d+\(|%para\d|[:#}]|Return\(|subgraph )")  # what is no further line of a node's arguments
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _SEPARATORS = re.compile(r"[()\[\]{},]")
 _MOST_LINES = 10_000  # of one node
@@ -98,7 +98,7 @@ class Trace:
 
 
 def read_trace(path: Path) -> Trace:
-    """Read a graph; an empty one where the file is missing or cannot be read, which is said."""
+    """Read a graph; an empty one where the file is missing or cannot be read, which is logged."""
     try:
         with open_text(path) as lines:
             return parse(lines)
@@ -148,7 +148,7 @@ def _whole(lines: Iterable[str]) -> Iterator[str]:
     held: list[str] = []
     depth = 0
     for line in lines:
-        if held and (_BEGINS.match(line) or len(held) == _MOST_LINES):
+        if held and (_STARTS.match(line) or len(held) == _MOST_LINES):
             yield "".join(held)
             held, depth = [], 0
         if held:

@@ -50,7 +50,7 @@ def kernels_of(root: Path) -> list[str]:
     return names
 
 
-def complaints(root: Path, asked: tuple[str, ...], steps: set[int]) -> Iterator[str]:
+def complaints(root: Path, requested: tuple[str, ...], steps: set[int]) -> Iterator[str]:
     """What did not come, in sentences: kernels that were named, or everything of the steps that were collected."""
     if not steps:
         return
@@ -62,14 +62,14 @@ def complaints(root: Path, asked: tuple[str, ...], steps: set[int]) -> Iterator[
             "after the first graph of a process are not read: construct the debugger at the top of the script"
         )
         return
-    missed = unmatched(asked, kernels)
+    missed = unmatched(requested, kernels)
     for name, near in missed.items():
         hint = f"did you mean {shown(near)}?" if near else f"the names are in {root / 'execution_order'}"
         yield f"level L2: {shown(name)} of list has matched no kernel; {hint}"
-    if len(missed) < len(asked) or not asked:
+    if len(missed) < len(requested) or not requested:
         written = {each.name for each in (root / NET).glob("*/*")}
         if empty := sorted(step for step in steps if str(step) not in written):
-            numbered = next((kernel for name in asked for kernel in kernels if hangs_on_number(name, kernel)), "")
+            numbered = next((kernel for name in requested for kernel in kernels if hangs_on_number(name, kernel)), "")
             other = (
                 f", or with other numbers; {shown(of_any_number(numbered))} asks for all of them" if numbered else ""
             )
@@ -96,8 +96,8 @@ class KernelDump:
         if dump_settings.serves(settings, machine):
             once(
                 "api capture",
-                f"level L2: the capture of the kernels of {dump_settings.asked_api(settings)} ends at its door: this "
-                "version cannot switch the dump of the Ascend runtime on; its settings are written at each step",
+                f"level L2: the capture of the kernels of {dump_settings.requested_api(settings)} ends at its door: "
+                "this version cannot switch the dump of the Ascend runtime on; its settings are written at each step",
             )
             return
         plan = plan_of(settings, machine)
@@ -139,9 +139,9 @@ class KernelDump:
 
     def _write(self, file: Path, plan: Plan) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside = file.with_name(f"{file.name}.{os.getpid()}")  # ranks write the same text to the same place
-        beside.write_text(json.dumps({**plan.contents, "msprobe": self._settings.described()}, indent=2))
-        beside.replace(file)
+        part = file.with_name(f"{file.name}.{os.getpid()}")  # ranks write the same text to the same place
+        part.write_text(json.dumps({**plan.contents, "msprobe": self._settings.described()}, indent=2))
+        part.replace(file)
 
     @property
     def is_open(self) -> bool:
@@ -163,9 +163,9 @@ class KernelDump:
         if token_range is not None:
             raise UsageError("start(): token_range is not known at level L2; leave it out")
 
-    def open(self, model: Any, home: StepFolder, token_range: Any = None) -> None:
+    def open(self, model: Any, step_folder: StepFolder, token_range: Any = None) -> None:
         """Dump from here on, into the iteration that has the number of the step."""
-        step = step_number(home.folder.parent.name)
+        step = step_number(step_folder.folder.parent.name)
         assert step is not None, "the folder of a step"
         rank = int(get_rank()) if GlobalComm.INITED else None  # the framework's own, whatever the argument of `start`
         if self._iterations is None:
@@ -226,7 +226,7 @@ def _rank_so_far() -> int | None:
     """This process's rank before communication is initialised: what its launcher says; None where that is unknown."""
     if GlobalComm.INITED:
         return int(get_rank())
-    said = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""
-    if said.isdigit():
-        return int(said)
+    number = os.environ.get("RANK_ID") or os.environ.get("OMPI_COMM_WORLD_RANK") or ""
+    if number.isdigit():
+        return int(number)
     return None if "MS_ROLE" in os.environ else 0

@@ -57,7 +57,7 @@ def this_machine() -> Machine:
     )
 
 
-def asked_api(settings: Settings) -> str:
+def requested_api(settings: Settings) -> str:
     """The API's call that `list` names, in the words of level L1; empty where it names kernels."""
     section = settings.section
     if isinstance(section, CollectSettings):
@@ -70,7 +70,7 @@ def serves(settings: Settings, machine: Machine) -> bool:
     section = settings.section
     one = isinstance(section, CollectSettings) and len(section.patterns) == 1 and not section.scope
     fits = settings.task == "tensor" and machine.device == "Ascend" and not machine.graph
-    return one and fits and bool(asked_api(settings))
+    return one and fits and bool(requested_api(settings))
 
 
 def write(root: Path, step: int, rank: int | None) -> Path:
@@ -104,7 +104,7 @@ def plan_of(settings: Settings, machine: Machine) -> "Plan":
                 "at level L2, whose maxima and minima show what is not finite"
             )
         return overflow(settings)
-    if api := asked_api(settings):
+    if api := requested_api(settings):
         raise UsageError(
             f"list: {api} is the name of an API, and the kernels of one API can be captured in PyNative mode on Ascend "
             f'only, here is {machine.device}; name kernels, such as "MatMul", or collect the API at level L1'

@@ -29,8 +29,8 @@ def listen(listener: GraphCalls | None) -> None:
 # ---- constants of the graph ----------------------------------------------------------------------------------------
 
 _calls, _ends, _values, _owned = Places(), Places(), Places(), Places()
-_UNHEARD = 0
-_tokens = count(_UNHEARD + 1)
+_NO_LISTENER = 0
+_tokens = count(_NO_LISTENER + 1)
 
 
 def _is_differentiable(dtype: Any) -> bool:
@@ -67,7 +67,7 @@ def _token(number: int) -> Array:
 
 def _begin(place: Any) -> Array:
     if _listener is None:
-        return _token(_UNHEARD)
+        return _token(_NO_LISTENER)
     token = next(_tokens)
     _listener.begin(token, *_calls[place])
     return _token(token)
@@ -75,7 +75,7 @@ def _begin(place: Any) -> Array:
 
 def _begin_run(model: Any) -> Array:
     if _listener is None:
-        return _token(_UNHEARD)
+        return _token(_NO_LISTENER)
     token = next(_tokens)
     _listener.begin_run(token, number(model))
     return _token(token)
@@ -88,14 +88,14 @@ def _end_run(token: Any) -> Array:
 
 
 def _end(place: Any, token: Any) -> Array:
-    if _listener is not None and (call := number(token)) != _UNHEARD:
+    if _listener is not None and (call := number(token)) != _NO_LISTENER:
         _listener.end(call, *_ends[place])
     return nothing()
 
 
 def _pass(method: str, place: Any, token: Any, array: Any) -> Array:
     """Pass an array on by a method of the listener; None stands for an empty one, which does not arrive."""
-    if _listener is not None and (call := number(token)) != _UNHEARD:
+    if _listener is not None and (call := number(token)) != _NO_LISTENER:
         value = Value(*_values[place])
         array = zeros(value.dtype, value.shape) if array is None else np.reshape(array, value.shape)
         getattr(_listener, method)(call, value, array)
@@ -118,8 +118,8 @@ def _take_empty_gradient(place: Any, token: Any) -> Array:
     return _pass("gradient", place, token, None)
 
 
-def _hear(place: Any) -> Array:
-    return _token(_UNHEARD if _listener is None else 1)
+def _listen(place: Any) -> Array:
+    return _token(_NO_LISTENER if _listener is None else 1)
 
 
 def _take_parameter_gradient(place: Any, token: Any, array: Any) -> Array:
@@ -137,5 +137,5 @@ taking = operator(_take)
 taking_empty = operator(_take_empty)
 taking_gradient = operator(_take_gradient)
 taking_empty_gradient = operator(_take_empty_gradient)
-hearing = operator(_hear)
+listening = operator(_listen)
 taking_parameter_gradient = operator(_take_parameter_gradient)

@@ -46,9 +46,9 @@ _KINDS = (
 )
 
 
-def user_path(given: str | os.PathLike[str]) -> Path:
+def user_path(path: str | os.PathLike[str]) -> Path:
     """The path that a user wrote, with `~` expanded: no shell does that in a file, behind `--option=` or in a call."""
-    return Path(os.path.expanduser(os.fspath(given)))
+    return Path(os.path.expanduser(os.fspath(path)))
 
 
 def open_input(path: str | os.PathLike[str], limit: int | None = None) -> BinaryIO:
@@ -120,14 +120,14 @@ def make_folder(folder: Path) -> None:
             raise
 
 
-def make_root(root: Path, asked_by: str) -> None:
+def make_root(root: Path, caller: str) -> None:
     """Create the folder that a user named. UsageError, with who asked for it, where that cannot be."""
     try:
         make_folder(root)
     except OSError as cause:
         why = cause.strerror or cause
         raise UsageError(
-            f"{asked_by}: {root} cannot be written: {why}; free some space, or choose another dump_path"
+            f"{caller}: {root} cannot be written: {why}; free some space, or choose another dump_path"
         ) from cause
 
 
@@ -263,5 +263,5 @@ def safe_name(name: str) -> str:
         return name
     digest = "." + blake2b(whole, digest_size=8).hexdigest()
     suffix = ".npy" if name.endswith(".npy") else ""
-    room = NAME_LIMIT - len(digest) - len(suffix)
-    return safe[: len(safe) - len(suffix)][:room].decode("utf-8", "ignore") + digest + suffix
+    longest = NAME_LIMIT - len(digest) - len(suffix)
+    return safe[: len(safe) - len(suffix)][:longest].decode("utf-8", "ignore") + digest + suffix

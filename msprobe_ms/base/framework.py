@@ -67,8 +67,8 @@ def array_of(tensor: Any) -> Array:
         tensor = tensor.detach()
         if tensor.dtype.is_floating_point and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
             tensor = tensor.float()
-        is_here = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
-        if is_here and type(tensor) is torch.Tensor and tensor.dtype is not torch.complex32:
+        is_readable = tensor.is_cpu and tensor.layout is torch.strided and not tensor._is_zerotensor()
+        if is_readable and type(tensor) is torch.Tensor and tensor.dtype is not torch.complex32:
             # Not by `tensor.numpy()`, which forbids the training to resize this storage from then on.
             to_dlpack, is_bool = torch.utils.dlpack.to_dlpack, tensor.dtype is torch.bool  # numpy 1.24 lacks bools here
             tensor = tensor.view(torch.uint8) if is_bool else tensor.resolve_conj().resolve_neg()
@@ -102,19 +102,19 @@ def rank(first: Framework) -> int | None:
 
     The framework `first` is asked first, then the other one.
     """
-    return _ask(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
+    return _communication_says(first, {"mindspore": "get_rank", "pytorch": "get_rank"})
 
 
 def size(first: Framework) -> int:
     """How many processes this run has, as its framework or its launcher says; 1 where neither does."""
-    found = _ask(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
+    found = _communication_says(first, {"mindspore": "get_group_size", "pytorch": "get_world_size"})
     if found is not None:
         return found
     variables = (os.environ.get(name, "") for name in ("WORLD_SIZE", "RANK_SIZE", "MS_WORKER_NUM"))
     return max((int(number) for number in variables if number.isdecimal()), default=1)
 
 
-def _ask(first: Framework, functions: dict[Framework, str]) -> int | None:
+def _communication_says(first: Framework, functions: dict[Framework, str]) -> int | None:
     """What the communication of a framework answers, if one is initialised; `first` is asked first."""
     for framework in sorted(FRAMEWORKS, key=lambda each: each != first):
         if framework == "mindspore":

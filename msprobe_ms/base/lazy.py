@@ -8,28 +8,28 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 
-def later(face: str, homes: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
-    """The `__getattr__` of the module `face`: `homes` has for each of its names the module that defines it.
+def later(module: str, sources: Mapping[str, str], *, needs: str = "") -> Callable[[str], object]:
+    """The `__getattr__` of `module`: `sources` has for each of its names the module that defines it.
 
-    A name is kept in the face after its first use. AttributeError for any other name. `needs` is the package that
-    homes may need, and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from face
-    import *` it is raised when a name is used. Other exceptions of importing a home pass unchanged.
+    A name is kept after its first use. AttributeError for any other name. `needs` is the package that sources may need,
+    and our extra that installs it: where it is missing, ModuleNotFoundError says so; after `from module import *` it
+    is raised when a name is used. Other exceptions of importing a source pass unchanged.
     """
 
     def load(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {face!r} has no attribute {name!r}")
+        if name not in sources:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
         try:
-            home = import_module(homes[name])
+            source = import_module(sources[name])
         except ModuleNotFoundError as err:
             if not needs or err.name != needs:
                 raise
-            missing = _not_installed(f"{face}.{name}", needs)
-            if _takes_all(sys._getframe(1)):
+            missing = _not_installed(f"{module}.{name}", needs)
+            if _is_star_import(sys._getframe(1)):
                 return Missing(missing)
             raise missing from err
-        found: object = getattr(home, name)
-        setattr(sys.modules[face], name, found)
+        found: object = getattr(source, name)
+        setattr(sys.modules[module], name, found)
         return found
 
     return load
@@ -54,7 +54,7 @@ def _not_installed(what: str, package: str) -> ModuleNotFoundError:
 
 
 class Missing:
-    """The value of a name after `from face import *` if its package is not installed: any use raises the error."""
+    """The value of a name after `from module import *` if its package is not installed: any use raises the error."""
 
     __slots__ = ("_error",)
 
@@ -73,11 +73,11 @@ class Missing:
         raise self._error
 
 
-def _takes_all(asking: FrameType) -> bool:
+def _is_star_import(frame: FrameType) -> bool:
     """Whether a frame runs `from ... import *`: one name that cannot be had must not take away the others."""
-    if asking.f_globals.get("__name__") == "importlib._bootstrap":
+    if frame.f_globals.get("__name__") == "importlib._bootstrap":
         return True  # of any import from a package it first looks whether the names are there
-    code = asking.f_code.co_code
-    operation = dis.opname[code[asking.f_lasti]]
+    code = frame.f_code.co_code
+    operation = dis.opname[code[frame.f_lasti]]
     # Python 3.12 made it one of several that share an operation; 2 is its number there
-    return operation == "IMPORT_STAR" or (operation == "CALL_INTRINSIC_1" and code[asking.f_lasti + 1] == 2)
+    return operation == "IMPORT_STAR" or (operation == "CALL_INTRINSIC_1" and code[frame.f_lasti + 1] == 2)

@@ -53,7 +53,7 @@ def few(names: Iterable[object], most: int = 3) -> str:
 
 _LEVELS = {"0": logging.DEBUG, "1": logging.INFO, "2": logging.WARNING, "3": logging.ERROR, "4": logging.CRITICAL + 1}
 
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
 class _ToStandardError(logging.StreamHandler):  # type: ignore[type-arg]  # generic in stubs only
@@ -86,8 +86,8 @@ logger = _make()
 
 def once(cause: str, message: str, level: int = logging.WARNING) -> bool:
     """Log a message once per cause and process; returns whether it was logged now."""
-    if cause in _said:
+    if cause in _logged:
         return False
-    _said.add(cause)
+    _logged.add(cause)
     logger.log(level, message)
     return True

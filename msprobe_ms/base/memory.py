@@ -41,9 +41,9 @@ def must_fit(file: BinaryIO, path: object) -> None:
 
     A file with holes may claim any size, and would be read piece by piece until the machine has no more.
     """
-    size, room = os.fstat(file.fileno()).st_size, available()
-    if size > room:
-        raise MemoryError(f"{path}: {size} bytes are more than this machine's memory has room for ({room} bytes)")
+    size, free = os.fstat(file.fileno()).st_size, available()
+    if size > free:
+        raise MemoryError(f"{path}: {size} bytes are more than this machine's memory has room for ({free} bytes)")
 
 
 def _of_container() -> int | None:

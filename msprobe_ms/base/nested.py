@@ -176,7 +176,7 @@ class _Open(NamedTuple):
     made: Any
     place: str
     members: Iterator[tuple[Any, Any]]
-    container: Any  # held, for its id is what tells it apart
+    container: Any  # held, for its id distinguishes it
 
 
 class _Walk:
@@ -187,12 +187,12 @@ class _Walk:
         self.tensors: list[Leaf] = []
         self.lost: list[Lost] = []
         self.odd_keys: list[str] = []
-        self._room = self._over = 0
+        self._remaining = self._over = 0
         self._first_over = ""
 
     def read(self, value: Any, place: str) -> Any:
         """The tree of a value."""
-        self._room, self._over, self._first_over = self._most, 0, ""
+        self._remaining, self._over, self._first_over = self._most, 0, ""
         made = self._loop(value, place)
         if self._over:
             cause = f"has more than {self._most} members; {self._over} of them are left out"
@@ -240,15 +240,15 @@ class _Walk:
     def _members(self, value: Any, kind: int, place: str) -> Iterable[tuple[Any, Any]]:
         """The members of a container with their keys or positions, as many as there is room for."""
         if kind in (_MAPPING, _FIELDS):
-            pairs = self._asked(value, place) if kind == _MAPPING else self._fields(value, place)
+            pairs = self._items(value, place) if kind == _MAPPING else self._fields(value, place)
         else:
             size, stored = _stored(value, kind)
-            pairs = list(islice(stored, self._room))
+            pairs = list(islice(stored, self._remaining))
             self._leave_over(size - len(pairs), place)
             if kind in (_LIST, _TUPLE):
-                self._room -= len(pairs)
+                self._remaining -= len(pairs)
                 return enumerate(pairs)
-        self._room -= len(pairs)
+        self._remaining -= len(pairs)
         return self._named(pairs, place)
 
     def _leave_over(self, count: int, place: str) -> None:
@@ -256,12 +256,12 @@ class _Walk:
             self._first_over = self._first_over if self._over else place
             self._over += count
 
-    def _asked(self, value: Any, place: str) -> list[tuple[Any, Any]]:
+    def _items(self, value: Any, place: str) -> list[tuple[Any, Any]]:
         """The items of a mapping that is no dict, as far as they can be read; how many more there are is not asked."""
         pairs: list[tuple[Any, Any]] = []
         try:
             for pair in value.items():
-                if len(pairs) >= self._room:
+                if len(pairs) >= self._remaining:
                     self._leave_over(1, place)
                     break
                 key, member = pair
@@ -282,7 +282,7 @@ class _Walk:
             raise
         except BaseException as cause:
             self._lose(place, f"to read it raised {reason(cause)}")
-        for name in islice(names, self._room):
+        for name in islice(names, self._remaining):
             try:
                 pairs.append((name, getattr(value, name)))
             except PASSED:

@@ -42,7 +42,7 @@ def numbers(value: object) -> tuple[int, ...]:
         raise SettingsError(f'the list has {len(value)} elements, more than {MOST_ELEMENTS}; write ranges, "a-b"')
     found: set[int] = set()
     for element in value:
-        found.update(_meant(element))
+        found.update(_range_of(element))
     return tuple(sorted(found))
 
 
@@ -57,7 +57,7 @@ def numbers_of(option: str, text: str) -> tuple[int, ...]:
         raise UsageError(f"{option}: {err}") from err
 
 
-def _meant(element: object) -> range:
+def _range_of(element: object) -> range:
     if isinstance(element, int) and not isinstance(element, bool):
         first = last = element
     elif isinstance(element, str) and _NUMBER.fullmatch(element):
@@ -216,8 +216,8 @@ class Scope:
         """Patterns that no call has matched since this scope was made, then bounds that no call has met."""
         return self._unmatched + self._unmet
 
-    def say_unmatched(self) -> None:
-        """Say, once for each, which patterns and bounds have matched nothing."""
+    def log_unmatched(self) -> None:
+        """Log, once for each, which patterns and bounds have matched nothing."""
         for pattern in self.unmatched_patterns():
             what = f'"{pattern}" of list or scope has matched no call so far; see the names in dump.json'
             once(f"unmatched {pattern}", what)

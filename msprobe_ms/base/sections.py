@@ -42,31 +42,31 @@ def settings_of(cls: type) -> "dict[str, Field[Any]]":
 
 
 def checked(
-    cls: type, given: Mapping[str, object], where: Where, homes: Mapping[str, str], beside: tuple[str, ...] = ()
+    cls: type, contents: Mapping[str, object], where: Where, elsewhere: Mapping[str, str], also: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """The checked values for the fields of `cls`; a key that is neither one of them nor in `beside` is refused.
+    """The checked values for the fields of `cls`; a key that is neither one of them nor in `also` is refused.
 
-    null means that the key is absent. `homes` has the right place of keys that are known elsewhere.
+    null means that the key is absent. `elsewhere` has the right place of keys that are known elsewhere.
     """
     known = settings_of(cls)
-    for key in given:
-        if key not in (*known, *beside):
-            raise SettingsError(f"{where(key)}: {_unknown(key, (*known, *beside), homes)}")
+    for key in contents:
+        if key not in (*known, *also):
+            raise SettingsError(f"{where(key)}: {_unknown(key, (*known, *also), elsewhere)}")
     values = {}
     for key, each in known.items():
-        if given.get(key) is not None:
+        if contents.get(key) is not None:
             try:
-                values[each.name] = each.metadata["check"](given[key])
+                values[each.name] = each.metadata["check"](contents[key])
             except SettingsError as err:
                 raise SettingsError(f"{where(key)}: {err}") from err
     return values
 
 
-def _unknown(key: str, known: tuple[str, ...], homes: Mapping[str, str]) -> str:
-    if key in homes:
-        return f"the setting {shown(key)} has no place here; move it to {homes[key]}"
-    if near := nearest(key, (*known, *homes)):
-        place = "" if near in known else f" in {homes[near]}"
+def _unknown(key: str, known: tuple[str, ...], elsewhere: Mapping[str, str]) -> str:
+    if key in elsewhere:
+        return f"the setting {shown(key)} has no place here; move it to {elsewhere[key]}"
+    if near := nearest(key, (*known, *elsewhere)):
+        place = "" if near in known else f" in {elsewhere[near]}"
         return f"unknown setting {shown(key)}; did you mean {shown(near)}{place}?"
     return (
         f"unknown setting {shown(key)}; remove it, or choose from {listed(known) or 'nothing: this section is empty'}"

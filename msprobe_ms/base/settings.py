@@ -59,9 +59,9 @@ def read(path: object) -> dict[str, object]:
         )
     where = os.path.expanduser(os.fspath(path))
     if not os.path.exists(where):
-        here = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
+        above = str(absolute(where)).removesuffix(where).rstrip("/")  # of a relative path, the working directory
         raise SettingsError(
-            f"{where}: there is no such file; correct config_path{f' (working directory: {here})' * bool(here)}"
+            f"{where}: there is no such file; correct config_path{f' (working directory: {above})' * bool(above)}"
         )
     if not os.path.isfile(where):
         raise SettingsError(f"{where}: this is not a file; let config_path name a .json file")
@@ -168,11 +168,11 @@ class Settings:
     custom_op_namespaces: tuple[str, ...] = setting(texts, (), inert=WITHOUT_EFFECT["custom_op_namespaces"])
     section: Section = field(default_factory=StatisticsSettings)
 
-    def takes_step(self, step: int) -> bool:
+    def collects_step(self, step: int) -> bool:
         """Whether a step is collected."""
         return holds(self.step, step)
 
-    def takes_rank(self, rank: int | None) -> bool:
+    def collects_rank(self, rank: int | None) -> bool:
         """Whether a process is collected; one without a rank (a single card) always is."""
         return rank is None or holds(self.rank, rank)
 
@@ -242,10 +242,10 @@ class Origin:
         return lambda key: f"{place}, {section}.{key}"
 
 
-def parse_settings(given: Mapping[str, object], origin: Origin) -> Settings:
+def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     """The settings of a configuration, also those that `supported` refuses; other tasks' sections are not read."""
     sections = (*SECTIONS, *PRECHECK)
-    unknown = [key for key in given if key not in (*settings_of(Settings), *sections)]
+    unknown = [key for key in contents if key not in (*settings_of(Settings), *sections)]
     for marks, what, taker in OTHER_FILES:
         if found := tuple(key for key in marks if key in unknown):
             raise SettingsError(
@@ -253,19 +253,19 @@ def parse_settings(given: Mapping[str, object], origin: Origin) -> Settings:
                 "collection's configuration to PrecisionDebugger"
             )
     # For a misplaced key: the first section that knows it.
-    homes = {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
-    values = checked(Settings, given, origin.common, homes, beside=sections)
+    elsewhere = {key: f"section {shown(name)}" for name in reversed(SECTIONS) for key in settings_of(SECTIONS[name])}
+    values = checked(Settings, contents, origin.common, elsewhere, also=sections)
     if "dump_path" not in values:
         what = "the setting is missing; name the folder to write to there, or pass dump_path to PrecisionDebugger"
         raise SettingsError(f"{origin.common('dump_path')}: {what}")
     task = values.get("task", Settings.task)
-    written = given.get(task)
+    written = contents.get(task)
     if written is None:
         written = {}
     if not isinstance(written, dict):
         raise SettingsError(f"{origin.file}, {task}: {shown(written)} is not an object; write {{}} or fill it")
-    homes |= dict.fromkeys(settings_of(Settings), "the top level of the file")
-    section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), homes))
+    elsewhere |= dict.fromkeys(settings_of(Settings), "the top level of the file")
+    section = SECTIONS[task](**checked(SECTIONS[task], written, origin.inside(task), elsewhere))
     settings = Settings(**values, section=section)
     if settings.task == "structure" and settings.level not in ("L0", "mix"):
         once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
@@ -312,15 +312,15 @@ def stage_folder(root: Path, name: object) -> Path:
 
 
 def stage_settings(
-    above: Settings, name: str, config_path: "str | PathLike[str] | None", given: Mapping[str, object]
+    above: Settings, name: str, config_path: "str | PathLike[str] | None", changes: Mapping[str, object]
 ) -> Settings:
     """The settings of the stage `name` of a debugger with the settings `above`.
 
-    A field of `given` replaces the file's, and that the debugger's; the section of a task counts as one field. Where
+    A field of `changes` replaces the file's, and that the debugger's; the section of a task counts as one field. Where
     the stage writes cannot be chosen: a file's `dump_path` is ignored. Raises SettingsError as `load` does, and for a
-    `dump_path` in `given`.
+    `dump_path` in `changes`.
     """
-    arguments = {key: value for key, value in given.items() if value is not None}
+    arguments = {key: value for key, value in changes.items() if value is not None}
     origin = Origin(
         f"the settings of the debugger of {above.dump_path}" if config_path is None else fspath(config_path),
         frozenset(arguments),

@@ -32,7 +32,7 @@ class Tally:
     def start(self, settings: Settings, step: int, processes: int) -> None:
         """Record that `start` or `save` is called in a step; `processes` is their number, 0 where it is not needed."""
         self.starts = (self.starts[0] if self.starts else step, step)
-        self.fits_step |= settings.takes_step(step)
+        self.fits_step |= settings.collects_step(step)
         if processes and settings.rank:
             self.fits_rank = settings.rank[0] < processes
 
@@ -41,7 +41,7 @@ class Tally:
         return not (self.opened if level == "L2" else self.any)
 
 
-def say_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) -> bool:
+def log_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) -> bool:
     """Log once why nothing was collected in a run of so many steps; returns whether something was logged.
 
     `family` are a debugger, which is the first, and its stages: those that were started are checked, or the debugger if
@@ -50,8 +50,8 @@ def say_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) 
     """
     is_logged = False
     for settings, tally in [each for each in family if each[1].starts] or family[:1]:
-        is_here = os.getpid() == tally.pid and bool(tally.starts or steps)
-        if is_here and tally.is_empty(settings.level) and (why := _why(settings, tally, steps)):
+        is_own_process = os.getpid() == tally.pid and bool(tally.starts or steps)
+        if is_own_process and tally.is_empty(settings.level) and (why := _why(settings, tally, steps)):
             once(f"nothing in {settings.dump_path}", f"nothing was collected in {settings.dump_path}: {why}")
             is_logged = True
     return is_logged
@@ -65,9 +65,9 @@ def _why(settings: Settings, tally: Tally, steps: int) -> str:
     if not tally.fits_step:
         first, last = tally.starts
         seen = f"the steps {first} to {last}" if last > first else f"step {first}"
-        beside = "" if steps else "; step() was never called, and ends a step"
+        hint = "" if steps else "; step() was never called, and ends a step"
         wanted = shown(compact(settings.step))
-        return f'"step" is {wanted}, and {call} was called in {seen} only{beside}; name one of these'
+        return f'"step" is {wanted}, and {call} was called in {seen} only{hint}; name one of these'
     if not tally.fits_rank:
         return f'"rank" is {shown(compact(settings.rank))}, and no process of this run has such a rank; name one, or []'
     if not tally.opened or settings.level == "L2":

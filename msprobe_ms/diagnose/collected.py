@@ -91,7 +91,7 @@ def inventory(path: Path) -> Inventory:
             else Inventory(path, (_collection(path, ""),), {})
         )
     top = look(path)
-    beside = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
+    configurations = top.path / CONFIGURATIONS if CONFIGURATIONS in top.files else None
     if _is_flow(top):
         return Inventory(path, (Collection(path, is_flow=True, head=_head_below(top)),), {}, None)
     found: list[Collection] = []
@@ -103,7 +103,7 @@ def inventory(path: Path) -> Inventory:
     ):
         found.append(_collection(path, ""))
         if not (steps_in(top) or trees_in(top)):
-            return Inventory(path, tuple(found), {}, beside)
+            return Inventory(path, tuple(found), {}, configurations)
     checkpoints = {name: path / name for name in top.files if is_checkpoint(path / name)}
     for name in top.folders:
         if name in (*steps_in(top), *ranks_in(top), *TREES, DATA) or (found and name in STAGES):
@@ -118,7 +118,7 @@ def inventory(path: Path) -> Inventory:
             found.append(below)
     if not found and not checkpoints:
         found.append(_collection(path, ""))  # npy files, kernels, saves; or the error that says what is there
-    return Inventory(path, tuple(found), checkpoints, beside)
+    return Inventory(path, tuple(found), checkpoints, configurations)
 
 
 def _is_flow(top: Folder) -> bool:

@@ -96,7 +96,7 @@ class Skipped(Enum):
 
     NO_COMMON_STEP = "no common step"
     NOT_THIS_STEP = "not this step"
-    ANSWERED = "answered"
+    NOT_NEEDED = "answered"
     FAILED = "failed"
 
 
@@ -130,7 +130,7 @@ class ComparedPair:
 
 
 @dataclass(frozen=True)
-class Answered:
+class Located:
     """The first wrong call: where, and in which collections. `stage` is empty where there are none, `survey` None where
     the result is of a flow whose difference is no dump's.
 
@@ -216,12 +216,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything that was found. `answered` is None where nothing differs, `next` where no collection helps."""
+    """Everything that was found. `located` is None where nothing differs, `next` where no collection helps."""
 
     target: str
     golden: str
     verdict: Verdict
-    answered: Answered | None
+    located: Located | None
     compared: tuple[ComparedPair, ...]
     unmatched: tuple[tuple[str, Collection], ...] = ()
     configurations: ConfigurationDifferences = field(default_factory=ConfigurationDifferences)

@@ -37,7 +37,7 @@ from msprobe.compare.locate.finding import (
 )
 
 from .collected import Collection
-from .diagnosis import Answered, ComparedPair, NextCollection, Purpose, is_from_border
+from .diagnosis import ComparedPair, Located, NextCollection, Purpose, is_from_border
 
 DUMP_PATH = "./next_dump"
 """Where the next collection goes, below the folder in which the training runs."""
@@ -73,25 +73,24 @@ class _Plan:
     with_dispatch: bool = False
 
 
-def after_answer(answered: Answered) -> NextCollection | None:
+def after_finding(located: Located) -> NextCollection | None:
     """What shows more of the first wrong call; None where the records say all that a collection can say."""
-    pair, found = answered.compared.pair, answered.finding
-    if found is None or answered.survey is None or not pair.target.is_of_calls:
+    pair, found = located.compared.pair, located.finding
+    if found is None or located.survey is None or not pair.target.is_of_calls:
         return None
-    purpose = _purpose(answered, found, answered.survey)
+    purpose = _purpose(located, found, located.survey)
     if purpose is None:
         return None
-    steps: tuple[int, ...] = () if answered.step is None else (answered.step,)
+    steps: tuple[int, ...] = () if located.step is None else (located.step,)
     # What records calls inside cells: mix, which needs the model; L1 where the last collection had none either.
     level = "L1" if pair.target.head.level == "L1" else "mix"
-    if purpose is Purpose.STEP_BEFORE and answered.step:
-        steps = tuple(range(0 if answered.step <= _FROM_THE_START else answered.step - 1, answered.step + 1))
+    if purpose is Purpose.STEP_BEFORE and located.step:
+        steps = tuple(range(0 if located.step <= _FROM_THE_START else located.step - 1, located.step + 1))
         level = "L0" if pair.target.head.level in ("L0", "mix") else "L1"
-    plan = _Plan("tensor", level, steps, _ranks(answered), with_dispatch=purpose is Purpose.UNRECORDED_CODE)
+    plan = _Plan("tensor", level, steps, _ranks(located), with_dispatch=purpose is Purpose.UNRECORDED_CODE)
     after = found.evidence.after if isinstance(found.evidence, Between) else ""
     around = [
-        _around(answered.survey, purpose, side, after, level)
-        for side in (answered.survey.target, answered.survey.golden)
+        _around(located.survey, purpose, side, after, level) for side in (located.survey.target, located.survey.golden)
     ]
     target, golden = (
         _configuration(replace(plan, scope=scope, patterns=patterns), collection)
@@ -101,12 +100,12 @@ def after_answer(answered: Answered) -> NextCollection | None:
     return NextCollection(purpose, target, golden, around=scope or patterns)
 
 
-def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | None:
+def _purpose(located: Located, finding: Finding, survey: Survey) -> Purpose | None:
     """What a collection can add to a finding; None where it can add nothing."""
-    evidence, collection = finding.evidence, answered.compared.pair.target
+    evidence, collection = finding.evidence, located.compared.pair.target
     is_coarse = collection.head.level == "L0"
     is_tensor = survey.target.task == survey.golden.task == "tensor"
-    if answered.is_unconfirmed or (collection.is_filtered and is_from_border(finding)):
+    if located.is_unconfirmed or (collection.is_filtered and is_from_border(finding)):
         return Purpose.WHOLE_STEP
     if isinstance(evidence, Unclear) or collection.head.level == "debug":
         return Purpose.MISSING_RECORDS
@@ -114,8 +113,8 @@ def _purpose(answered: Answered, finding: Finding, survey: Survey) -> Purpose | 
         return _purpose_of_computed(finding, collection, is_tensor)
     if isinstance(evidence, Parameters | Updated):
         # Of a later step, where the update before cannot be judged by what was recorded.
-        steps = {outcome.step for outcome in answered.compared.outcomes if not outcome.failed}
-        is_needed = answered.step and (answered.step - 1 not in steps or not is_tensor)
+        steps = {outcome.step for outcome in located.compared.outcomes if not outcome.failed}
+        is_needed = located.step and (located.step - 1 not in steps or not is_tensor)
         return Purpose.STEP_BEFORE if is_needed else None
     if isinstance(evidence, Between) and not is_coarse:
         is_wiring = evidence.dataflow in (Dataflow.SWAPPED, Dataflow.REWIRED)
@@ -150,15 +149,15 @@ def _can_dispatch(collection: Collection) -> bool:
     )
 
 
-def _ranks(answered: Answered) -> tuple[int, ...]:
+def _ranks(located: Located) -> tuple[int, ...]:
     """The rank of the first wrong call. Where exchanges were not recorded, every rank of the step that differs, since
     nobody knows from which it came. Empty for a process alone."""
-    pair, outcomes = answered.compared.pair, answered.compared.outcomes
-    if len({*pair.target.ranks, *pair.golden.ranks}) < 2 or answered.rank is None:
+    pair, outcomes = located.compared.pair, located.compared.outcomes
+    if len({*pair.target.ranks, *pair.golden.ranks}) < 2 or located.rank is None:
         return ()
     if pair.target.head.level != "L0":
-        return (answered.rank,)
-    return tuple(sorted({o.rank or 0 for o in outcomes if o.step == answered.step and o.first is not None}))
+        return (located.rank,)
+    return tuple(sorted({o.rank or 0 for o in outcomes if o.step == located.step and o.first is not None}))
 
 
 def _around(

@@ -19,10 +19,10 @@ from msprobe.compare.tables.json_file import causes
 from .collected import Collection
 from .diagnosis import (
     About,
-    Answered,
     ComparedPair,
     Diagnosis,
     GapKind,
+    Located,
     NextCollection,
     Purpose,
     Result,
@@ -81,7 +81,7 @@ _GAPS = {
 _SKIPPED = {
     Skipped.NO_COMMON_STEP: "no step is on both sides",
     Skipped.NOT_THIS_STEP: "it does not hold the step of the answer",
-    Skipped.ANSWERED: "not needed for the answer",
+    Skipped.NOT_NEEDED: "not needed for the answer",
 }
 
 
@@ -100,7 +100,7 @@ _LOOK = {
 def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     """The lines: answer, evidence, what was ruled out, next collection; `files` are where that was written."""
     parts = (
-        ("Answer", _answer(diagnosis)),
+        ("Answer", _summary(diagnosis)),
         ("Evidence", _evidence(diagnosis)),
         ("Ruled out", _ruled_out(diagnosis)),
         ("Not recorded", _first_of(_not_recorded(diagnosis), _MOST)),
@@ -115,16 +115,16 @@ def page(diagnosis: Diagnosis, files: Sequence[str] = ()) -> list[str]:
     return lines[:-1]
 
 
-def _answer(diagnosis: Diagnosis) -> Iterator[str]:
-    answered = diagnosis.answered
-    if answered is not None and answered.compared.result is not None:
-        if answered.border is not None and answered.finding is not None:
-            yield f"first wrong call: {full(answered.finding)}"
+def _summary(diagnosis: Diagnosis) -> Iterator[str]:
+    located = diagnosis.located
+    if located is not None and located.compared.result is not None:
+        if located.border is not None and located.finding is not None:
+            yield f"first wrong call: {full(located.finding)}"
         else:
-            yield _last_line(answered.compared.result)
-        if where := _place(answered):
+            yield _last_line(located.compared.result)
+        if where := _place(located):
             yield f"in {where}"
-        if (flow := flow_of(answered.compared.result)) is not None and flow.first is not None:
+        if (flow := flow_of(located.compared.result)) is not None and flow.first is not None:
             yield from islice(flow.answer(), 1, None)
         return
     if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
@@ -142,29 +142,29 @@ def _last_line(result: Result) -> str:
     return flow.headline if flow is not None else tuple(result.lines())[-1]
 
 
-def _place(answered: Answered) -> str:
-    """`step 3, rank 1`, with stage and collection where there are several; empty where nothing tells it."""
-    numbers = (("stage", answered.stage or None), ("step", answered.step), ("rank", answered.rank))
+def _place(located: Located) -> str:
+    """`step 3, rank 1`, with stage and collection where there are several; empty where neither is known."""
+    numbers = (("stage", located.stage or None), ("step", located.step), ("rank", located.rank))
     where = ", ".join(f"{noun} {number}" for noun, number in numbers if number is not None)
-    name = answered.compared.pair.target.name
+    name = located.compared.pair.target.name
     return where + (f"{'; ' if where else ''}by the collection {name}" if name else "")
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
-    answered = diagnosis.answered
+    located = diagnosis.located
     for each in diagnosis.compared:
-        yield from _of_collection(each, answered)
-    if answered is not None and answered.finding is not None:
-        if answered.finding.receivers > 0:
-            yield f"{answered.finding.receivers} later calls received the difference"
-        if answered.border is not None:
-            name = answered.border.name
+        yield from _of_collection(each, located)
+    if located is not None and located.finding is not None:
+        if located.finding.receivers > 0:
+            yield f"{located.finding.receivers} later calls received the difference"
+        if located.border is not None:
+            name = located.border.name
             yield f"inputs from outside this collection differ too, at {name}; the wider collection has them agree"
-        if answered.is_unconfirmed:
+        if located.is_unconfirmed:
             yield "a narrower collection does not show where it begins: the answer may be rounding, or begin elsewhere"
-        yield from _first_of(_others(answered), _SHOWN)
-    if answered is not None and answered.survey is not None:
-        seen = answered.survey
+        yield from _first_of(_others(located), _SHOWN)
+    if located is not None and located.survey is not None:
+        seen = located.survey
         if seen.replayed or seen.not_replayed:
             yield f"{seen.replayed} calls were executed again to tell noise; {seen.not_replayed} could not be"
         for found in seen.precision:
@@ -173,7 +173,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         if seen.harmless:
             yield f"{seen.harmless} differences die out and are harmless"
     for name, checkpoint in diagnosis.checkpoints:
-        if diagnosis.compared and (answered is not None or diagnosis.verdict is not Verdict.DIFFERS):
+        if diagnosis.compared and (located is not None or diagnosis.verdict is not Verdict.DIFFERS):
             yield from (f"checkpoint {name}: {line}" for line in checkpoint.lines(1))
     lines = [f"the sides differ in {each.name}: {each.target}, golden {each.golden}" for each in diagnosis.environment]
     configurations = diagnosis.configurations
@@ -185,7 +185,7 @@ def _evidence(diagnosis: Diagnosis) -> Iterator[str]:
         yield configurations.problem
 
 
-def _of_collection(compared: ComparedPair, answered: Answered | None) -> Iterator[str]:
+def _of_collection(compared: ComparedPair, located: Located | None) -> Iterator[str]:
     """The counts of a collection, or why it was not compared; then which steps and ranks differ."""
     what, outcomes = _described(compared.pair.target), compared.outcomes
     if compared.skipped is not None:
@@ -194,15 +194,15 @@ def _of_collection(compared: ComparedPair, answered: Answered | None) -> Iterato
     counts = {grade: sum(outcome.counts.get(grade, 0) for outcome in outcomes) for grade in GRADES}
     yield f"{what}: {count(counts)}{'; rounding, as the tensors below show' if compared.is_overruled else ''}"
     wrong = [(outcome, outcome.first) for outcome in outcomes if outcome.first is not None]
-    has_answer = answered is not None and answered.compared is compared
-    if wrong and not (has_answer and len(outcomes) == 1):
+    is_located = located is not None and located.compared is compared
+    if wrong and not (is_located and len(outcomes) == 1):
         step = min(outcome.step or 0 for outcome, _ in wrong)
         lines = []
         for outcome, first in wrong:
             if (outcome.step or 0) == step:
-                is_answer = has_answer and answered is not None and first is answered.finding
+                is_first = is_located and located is not None and first is located.finding
                 where = f"{outcome.label}: " if outcome.label else ""
-                lines.append(f"  {where}{short(first)}{' (the answer)' if is_answer else ''}")
+                lines.append(f"  {where}{short(first)}{' (the answer)' if is_first else ''}")
         yield from _first_of(lines, _SHOWN, "  ")
         if later := sorted({outcome.step or 0 for outcome, _ in wrong} - {step}):
             numbers = few(later, _LISTED)
@@ -220,11 +220,11 @@ def _described(collection: Collection) -> str:
     return f"{collection.name}: {described}" if collection.name else described
 
 
-def _others(answered: Answered) -> Iterator[str]:
+def _others(located: Located) -> Iterator[str]:
     """Other calls in which a difference begins, of the same step and rank."""
-    for outcome in answered.compared.outcomes:
-        if answered.finding in outcome.findings:
-            others = (each for each in outcome.findings if each not in (answered.finding, answered.border))
+    for outcome in located.compared.outcomes:
+        if located.finding in outcome.findings:
+            others = (each for each in outcome.findings if each not in (located.finding, located.border))
             yield from (f"another difference: {short(finding)}" for finding in others)
 
 
@@ -282,7 +282,7 @@ def _not_recorded(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
-    found, answered = diagnosis.next, diagnosis.answered
+    found, located = diagnosis.next, diagnosis.located
     if found is not None:
         yield _purpose(found)
         for side in (found.sides[:1]) if found.is_one else found.sides:
@@ -294,13 +294,13 @@ def _next(diagnosis: Diagnosis, files: Sequence[str]) -> Iterator[str]:
         config = f'config_path="{files[0] if files else "next.json"}", dump_path=...'
         yield f"run {which} with PrecisionDebugger({config}){golden}, into a folder beside the last dump;"
         yield "then msprobe diagnose of both again"
-    elif answered is None:
+    elif located is None:
         yield "none: what was compared is not described by a configuration"
-    elif answered.finding is None or answered.compared.pair.target.is_flow:
+    elif located.finding is None or located.compared.pair.target.is_flow:
         yield "none: what to do stands with the answer"
     else:
         yield "none needed: these records say all that a collection can say of this call"
-        yield f"look {_LOOK[answered.finding.kind]}"
+        yield f"look {_LOOK[located.finding.kind]}"
 
 
 def _purpose(found: NextCollection) -> str:
@@ -332,16 +332,16 @@ def _count(number: int, noun: str) -> str:
 
 def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     """Everything that was found, for programs."""
-    answered, following = diagnosis.answered, diagnosis.next
-    result = answered.compared.result if answered is not None else None
+    located, following = diagnosis.located, diagnosis.next
+    result = located.compared.result if located is not None else None
     flow = flow_of(result) if result is not None else None
     return {
         "target": diagnosis.target,
         "golden": diagnosis.golden,
         "verdict": diagnosis.verdict.value,
         "is_clean": diagnosis.is_clean,
-        "answer": next(_answer(diagnosis), None),
-        **_answered_as_object(answered),
+        "answer": next(_summary(diagnosis), None),
+        **_located_as_object(located),
         "looked": [_compared_as_object(each) for each in diagnosis.compared],
         "only_on_one_side": [{"side": side, "collection": collection.name} for side, collection in diagnosis.unmatched],
         "environment": [asdict(each) for each in diagnosis.environment],
@@ -374,18 +374,18 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _answered_as_object(answered: Answered | None) -> dict[str, object]:
-    if answered is None:
+def _located_as_object(located: Located | None) -> dict[str, object]:
+    if located is None:
         place = {"step": None, "rank": None, "is_unconfirmed": False, "stage": None, "collection": None}
         return {"first_wrong": [], **place}
-    finding, step, rank = answered.finding, answered.step, answered.rank
+    finding, step, rank = located.finding, located.step, located.rank
     return {
         "first_wrong": [] if finding is None else [finding_as_object(finding, step, rank)],
         "step": step,
         "rank": rank,
-        "is_unconfirmed": answered.is_unconfirmed,
-        "stage": answered.stage or None,
-        "collection": answered.compared.pair.target.name,
+        "is_unconfirmed": located.is_unconfirmed,
+        "stage": located.stage or None,
+        "collection": located.compared.pair.target.name,
     }
 
 

@@ -26,11 +26,11 @@ from msprobe.compare.rl.result import FlowResult, Stepwise
 from .collected import CollectionPair, Inventory, inventory, pair_collections
 from .diagnosis import (
     About,
-    Answered,
     ComparedPair,
     Diagnosis,
     Gap,
     GapKind,
+    Located,
     Result,
     RuledOut,
     Setting,
@@ -39,38 +39,38 @@ from .diagnosis import (
     flow_of,
     is_from_border,
 )
-from .next_collection import after_agreement, after_answer
+from .next_collection import after_agreement, after_finding
 
 _OF_CALLS = (Subject.ARGUMENTS, Subject.FORWARD, Subject.BACKWARD, Subject.GRADIENTS)
 
 
-def _before(answered: Answered, compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
+def _before(located: Located, compared: Sequence[ComparedPair]) -> Iterator[RuledOut]:
     """What agrees before the first wrong call; run inputs and parameters by the coarsest that recorded all of them."""
-    here = answered.compared
-    if (step := answered.step) is not None:
-        yield from _of_steps([o for o in here.outcomes if o.step is not None and o.step < step])
-    others = [o for o in here.outcomes if o.step == step and o.rank != answered.rank]
+    own = located.compared
+    if (step := located.step) is not None:
+        yield from _of_steps([o for o in own.outcomes if o.step is not None and o.step < step])
+    others = [o for o in own.outcomes if o.step == step and o.rank != located.rank]
     yield from _of_ranks([o for o in others if o.is_clean])
     for subject in (Subject.RUN_INPUTS, Subject.PARAMETERS):
-        for outcome, seen in _same_place(answered, compared):
+        for outcome, seen in _same_place(located, compared):
             if (tally := seen.whole.get(subject)) is not None and not tally.differing:
                 yield RuledOut(subject, tally, mode=outcome.mode)
                 break
-    if answered.survey is not None and answered.border is None:
-        mode = next((o.mode for o, s in here.surveyed if s is answered.survey), None)
-        tally = _sum(tally for subject, tally in answered.survey.before.items() if subject in _OF_CALLS)
+    if located.survey is not None and located.border is None:
+        mode = next((o.mode for o, s in own.surveyed if s is located.survey), None)
+        tally = _sum(tally for subject, tally in located.survey.before.items() if subject in _OF_CALLS)
         if tally.agreeing:
-            yield RuledOut(About.CALLS_BEFORE, tally, calls=answered.survey.calls_before, mode=mode)
+            yield RuledOut(About.CALLS_BEFORE, tally, calls=located.survey.calls_before, mode=mode)
     for each in compared:
-        if each is not here and each.result is not None and each.result.is_clean:
+        if each is not own and each.result is not None and each.result.is_clean:
             yield from _of_collection(each)
 
 
-def _same_place(answered: Answered, compared: Sequence[ComparedPair]) -> Iterator[tuple[Outcome, Survey]]:
+def _same_place(located: Located, compared: Sequence[ComparedPair]) -> Iterator[tuple[Outcome, Survey]]:
     """What was seen of the answer's step and rank by the collections that recorded all of it, the answer's last."""
-    for each in (*(each for each in compared if each is not answered.compared), answered.compared):
+    for each in (*(each for each in compared if each is not located.compared), located.compared):
         for outcome, seen in () if each.pair.target.is_filtered else each.surveyed:
-            if (outcome.step, outcome.rank, outcome.what) == (answered.step, answered.rank, "dump"):
+            if (outcome.step, outcome.rank, outcome.what) == (located.step, located.rank, "dump"):
                 yield outcome, seen
 
 
@@ -136,7 +136,7 @@ def _sum(tallies: Iterable[Tally]) -> Tally:
     return sum(tallies, Tally())
 
 
-def _gaps(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterator[Gap]:
+def _gaps(compared: Sequence[ComparedPair], located: Located | None) -> Iterator[Gap]:
     """What was not recorded, or has no partner."""
     counting = [each for each in compared if each.result is not None]
     missing = [sentence for each in counting for sentence in getattr(each.result, "missing", ())]
@@ -146,11 +146,11 @@ def _gaps(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterat
     if not dumps:
         return
     steps = {o.step for each in dumps for o, _ in each.surveyed if o.step is not None}
-    if answered is not None and answered.step and steps and min(steps) > 0:
+    if located is not None and located.step and steps and min(steps) > 0:
         yield Gap(GapKind.STEPS_BEFORE, (str(min(steps)),))
-    if answered is None and steps:
+    if located is None and steps:
         yield Gap(GapKind.OTHER_STEPS, tuple(map(str, sorted(steps))))
-    if answered is not None and answered.compared.pair.target.is_filtered:
+    if located is not None and located.compared.pair.target.is_filtered:
         wider = [each.pair.target for each in dumps if not each.pair.target.is_filtered]
         yield Gap(
             GapKind.FILTERED,
@@ -168,7 +168,7 @@ def _gaps(compared: Sequence[ComparedPair], answered: Answered | None) -> Iterat
 def diagnose(request: Request) -> Diagnosis:
     """Compare all that both sides of a request hold, as far as it is needed.
 
-    UsageError where a side holds several collections and it is not told which are meant, where the sides have no step
+    UsageError where a side holds several collections and it is not known which are meant, where the sides have no step
     in common, or where a step or rank is asked for that is not there; DumpError where a side holds nothing that can be
     compared, or nothing could be.
     """
@@ -187,41 +187,41 @@ def diagnose(request: Request) -> Diagnosis:
     if pairs and not any(pair.has_common_step for pair in pairs):
         raise UsageError(_no_common_step(pairs[0]))
     compared: list[ComparedPair] = []
-    answered: Answered | None = None
+    located: Located | None = None
     for pair in pairs:
-        compared.append(_compared(pair, answered, request, is_only=len(pairs) == 1))
-        if answered is not None and _overrules(compared[-1], answered):
-            compared = [replace(each, is_overruled=True) if each is answered.compared else each for each in compared]
-            answered = None
+        compared.append(_compared(pair, located, request, is_only=len(pairs) == 1))
+        if located is not None and _overrules(compared[-1], located):
+            compared = [replace(each, is_overruled=True) if each is located.compared else each for each in compared]
+            located = None
         else:
-            answered = _sharpened(compared[-1], answered)
+            located = _sharpened(compared[-1], located)
     if pairs and not checkpoints and all(each.result is None for each in compared):
         raise UsageError(f"nothing could be compared: {next(each.failed for each in compared if each.failed)}")
     is_clean = not unmatched and all(each.is_clean for each in compared)
     is_clean = is_clean and all(answer.is_clean for _, answer in checkpoints)
-    differs = answered is not None or any(
+    differs = located is not None or any(
         one.verdict.grade in ("error", "warning") for _, answer in checkpoints for one in answer.judged.values()
     )
-    proposed = after_answer(answered) if answered else None if differs else after_agreement(compared)
+    proposed = after_finding(located) if located else None if differs else after_agreement(compared)
     return Diagnosis(
         str(request.target),
         str(request.golden),
         Verdict.DIFFERS if differs else Verdict.AGREES if is_clean else Verdict.OPEN,
-        answered,
+        located,
         tuple(compared),
         unmatched,
         configurations,
         tuple(_environment(pairs[0])) if pairs else (),
         checkpoints,
-        tuple(_all_that_agrees(compared) if answered is None else _before(answered, compared)),
-        tuple(_gaps(compared, answered)),
+        tuple(_all_that_agrees(compared) if located is None else _before(located, compared)),
+        tuple(_gaps(compared, located)),
         proposed,
     )
 
 
-def _sharpened(compared: ComparedPair, before: Answered | None) -> Answered | None:
+def _sharpened(compared: ComparedPair, before: Located | None) -> Located | None:
     """The answer when one more pair was compared: sharper, unconfirmed, or as before."""
-    found = _answer(compared)
+    found = _located(compared)
     if before is None or compared.result is None:
         return found or before
     is_narrow = compared.pair.target.is_filtered
@@ -234,10 +234,10 @@ def _sharpened(compared: ComparedPair, before: Answered | None) -> Answered | No
     return found
 
 
-def _overrules(compared: ComparedPair, before: Answered) -> bool:
+def _overrules(compared: ComparedPair, before: Located) -> bool:
     """Whether tensors of whole steps agree wherever statistics or digests differed: then that was rounding."""
     fine, coarse = compared.pair.target, before.compared.pair.target
-    if compared.result is None or _answer(compared) is not None:
+    if compared.result is None or _located(compared) is not None:
         return False
     if fine.is_filtered or fine.head.task != "tensor" or coarse.head.task == "tensor":
         return False
@@ -247,13 +247,13 @@ def _overrules(compared: ComparedPair, before: Answered) -> bool:
     return all((o.step, o.rank) in agreeing for o in before.compared.outcomes if not o.is_clean)
 
 
-def _compared(pair: CollectionPair, answered: Answered | None, request: Request, *, is_only: bool) -> ComparedPair:
+def _compared(pair: CollectionPair, located: Located | None, request: Request, *, is_only: bool) -> ComparedPair:
     """Compare two collections, unless they cannot add to the answer."""
     if not pair.has_common_step:
         return ComparedPair(pair, skipped=Skipped.NO_COMMON_STEP)
-    if answered is not None and after_answer(answered) is None:
-        return ComparedPair(pair, skipped=Skipped.ANSWERED)
-    if answered is not None and answered.step is not None and pair.steps and min(pair.steps) > answered.step:
+    if located is not None and after_finding(located) is None:
+        return ComparedPair(pair, skipped=Skipped.NOT_NEEDED)
+    if located is not None and located.step is not None and pair.steps and min(pair.steps) > located.step:
         return ComparedPair(pair, skipped=Skipped.NOT_THIS_STEP)
     try:
         return ComparedPair(pair, _compare(pair, request, is_only=is_only))
@@ -265,7 +265,7 @@ def _compared(pair: CollectionPair, answered: Answered | None, request: Request,
 
 def _compare(pair: CollectionPair, request: Request, *, is_only: bool) -> Result:
     name = pair.target.name or pair.golden.name
-    asked = replace(
+    limited = replace(
         request,
         target=pair.target.path,
         golden=pair.golden.path,
@@ -273,25 +273,25 @@ def _compare(pair: CollectionPair, request: Request, *, is_only: bool) -> Result
         survey=True,
     )
     if pair.target.is_flow or pair.golden.is_flow:
-        return compare_paths(asked)
+        return compare_paths(limited)
     logger.info("comparing %s with %s", pair.target.path, pair.golden.path)
-    return compare_dumps(asked, logging.DEBUG)
+    return compare_dumps(limited, logging.DEBUG)
 
 
-def _answer(compared: ComparedPair) -> Answered | None:
+def _located(compared: ComparedPair) -> Located | None:
     """The first difference of one comparison, where it has one."""
     result = compared.result
     if isinstance(result, Answer):
         first = result.first
-        return None if first is None else Answered(compared, first.first, first.step, first.rank, first.survey)
+        return None if first is None else Located(compared, first.first, first.step, first.rank, first.survey)
     flow = None if result is None else flow_of(result)
     if flow is None or flow.first is None:
         return None
     step = result.first if isinstance(result, Stepwise) else flow.first.item.step
-    return Answered(compared, flow.first.finding, step, flow.first.item.rank, None, flow.first.stage)
+    return Located(compared, flow.first.finding, step, flow.first.item.rank, None, flow.first.stage)
 
 
-def inside(found: Answered, wider: Answered) -> Answered:
+def inside(found: Located, wider: Located) -> Located:
     """The answer of a filtered collection that was made because of a wider one: the first finding inside it.
 
     Between two runs that round differently the inputs of a window are never equal to the bit, and the calls that
@@ -314,12 +314,12 @@ def _checkpoints(target: Inventory, golden: Inventory) -> Iterator[tuple[str, Ch
     if not pairs and len(ours) == len(theirs) == 1:
         name = next(iter(ours))
         pairs = [(name, ours[name], next(iter(theirs.values())))]
-    is_alone = len(pairs) == 1 and not target.collections
+    is_only = len(pairs) == 1 and not target.collections
     for name, one, other in pairs:
         try:
             yield name, compare_checkpoints(one, other)
         except MsprobeError as err:
-            if is_alone:
+            if is_only:
                 raise
             logger.warning("%s: the checkpoints could not be compared: %s", name, err)
 

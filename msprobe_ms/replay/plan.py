@@ -145,7 +145,7 @@ def _translated(call: RecordedCall, pair: Correspondence) -> Plan:
 
 
 def _with_axes(pair: Correspondence, plain: Candidate) -> Iterator[Candidate]:
-    """A primitive's axis and whether it keeps axes of size 1, which no record tells; the default comes first."""
+    """A primitive's axis and whether it keeps axes of size 1, which no record has; the default comes first."""
     axes = next((len(leaf.shape) for leaf in plain.args if isinstance(leaf, Leaf)), 0)
     choices: dict[str, tuple[Any, ...]] = {}
     for of, to in pair.attributes.items():

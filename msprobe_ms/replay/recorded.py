@@ -92,7 +92,7 @@ class CannotReplay(Exception):
 
     def __init__(self, cause: Cause, detail: str = "") -> None:
         super().__init__(cause, detail)
-        self.answer = NotReplayed(cause, detail)
+        self.outcome = NotReplayed(cause, detail)
 
 
 @dataclass(frozen=True, eq=False)

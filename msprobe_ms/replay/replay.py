@@ -21,10 +21,10 @@ from .recorded import Array, CannotReplay, Cause, Leaf, NotReplayed, Path, Recor
 
 def replay(dump: Dump, at: int) -> Replayed | NotReplayed:
     """The residuals of the call at a place of a dump's `calls`, forward or backward; or why there are none."""
-    return _answer(lambda: call_of(dump, at))
+    return _attempted(lambda: call_of(dump, at))
 
 
-def _answer(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotReplayed:
+def _attempted(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotReplayed:
     try:
         call = call_to_replay()
         plan = plan_of(call)
@@ -38,7 +38,7 @@ def _answer(call_to_replay: Callable[[], RecordedCall]) -> Replayed | NotReplaye
             warnings.simplefilter("ignore")
             return computed(call, plan)
     except CannotReplay as err:
-        return err.answer
+        return err.outcome
     except Exception as err:  # a foreign dump may hold any arguments, and torch raises what it likes
         return NotReplayed(Cause.FAILED, type(err).__name__)
 
@@ -91,7 +91,7 @@ def crossed(dump: Dump, at: int, other: Dump, partners: Mapping[Place, Partner])
     `partners` are the other call's records by the places of this call's; each tensor input needs one. Outputs and
     gradients without one are left out; the residuals have the names of the other dump's records. Raises nothing.
     """
-    return _answer(lambda: _exchanged(call_of(dump, at), other, partners))
+    return _attempted(lambda: _exchanged(call_of(dump, at), other, partners))
 
 
 def _exchanged(call: RecordedCall, other: Dump, partners: Mapping[Place, Partner]) -> RecordedCall:

@@ -32,8 +32,8 @@ _KINDS = {"mindspore": MINDSPORE, "pytorch": "torch.Tensor", None: "numpy.ndarra
 class KeyData:
     """The key data below one dump_path, and the number of the step there.
 
-    What is no key data is said once in the log and left out; no failure reaches the training, and an error of the
-    training that comes up when a tensor is read comes out as it is. A forked child saves nothing, which is said.
+    What is no key data is logged once and left out; no failure reaches the training, and an error of the
+    training that comes up when a tensor is read comes out as it is. A forked child saves nothing, which is logged.
     """
 
     def __init__(self, root: Path) -> None:
@@ -67,13 +67,13 @@ class KeyData:
             with logged(f"save_data: {name}"):
                 self._keep(name, inner, array, dtype, framework.rank("mindspore") or 0, MINDSPORE)
 
-    def home(self) -> Path:
+    def run_root(self) -> Path:
         """The folder of this run: the dump_path, or one inside it where another run has that."""
         return run_folder(self._root, framework.rank(_first([])), DATA).folder
 
     def folder(self, name: str) -> str:
         """What stands before `step{n}` in the paths of `save(name, ...)`."""
-        return str(self.home() / DATA / stem_of(name))
+        return str(self.run_root() / DATA / stem_of(name))
 
     def _keep(self, name: str, inner: str, array: Any, dtype: str, rank: int, kind: str) -> None:
         folder = self.folder(name)
@@ -127,12 +127,12 @@ class KeyData:
 
 
 def left_out(cause: str, what: str) -> None:
-    """A mistake in one call: said once per cause, and the rest is saved."""
+    """A mistake in one call: logged once per cause, and the rest is saved."""
     once(f"MsProbe: {cause}", f"MsProbe: {what.removeprefix('SingleSave: ')}; it is not saved")
 
 
 def failed(what: str, cause: BaseException) -> None:
-    """A failure of ours: said once per cause."""
+    """A failure of ours: logged once per cause."""
     why = reason(cause)
     once(f"MsProbe failed: {why}", f"MsProbe: {what} failed: {why}; the training goes on without it")
 

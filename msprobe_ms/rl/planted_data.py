@@ -34,7 +34,7 @@ class _Kept:
         if data is not None:
             data.save_arrived(where, name, array, dtype)
 
-    def takes_late(self, name: str) -> bool:
+    def note_unknown_shape(self, name: str) -> bool:
         what = f"save_data: the shape of {name} is not known when the graph is compiled"
         left_out(what, f"{what}; give the network inputs of fixed shapes, or run this part in PyNative mode")
         return False  # the framework may refuse the graph that Python would have to be called from

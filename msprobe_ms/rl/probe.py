@@ -74,7 +74,7 @@ class MsProbe:
         """Write `{dump_path}/configurations.json`; values that JSON cannot hold become their texts."""
         if place := cls._data_for("configurations_dump"):
             with logged("save_configs"):
-                write_configurations(place.home(), data)
+                write_configurations(place.run_root(), data)
 
     @classmethod
     @in_graph.compiled_as(in_graph.save_data)
@@ -82,7 +82,7 @@ class MsProbe:
         """Save key data: `save_data("loss", loss)`, or `save_data({"loss": loss, "values": values})`.
 
         Values are tensors or numpy arrays, or lists, tuples and dicts of them. The two forms write different trees; see
-        `how-to/collecting/rl-flows.md`. What is none of these is said once in the log and left out.
+        `how-to/collecting/rl-flows.md`. What is none of these is logged once and left out.
         """
         place = cls._data_for("key_data_dump")
         if place is None:

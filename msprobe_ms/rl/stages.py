@@ -70,7 +70,7 @@ class Stages:
         self._open = tag
 
     def stop(self, tag: Any) -> None:
-        """Stop a stage; what cannot be stopped is said once."""
+        """Stop a stage; what cannot be stopped is logged once."""
         if tag not in SWITCHES:
             once(f"debugger_stop {shown(tag)}", f"MsProbe: debugger_stop: {unknown_tag(tag)}; nothing is stopped")
         elif tag in self._settings and tag != self._open:

@@ -53,9 +53,9 @@ def leave_out(journal: Journal, why: Callable[[str], str]) -> None:
         for place, text in enumerate(texts):
             named = [json.loads(quoted) for quoted in _FILE.findall(text)]
             causes.update((file, why(file)) for file in named if file not in causes)
-            if gone := [file for file in named if causes[file]]:
-                texts[place] = _without(text, gone)
-                lost.update(dict.fromkeys(gone))
+            if left_out := [file for file in named if causes[file]]:
+                texts[place] = _without(text, left_out)
+                lost.update(dict.fromkeys(left_out))
         for file in lost:
             # `output.0` of `{call}.output.0.npy`; the whole name where it was cut to fit.
             name = file.removesuffix(".npy")
@@ -105,7 +105,7 @@ class AsyncWriter:
         self._has_ended = False
         self._ring: Array | None = None
         # Positions in an endless sequence of rings: up to where it was filled (by `write`) and written (by the thread).
-        self._given = self._done = 0
+        self._allocated = self._done = 0
 
     def write(self, path: str, array: Array) -> None:
         """Copy an array and have it written; its memory may be used again at once.
@@ -120,10 +120,10 @@ class AsyncWriter:
                 write_npy(path, array)
                 self.failed.pop(path, None)
                 return
-            at = self._room(size)
+            at = self._allocate(size)
             copy: Array = np.ndarray(array.shape, array.dtype, self._ring, at)
             copy[...] = array
-            self._tasks.put((path, copy, self._given))
+            self._tasks.put((path, copy, self._allocated))
 
     def drain(self) -> None:
         """Wait until every tensor is written or failed."""
@@ -141,7 +141,7 @@ class AsyncWriter:
         """Let the thread end when it has written what waits."""
         self._tasks.put(None)
         self._has_ended = True
-        if all(behind._has_ended for behind in list(_all)):
+        if all(writer._has_ended for writer in list(_all)):
             _termination.forget()
 
     def _runs(self) -> bool:
@@ -162,19 +162,19 @@ class AsyncWriter:
             _termination.heed()
         return True
 
-    def _room(self, size: int) -> int:
+    def _allocate(self, size: int) -> int:
         """Where in the ring the next `size` bytes go, as soon as they are free."""
         whole = self._limit
-        if self._given == self._done:
-            self._given = self._done = 0  # what was used last is still in the cache
-        start = self._given
+        if self._allocated == self._done:
+            self._allocated = self._done = 0  # what was used last is still in the cache
+        start = self._allocated
         if start % whole + size > whole:  # no tensor is cut in two
             start += whole - start % whole
         if start + size - self._done > whole:
             # Waiting for all tensors costs no more than for some: the thread is the bottleneck.
             self.drain()
             self._done = start = 0
-        self._given = start + size
+        self._allocated = start + size
         return start % whole
 
     def _work(self) -> None:
@@ -200,8 +200,8 @@ _all: "weakref.WeakSet[AsyncWriter]" = weakref.WeakSet()
 
 
 def _drain_all() -> None:
-    for behind in list(_all):
-        behind.drain()
+    for writer in list(_all):
+        writer.drain()
 
 
 class _Termination:
@@ -226,7 +226,7 @@ class _Termination:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
             threading.Thread(target=self._wait, name="msprobe SIGTERM", daemon=True, args=self._pipe[:1]).start()
-        signal.signal(signal.SIGTERM, self._come)
+        signal.signal(signal.SIGTERM, self._on_signal)
         self._is_set = True
         before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         self._wakes = before == -1
@@ -237,7 +237,7 @@ class _Termination:
         """Restore the default action: nothing waits any more."""
         if not self._is_set or threading.current_thread() is not threading.main_thread():
             return
-        if signal.getsignal(signal.SIGTERM) == self._come:
+        if signal.getsignal(signal.SIGTERM) == self._on_signal:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if self._wakes and self._pipe is not None:
             now = signal.set_wakeup_fd(-1)
@@ -245,7 +245,7 @@ class _Termination:
                 signal.set_wakeup_fd(now)
         self._is_set = self._wakes = False
 
-    def _come(self, number: int, frame: object) -> None:
+    def _on_signal(self, number: int, frame: object) -> None:
         _drain_all()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -253,7 +253,7 @@ class _Termination:
     def _wait(self, end: int) -> None:
         while signals := os.read(end, 64):
             # Any thread may look up the handler, but only the main one may set it; so the C library sets it.
-            if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._come:
+            if signal.SIGTERM in signals and signal.getsignal(signal.SIGTERM) == self._on_signal:
                 _drain_all()
                 ctypes.CDLL(None).signal(int(signal.SIGTERM), None)
                 os.kill(os.getpid(), signal.SIGTERM)

@@ -18,7 +18,7 @@ LONGEST = 10_000
 """Characters of a text that are recorded."""
 
 WIDEST = 2048
-"""Bits of a whole number. Python may be told to refuse numbers of more than 640 digits, wherever they are read."""
+"""Bits of a whole number. Python may be set to refuse numbers of more than 640 digits, wherever they are read."""
 
 
 class ArrayDescriber:

@@ -70,10 +70,10 @@ def kind_of(path: str | Path) -> Kind:
     """
     root = Path(path)
     try:
-        is_folder, is_there = root.is_dir(), root.exists()
+        is_folder, exists = root.is_dir(), root.exists()
     except (OSError, ValueError) as err:  # ValueError: a path that no file can have
         raise DumpError(f"{root}: cannot be opened ({err}); check the path and its permissions") from err
-    if not is_there:
+    if not exists:
         raise DumpError(f"{root}: there is no such file or folder; {_GIVE}")
     _log_further_runs(root)
     if not is_folder:
@@ -101,9 +101,9 @@ def is_checkpoint(path: Path) -> bool:
     return False
 
 
-def _log_further_runs(given: Path) -> None:
+def _log_further_runs(path: Path) -> None:
     """Log that there are later runs in folders of their own, one of which may be meant."""
-    below = given.absolute()
+    below = path.absolute()
     root = next((above for above in (below, *below.parents[:_RUN_ABOVE]) if is_file(above / layout.RUN)), None)
     if root is None:
         return
@@ -114,8 +114,8 @@ def _log_further_runs(given: Path) -> None:
             return
         same = last / below.relative_to(root)
         runs = ", ".join(later) if len(later) <= NAMED else f"{later[0]} to {later[-1]}"
-        there = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
-        message = f"{given}: is of an earlier run; later ones are in {runs} inside {root}; {there}"
+        hint = f"give {same} for the last one" if same.exists() else f"the last one, {last}, has nothing of that name"
+        message = f"{path}: is of an earlier run; later ones are in {runs} inside {root}; {hint}"
         once(f"runs in {root}", message, logging.WARNING)
 
 
@@ -192,7 +192,7 @@ def _somewhere_below(top: Folder) -> Kind:
             f"{stray}: holds files of a kernel dump, and its path does not say of which rank and iteration; call it "
             "rank_0/Net/0/0 (rank, network, graph, iteration), or give the whole dump_path"
         )
-    raise DumpError(f"{top.path}: holds nothing that can be compared{_beside(top)}; {_GIVE}")
+    raise DumpError(f"{top.path}: holds nothing that can be compared{_contents(top)}; {_GIVE}")
 
 
 def _size(run: Folder, steps: list[str]) -> str:
@@ -205,7 +205,7 @@ def _count(**numbers: int) -> str:
     return ", ".join(f"{number} {noun}{'s' * (number != 1)}" for noun, number in numbers.items())
 
 
-def _beside(top: Folder) -> str:
+def _contents(top: Folder) -> str:
     if not top.folders and not top.files:
         return "; it is empty"
     return f"; there are {few([*(f'{name}/' for name in top.folders), *top.files], NAMED)}"

@@ -53,9 +53,9 @@ def look(path: Path, *, follow: bool = False) -> Folder:
     except (OSError, ValueError) as err:  # ValueError: a path that no folder can have
         raise DumpError(f"{path}: cannot be read ({err}); check the path and its permissions") from err
     if links:
-        beside = f", and so are {len(links) - 1} more beside it" if len(links) > 1 else ""
+        others = f", and so are {len(links) - 1} more beside it" if len(links) > 1 else ""
         what = "a folder that holds it" if follow else "a folder"
-        message = f"{path / min(links)}: is a link to {what} and not followed{beside}; give the folder itself"
+        message = f"{path / min(links)}: is a link to {what} and not followed{others}; give the folder itself"
         once(f"link in {path}", message, logging.WARNING)
     return Folder(path, tuple(sorted(folders)), tuple(sorted(files)))
 

@@ -53,33 +53,45 @@ def claim(journal: Path, create: bool) -> int | None:
         os.close(number)
 
 
-def identity(number: int) -> tuple[int, int]:
+class HeldFile:
+    """An open file whose descriptor others may close, as who closes all descriptors of the process does.
+
+    `reopen` then opens it again by `opening`, and `release` closes no descriptor that is somebody else's by now.
+    """
+
+    def __init__(self, number: int, opening: Callable[[], int | None]) -> None:
+        self.number = number
+        """The descriptor; -1 when it was released."""
+        self._file, self._opening = _identity(number), opening
+
+    def reopen(self) -> bool:
+        """Open the file again where its descriptor was closed. False where it is open, so that it is the disk that
+        refused, or where the path leads to another file by now, or somebody else holds it.
+        """
+        with suppress(OSError):
+            if _identity(self.number) == self._file:
+                return False
+        found = self._opening()
+        if found is None:
+            return False
+        if _identity(found) != self._file:
+            os.close(found)
+            return False
+        self.number = found
+        return True
+
+    def release(self) -> None:
+        """Close the file; a second time does nothing."""
+        number, self.number = self.number, -1
+        with suppress(OSError):
+            if _identity(number) == self._file:
+                os.close(number)
+
+
+def _identity(number: int) -> tuple[int, int]:
     """Device and inode of an open file; OSError where the descriptor is closed."""
     found = os.fstat(number)
     return found.st_dev, found.st_ino
-
-
-def let_go(number: int, known: tuple[int, int]) -> None:
-    """Close a descriptor, unless somebody else closed it and it may be theirs by now."""
-    with suppress(OSError):
-        if identity(number) == known:
-            os.close(number)
-
-
-def reopened(number: int, known: tuple[int, int], opening: Callable[[], int | None]) -> int | None:
-    """A new descriptor of a file, where somebody closed the one that we had with all descriptors of the process.
-
-    `opening` opens the file under its path. None where the old one is open, so that it is the disk that refused, or
-    where the path leads to another file by now, or somebody else holds it.
-    """
-    with suppress(OSError):
-        if identity(number) == known:
-            return None
-    found = opening()
-    if found is not None and identity(found) != known:
-        os.close(found)
-        return None
-    return found
 
 
 def _with_high_number(number: int) -> int:

@@ -63,8 +63,8 @@ def _in_folder(folder: Path) -> Path:
         raise DumpError(f"{folder}: holds {len(ranks)} ranks; give one of {few(ranks, NAMED)}")
     if steps := numbered(inner, layout.step_number):
         raise DumpError(f"{folder}: holds steps; give one of {few(steps, NAMED)}")
-    beside = f"; there are the folders {few(sorted(inner), NAMED)}" if inner else ""
-    raise DumpError(f"{folder}: holds no {layout.DUMP}{beside}; give the folder of a step or of a rank")
+    hint = f"; there are the folders {few(sorted(inner), NAMED)}" if inner else ""
+    raise DumpError(f"{folder}: holds no {layout.DUMP}{hint}; give the folder of a step or of a rank")
 
 
 def _unfinished(folder: Path) -> str:
@@ -192,13 +192,13 @@ class _Text:
             except ValueError:  # a mistake, or only cut off where the window ends
                 self._read_on()
                 continue
-            behind = _behind_space(self._window, end)
-            if behind < len(self._window) and self._window[behind] in _ENDS:
+            after = _after_space(self._window, end)
+            if after < len(self._window) and self._window[after] in _ENDS:
                 break
             self._read_on()
         if self._has_halves and may_have_halves(self._window, self._at, end):
             made = with_whole_characters(made)
-        self._at = behind
+        self._at = after
         return made
 
     def _pass_sign(self, sign: str) -> None:
@@ -216,10 +216,10 @@ class _Text:
 
     def _sign(self) -> str:
         """The next character that is no white space; it is not passed."""
-        self._at = _behind_space(self._window, self._at)
+        self._at = _after_space(self._window, self._at)
         while self._at == len(self._window):
             self._read_on()
-            self._at = _behind_space(self._window, self._at)
+            self._at = _after_space(self._window, self._at)
         return self._window[self._at]
 
     def _read_on(self) -> None:
@@ -234,7 +234,7 @@ class _Text:
         self._has_halves = may_have_halves(self._window)
 
 
-def _behind_space(text: str, at: int) -> int:
+def _after_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     assert found is not None  # it may be of no length
     return found.end()

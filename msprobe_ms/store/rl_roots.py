@@ -102,10 +102,10 @@ def flow_in(top: Folder) -> FlowRoot | None:
     parts = (found.configurations is not None) + (found.data is not None) + bool(found.stages)
     if parts > 1 or any(stage in STAGES for stage in found.stages):
         return found
-    is_alone = found.configurations is not None and {DATA, *STAGES}.issuperset(
+    is_flow = found.configurations is not None and {DATA, *STAGES}.issuperset(
         name for name in top.folders if run_number(name) is None
     )
-    return found if is_alone else None
+    return found if is_flow else None
 
 
 def _found(top: Folder) -> FlowRoot:

@@ -158,8 +158,8 @@ def _find(root: Path, me: Process, strict: bool, before: _Entry | None) -> _Entr
         first = first or found
         number += 1
     if _reached.get(root) != number and number > 1:
-        whose = f"holds what another run wrote ({first})" if first else "holds dumps of another run"
-        logger.warning("%s %s; nothing of it is touched, this run goes to %s", root, whose, folder)
+        what = f"holds what another run wrote ({first})" if first else "holds dumps of another run"
+        logger.warning("%s %s; nothing of it is touched, this run goes to %s", root, what, folder)
     _reached[root] = number
     return found
 

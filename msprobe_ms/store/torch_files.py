@@ -85,10 +85,10 @@ _WIDTHS = {
 """Bytes of an element, by the class of the storage."""
 
 
-class StandIn:
+class Placeholder:
     """An object of a class that the pickle names: it keeps what was stored for it, and can do nothing."""
 
-    def __new__(cls, *_: object, **__: object) -> "StandIn":
+    def __new__(cls, *_: object, **__: object) -> "Placeholder":
         return object.__new__(cls)
 
     def __init__(self, *_: object, **__: object) -> None: ...
@@ -104,7 +104,7 @@ def _dictionary(*_: object) -> dict[object, object]:
     return {}
 
 
-_STAND_INS = {"collections.defaultdict": _dictionary}
+_PLACEHOLDERS = {"collections.defaultdict": _dictionary}
 
 
 def load_tree(path: Path) -> Tree:
@@ -119,7 +119,7 @@ def load_tree(path: Path) -> Tree:
     try:
         # Names, not classes: none of them is ever imported.
         names = torch.serialization.get_unsafe_globals_in_checkpoint(str(path))
-        with torch.serialization.safe_globals([(_STAND_INS.get(name, StandIn), name) for name in names]):
+        with torch.serialization.safe_globals([(_PLACEHOLDERS.get(name, Placeholder), name) for name in names]):
             found = torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
     except Exception as err:  # the file is foreign, and torch parses it: whatever that raises says "no checkpoint"
         raise DumpError(
@@ -134,7 +134,7 @@ def load_tree(path: Path) -> Tree:
 def _plain(torch: Any, value: Any, path: Path, size: int, depth: int) -> Any:
     if isinstance(value, torch.Tensor):
         return PtTensor(str(value.dtype), tuple(value.shape), path, size, value.detach())
-    if isinstance(value, StandIn):
+    if isinstance(value, Placeholder):
         value = vars(value)
     if isinstance(value, (dict, list, tuple)) and depth < _DEEPEST:
         kind, items = (dict, value.items()) if isinstance(value, dict) else (Listed, enumerate(value))

@@ -9,7 +9,6 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from msprobe.base.tally import Tally
 from . import layout
 from .async_writer import LIMIT, AsyncWriter, leave_out
 from .journal import TORN, assemble, call_line, header_line, missing_line, order_line, read_journal, stack_line
-from .lock import claim, identity, let_go, reopened
+from .lock import HeldFile, claim
 from .npy import stored_size
 
 
@@ -99,7 +98,7 @@ class Writer:
         self._folder = folder = folder.absolute()
         make_folder(folder)
         # False in forked children. Asking for the process id each time would cost more than all the rest here.
-        self._is_here = True
+        self._is_own_process = True
         # Re-entrant: a signal handler may assemble the files while a line is being written.
         self._lock = threading.RLock()
         self._stacks: dict[tuple[str, ...], int] = {}
@@ -108,42 +107,31 @@ class Writer:
         self._dirty = True
         # A signal handler leaves the files to the assembly that it interrupts.
         self._assembles = False
-        self._behind = AsyncWriter(limit)
+        self._async_writer = AsyncWriter(limit)
         self._budget, self._tally = budget, tally
         self._tensors = f"{folder / layout.TENSORS}{os.sep}"
         self._has_tensors = False
-        self._said: set[str] = set()
-        journal = claim(folder / layout.JOURNAL, create=True)
-        if journal is None:
+        self._logged: set[str] = set()
+        path = folder / layout.JOURNAL
+        number = claim(path, create=True)
+        if number is None:
             raise UsageError(
                 f"{folder}: another process or debugger writes this dump. Start the debugger after the communication "
                 "is initialised, so that each rank has a folder of its own, or give each process its own dump_path"
             )
-        self._hold(journal)
-        weakref.finalize(self, self._behind.end).atexit = False
+        self._journal = HeldFile(number, lambda: claim(path, create=False))
+        # Also without close(): a writer that is forgotten must not keep others out.
+        weakref.finalize(self, self._journal.release).atexit = False
+        weakref.finalize(self, self._async_writer.end).atexit = False
         _writers.add(self)
         self._clear()
         self._append(header_line({**header, "format_version": layout.FORMAT_VERSION}, extra_info))
 
-    def _hold(self, journal: int) -> None:
-        self._fd, self._file = journal, identity(journal)
-        # Also without close(): a writer that is forgotten must not keep others out.
-        self._let_go = weakref.finalize(self, let_go, journal, self._file)
-        self._let_go.atexit = False
-
-    def _hold_again(self) -> bool:
-        journal = reopened(self._fd, self._file, lambda: claim(self._folder / layout.JOURNAL, create=False))
-        if journal is None:
-            return False
-        self._let_go.detach()
-        self._hold(journal)
-        return True
-
     def _clear(self) -> None:
         """Remove the dump that an earlier run left here, also one that it could not finish."""
-        if os.fstat(self._fd).st_size:
+        if os.fstat(self._journal.number).st_size:
             logger.warning("%s: replaces the unfinished dump of a process that died", self._folder)
-            os.ftruncate(self._fd, 0)
+            os.ftruncate(self._journal.number, 0)
         for name in (layout.DUMP, layout.DEBUG, layout.STACK, layout.CONSTRUCT):
             (self._folder / name).unlink(missing_ok=True)
         for file in (self._folder / layout.TENSORS).glob("*.npy*"):
@@ -155,7 +143,7 @@ class Writer:
         known = self._stacks.get(frames)
         if known is not None:
             return known
-        if not self._is_here:  # before the lock, which the fork may have left closed for ever
+        if not self._is_own_process:  # before the lock, which the fork may have left closed for ever
             return 0
         with self._lock:
             number = self._stacks.get(frames, len(self._stacks))
@@ -170,12 +158,12 @@ class Writer:
         `entry` is JSON in ASCII, on one line and without tabs: an object, or any value at level debug. `tensor` must
         have been called for the files that it names. OSError when the disk refuses.
         """
-        if self._is_here:
+        if self._is_own_process:
             self._append(call_line(name, parent, stack, entry))
 
     def order(self, names: Sequence[str]) -> None:
         """Have calls stand in the order of `names`, whatever that of their lines. OSError when the disk refuses."""
-        if self._is_here:
+        if self._is_own_process:
             self._append(order_line(names))
 
     def missing(self, name: str, part: str, cause: str) -> None:
@@ -183,7 +171,7 @@ class Writer:
 
         Ignored after the end: what the disk refused at the end itself has no dump any more to be recorded in.
         """
-        if not self._is_here or self._fd < 0:
+        if not self._is_own_process or self._journal.number < 0:
             return
         line = missing_line(name, part, cause)
         try:
@@ -200,9 +188,9 @@ class Writer:
         when the dump is assembled. OSError where it refuses at once; DumpError for arrays that hold no numbers.
         """
         name = safe_name(data_name)
-        if not self._is_here:
+        if not self._is_own_process:
             return name
-        if self._fd < 0:
+        if self._journal.number < 0:
             raise UsageError(self._closed())
         path = self._tensors + name
         if len(path) > _PATH_SURE and len(os.fsencode(path)) > _PATH_LIMIT:
@@ -216,24 +204,24 @@ class Writer:
             make_folder(self._folder / layout.TENSORS)
             self._has_tensors = True
         self._dirty = True
-        self._behind.write(path, array)
+        self._async_writer.write(path, array)
         return name
 
     def _leave_out(self, cause: str, name: str) -> None:
         """A tensor is not saved, and others will not be for the same cause: once in the dump, once in the log."""
-        if cause not in self._said:
-            self._said.add(cause)
+        if cause not in self._logged:
+            self._logged.add(cause)
             self.missing("step", "tensors", f"{cause} (the first tensor that is not saved: {name})")
             once(cause, f"{self._folder}: {cause}; statistics go on, {name} and later tensors are not saved")
 
     def flush(self) -> None:
         """Wait until all tensors are written."""
-        if self._is_here:
-            self._behind.drain()
+        if self._is_own_process:
+            self._async_writer.drain()
 
     def assemble(self) -> None:
         """Bring the JSON files up to date; the journal stays. OSError when the disk refuses, the old files stay."""
-        if not self._is_here:
+        if not self._is_own_process:
             return
         with self._lock:
             if not self._dirty or self._assembles:
@@ -250,8 +238,8 @@ class Writer:
     def _assemble(self) -> None:
         journal = read_journal(self._folder / layout.JOURNAL)
         # Not before reading: the files that a line names were passed to the thread before the line was written.
-        self._behind.drain()
-        failed = dict(self._behind.failed)
+        self._async_writer.drain()
+        failed = dict(self._async_writer.failed)
         if failed:
             leave_out(journal, lambda file: failed.get(self._tensors + file, ""))
         if self._tally is not None:
@@ -265,18 +253,17 @@ class Writer:
 
         OSError when the disk refuses: the journal then stays for `msprobe doctor`.
         """
-        if not self._is_here:
+        if not self._is_own_process:
             return
         with self._lock:
-            if self._fd < 0 or self._assembles:
+            if self._journal.number < 0 or self._assembles:
                 return
             try:
                 self.assemble()
                 os.unlink(self._folder / layout.JOURNAL)
             finally:
-                self._behind.end()
-                self._let_go()
-                self._fd = -1
+                self._async_writer.end()
+                self._journal.release()
 
     def _closed(self) -> str:
         return f"{self._folder}: the dump is closed; what comes later belongs to the next step"
@@ -285,19 +272,19 @@ class Writer:
         """Write a line in one write, after the lines that an earlier failure left unwritten."""
         self._lock.acquire()  # not by `with`, which takes twice the time (150 ns of Python 3.11 instead of 70)
         try:
-            if self._fd < 0:
+            if self._journal.number < 0:
                 raise UsageError(self._closed())
             if self._torn or self._owed:
                 line = b"".join((TORN if self._torn else b"", *self._owed, line))
             done = 0
             try:
                 while done < len(line):
-                    done += os.write(self._fd, line[done:] if done else line)
+                    done += os.write(self._journal.number, line[done:] if done else line)
             except OSError as cause:
                 self._torn = self._torn or done > 0
-                if cause.errno != errno.EBADF or done or not self._hold_again():
+                if cause.errno != errno.EBADF or done or not self._journal.reopen():
                     raise
-                os.write(self._fd, line)
+                os.write(self._journal.number, line)
             self._torn = False
             self._owed.clear()
             self._dirty = True
@@ -311,10 +298,8 @@ _writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 def _let_go_all() -> None:
     """Close all journals in a forked child; else it would hold their locks when its parent is dead."""
     for writer in list(_writers):
-        with suppress(OSError):
-            writer._let_go()
-        writer._fd = -1
-        writer._is_here = False
+        writer._journal.release()
+        writer._is_own_process = False
 
 
 os.register_at_fork(after_in_child=_let_go_all)

@@ -57,8 +57,8 @@ def test_a_face_has_a_sorted_all_and_defines_nothing(modules):
         )
         assert listed.targets[0].id == "__all__", f"{module.file}: ends with __all__"
         names = ast.literal_eval(listed.value)
-        given = [alias.asname or alias.name for node in imports for alias in node.names]
-        assert names == sorted(given), f"{module.file}: __all__ is sorted and lists what is imported"
+        inputs = [alias.asname or alias.name for node in imports for alias in node.names]
+        assert names == sorted(inputs), f"{module.file}: __all__ is sorted and lists what is imported"
 
 
 def loaded_later(module, body):

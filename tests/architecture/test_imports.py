@@ -104,7 +104,7 @@ def crossings(modules):
     return [(m, i) for m in modules for i in m.imports if below(i.module, ["msprobe"])]
 
 
-def told(module, imported, what):
+def message(module, imported, what):
     return f"{module.file}:{imported.line}: {module.name} imports {imported.module}: {what}"
 
 
@@ -123,7 +123,7 @@ def test_every_module_stands_on_a_floor(modules):
 
 def test_arrows_only_point_down(modules):
     wrong = [
-        told(module, imported, "an import goes to a lower layer, or stays in its package")
+        message(module, imported, "an import goes to a lower layer, or stays in its package")
         for module, imported in crossings(modules)
         if root_package(imported.module) != root_package(module.name)
         and LAYER[root_package(imported.module)] >= LAYER[root_package(module.name)]
@@ -135,19 +135,19 @@ def test_one_dot_inside_a_room_full_name_between_rooms_never_two_dots(modules):
     wrong = []
     for module, imported in crossings(modules):
         if imported.dots > 1:
-            wrong.append(told(module, imported, "never two dots"))
+            wrong.append(message(module, imported, "never two dots"))
         if imported.dots == 1 and root_package(imported.module) != root_package(module.name):
-            wrong.append(told(module, imported, "between packages the full name"))
+            wrong.append(message(module, imported, "between packages the full name"))
         is_inner = below(imported.module, [module.package]) and module.package != "msprobe"
         if imported.dots == 0 and is_inner:
-            wrong.append(told(module, imported, "inside a package a single dot"))
+            wrong.append(message(module, imported, "inside a package a single dot"))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("library", IMPORTERS)
 def test_a_foreign_library_is_imported_behind_its_door_only(library, modules):
     wrong = [
-        told(module, imported, f"allowed in {', '.join(IMPORTERS[library]) or 'no package yet'}")
+        message(module, imported, f"allowed in {', '.join(IMPORTERS[library]) or 'no package yet'}")
         for module in modules
         for imported in module.imports
         if below(imported.module, [library]) and not below(module.name, IMPORTERS[library])
@@ -189,7 +189,7 @@ def test_each_side_of_the_collector_knows_its_framework_only(modules):
     wrong = []
     for module in inside:
         forbidden = next((others for side, others in sides.items() if below(module.name, [side])), list(sides))
-        wrong += [told(module, i, "the other side") for i in module.imports if below(i.module, forbidden)]
+        wrong += [message(module, i, "the other side") for i in module.imports if below(i.module, forbidden)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -223,7 +223,7 @@ def test_the_packages_of_compare_import_from_lower_ones_only(modules):
     inside = [m for m in modules if m.name.startswith("msprobe.compare.")]
     assert {m.name.split(".")[2] for m in inside} == set(INSIDE_COMPARE)
     wrong = [
-        told(module, imported, "a lower package of compare, or its own")
+        message(module, imported, "a lower package of compare, or its own")
         for module in inside
         for imported in module.imports
         if imported.module.startswith("msprobe.compare.")

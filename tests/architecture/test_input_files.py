@@ -38,9 +38,9 @@ _READING_NAMES = {"read_text", "read_bytes", "load_workbook", "ZipFile", "FileIO
 
 def _mode(call):
     """The mode of an `open`, empty where none is said."""
-    said = [node.value for node in call.args[1:2] if isinstance(node, ast.Constant)]
-    said += [word.value.value for word in call.keywords if word.arg == "mode" and isinstance(word.value, ast.Constant)]
-    return str(said[0]) if said else ""
+    modes = [node.value for node in call.args[1:2] if isinstance(node, ast.Constant)]
+    modes += [word.value.value for word in call.keywords if word.arg == "mode" and isinstance(word.value, ast.Constant)]
+    return str(modes[0]) if modes else ""
 
 
 def _opens(tree):

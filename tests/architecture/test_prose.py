@@ -90,8 +90,8 @@ def searches(tree):
             if any(compares_a_sentence(*part) for part in parts):
                 yield node
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
-            receiver, given = last_name(node.func.value), {last_name(each) for each in node.args}
-            if receiver in {*PROSE, "kind"} or given & PROSE:
+            receiver, arguments = last_name(node.func.value), {last_name(each) for each in node.args}
+            if receiver in {*PROSE, "kind"} or arguments & PROSE:
                 yield node
 
 

@@ -47,8 +47,8 @@ def test_the_wheel_holds_what_git_holds_and_the_extensions(held):
 @only_with_wheel
 def test_only_msprobe_goes_into_site_packages():
     tops = {file.parts[0] for file in distribution("msprobe-ms").files}
-    beside = {top for top in tops if not re.fullmatch(r"msprobe|msprobe_ms-[\d.]+\.dist-info|\.\.", top)}
-    assert not beside
+    others = {top for top in tops if not re.fullmatch(r"msprobe|msprobe_ms-[\d.]+\.dist-info|\.\.", top)}
+    assert not others
     outside = [f.name for f in distribution("msprobe-ms").files if f.parts[0] == ".."]
     assert outside == ["msprobe"], "the command"
 

@@ -24,9 +24,9 @@ def configs():
 def config(tmp_path):
     """Writes a configuration file, with a dump_path where none is given; its path."""
 
-    def write(**given):
+    def write(**contents):
         path = tmp_path / "config.json"
-        path.write_text(json.dumps({"dump_path": "./dump", **given}), encoding="utf-8")
+        path.write_text(json.dumps({"dump_path": "./dump", **contents}), encoding="utf-8")
         return str(path)
 
     return write
@@ -35,7 +35,7 @@ def config(tmp_path):
 @pytest.fixture
 def notes(monkeypatch, capsys):
     """What was noted on standard error, as lines; every cause is new again."""
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     return lambda: capsys.readouterr().err.splitlines()
 
 

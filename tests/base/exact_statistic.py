@@ -54,8 +54,8 @@ def assert_norm(found: float, values: list) -> None:
     if found == math.inf:
         assert exact >= Fraction(sys.float_info.max * (1 - 1e-12)) ** 2
     else:
-        room = max(Fraction(found) / 10**12, Fraction(5e-324))
-        assert max(Fraction(found) - room, 0) ** 2 <= exact <= (Fraction(found) + room) ** 2
+        length = max(Fraction(found) / 10**12, Fraction(5e-324))
+        assert max(Fraction(found) - length, 0) ** 2 <= exact <= (Fraction(found) + length) ** 2
 
 
 def assert_finite_statistic(found: Statistic, values: list) -> None:

@@ -55,10 +55,10 @@ def test_a_byte_order_mark_is_read_over(tmp_path):
 )
 def test_broken_json_is_told_with_its_place(tmp_path, text, where, what):
     path = written(tmp_path, text)
-    said = refusal(path)
-    assert said.startswith(f"{path}{where}: this is not JSON (")
-    assert what in said
-    assert said.endswith("correct it there")
+    message = refusal(path)
+    assert message.startswith(f"{path}{where}: this is not JSON (")
+    assert what in message
+    assert message.endswith("correct it there")
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", '"task"'])
@@ -76,8 +76,8 @@ def test_a_key_that_stands_twice_is_refused(tmp_path, text):
 
 def test_a_missing_file_is_told_with_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = refusal("no/config.json")
-    assert said == f"no/config.json: there is no such file; correct config_path (working directory: {os.getcwd()})"
+    message = refusal("no/config.json")
+    assert message == f"no/config.json: there is no such file; correct config_path (working directory: {os.getcwd()})"
 
 
 def test_a_folder_is_no_file(tmp_path):

@@ -51,7 +51,7 @@ def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["all", "forward"], '"all" stands beside other words in ["all", "forward"]; write ["all"] or leave "all" out'),
         (["all", "all"], '"all" stands beside other words'),
@@ -62,10 +62,10 @@ def test_parameter_gradients_are_left_out_with_forward_alone(words, kept):
         (1, "1 is not a list of texts; write [] or"),
     ],
 )
-def test_what_is_no_data_mode_is_said(words, says):
+def test_what_is_no_data_mode_is_said(words, message):
     with pytest.raises(SettingsError) as caught:
         parts(words)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_description_means_the_same():

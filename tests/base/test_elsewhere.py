@@ -17,7 +17,7 @@ THEIRS = [
 ]
 
 
-def answer(capsys, *words):
+def output_of(capsys, *words):
     assert main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
@@ -25,36 +25,36 @@ def answer(capsys, *words):
 
 @pytest.mark.parametrize("verb", THEIRS)
 def test_a_command_of_msprobe_says_what_to_do_here(verb, capsys):
-    line = answer(capsys, verb, "-i", "x")
+    line = output_of(capsys, verb, "-i", "x")
     assert line.startswith(f"msprobe: this version has no command '{verb}': ")
     assert "did you mean" not in line
     assert line.endswith(f"(this version has: {', '.join(VERBS)})")
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "expected"),
     [
         *(("overflow_chek", "overflow_check"), ("overflow-check", "overflow_check"), ("graph-visualize",) * 2),
         *(("nan_analyse", "nan_analyze"), ("run_uts", "run_ut"), ("accheck", "acc_check"), ("Parse", "parse")),
     ],
 )
-def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, meant, capsys):
-    assert f"no command '{typed}', nor '{meant.replace('-', '_')}': " in answer(capsys, typed)
+def test_a_misspelled_command_of_msprobe_is_taken_for_it(typed, expected, capsys):
+    assert f"no command '{typed}', nor '{expected.replace('-', '_')}': " in output_of(capsys, typed)
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"),
+    ("typed", "expected"),
     [
         *(("compre", "compare"), ("config-check", "config_check"), ("merge-result", "merge_result")),
         *(("verify_collection", "verify-collection"), ("rollout", "rollout_check"), ("docter", "doctor")),
     ],
 )
-def test_a_misspelled_command_of_ours_is_named(typed, meant, capsys):
-    assert answer(capsys, typed) == f"msprobe: there is no command '{typed}'; did you mean {meant}?"
+def test_a_misspelled_command_of_ours_is_named(typed, expected, capsys):
+    assert output_of(capsys, typed) == f"msprobe: there is no command '{typed}'; did you mean {expected}?"
 
 
 def test_a_word_near_nothing_lists_what_there_is(capsys):
-    assert f"this version has: {', '.join(VERBS)}" in answer(capsys, "zzz")
+    assert f"this version has: {', '.join(VERBS)}" in output_of(capsys, "zzz")
 
 
 # ---- tasks and sections
@@ -62,23 +62,23 @@ def test_a_word_near_nothing_lists_what_there_is(capsys):
 
 @pytest.mark.parametrize("task", ["struct", "nan_check", "profile", "statistic", "", "Structure", "run_ut", "gradient"])
 def test_an_unknown_task_is_refused_with_the_known_ones(config, task, refusal):
-    said = refusal(config(task=task))
+    message = refusal(config(task=task))
     for known in ("statistics", "tensor", "structure"):
-        assert f'"{known}"' in said
+        assert f'"{known}"' in message
 
 
 @pytest.mark.parametrize("section", ["struct", "statistic", "nan_check", "overflow"])
 def test_an_unknown_section_is_refused_with_what_is_known(config, section, refusal):
-    said = refusal(config(**{section: {}}))
-    assert f'unknown setting "{section}"' in said
-    assert "did you mean" in said or 'choose from "task", "dump_path"' in said
+    message = refusal(config(**{section: {}}))
+    assert f'unknown setting "{section}"' in message
+    assert "did you mean" in message or 'choose from "task", "dump_path"' in message
 
 
 @pytest.mark.parametrize("key", ["nan_check", "white_list", "output_mode", "rollout_check"])
 def test_a_part_that_many_names_share_brings_none_near(config, key, refusal):
-    said = refusal(config(**{key: []}))
-    assert "did you mean" not in said
-    assert 'choose from "task", "dump_path"' in said
+    message = refusal(config(**{key: []}))
+    assert "did you mean" not in message
+    assert 'choose from "task", "dump_path"' in message
 
 
 def test_no_task_without_values_means_structure(tmp_path):
@@ -108,10 +108,10 @@ ELSEWHERE = {
 
 def test_settings_that_only_msprobe_reads_say_so_for_either_framework(config, notes):
     load(config(task="tensor", **ELSEWHERE))
-    said = [note for note in notes() if "has no effect here" in note]
+    printed = [note for note in notes() if "has no effect here" in note]
     keys = [key for key in ELSEWHERE if key != "tensor"] + [f"tensor.{key}" for key in ELSEWHERE["tensor"]]
-    assert len(said) == len(keys)
-    for key, note in zip(sorted(keys), sorted(said, key=lambda note: note.split(", ")[1]), strict=True):
+    assert len(printed) == len(keys)
+    for key, note in zip(sorted(keys), sorted(printed, key=lambda note: note.split(", ")[1]), strict=True):
         assert f", {key}: the setting has no effect here, " in note
         assert note.endswith("; in msprobe its tool for PyTorch alone reads it"), (
             "it is not this one's, with PyTorch either"
@@ -120,9 +120,9 @@ def test_settings_that_only_msprobe_reads_say_so_for_either_framework(config, no
 
 def test_what_is_of_kernels_says_whose(config, notes):
     load(config(statistics={"device": "device", "precision": "low"}))
-    said = [note for note in notes() if "has no effect here" in note]
-    assert len(said) == 2
-    assert all("only kernel dumps read it (level L2, MindSpore alone)" in note for note in said)
+    printed = [note for note in notes() if "has no effect here" in note]
+    assert len(printed) == 2
+    assert all("only kernel dumps read it (level L2, MindSpore alone)" in note for note in printed)
 
 
 def test_no_reason_speaks_of_one_framework_as_this_one():
@@ -140,8 +140,8 @@ def test_no_reason_speaks_of_one_framework_as_this_one():
     ],
 )
 def test_what_is_offered_instead_holds_with_either_framework(config, task, words, refusal):
-    said = refusal(config(task=task))
-    assert all(word in said for word in words)
+    message = refusal(config(task=task))
+    assert all(word in message for word in words)
 
 
 def test_a_monitors_file_is_promised_to_nobody(tmp_path, refusal):

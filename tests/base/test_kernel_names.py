@@ -33,9 +33,9 @@ MEANT = [
 ]
 
 
-@pytest.mark.parametrize(("name", "meant"), MEANT)
-def test_a_name_means_the_kernels_that_the_framework_dumps(name, meant):
-    assert [n for n, kernel in enumerate(KERNELS) if matches(name, kernel)] == meant
+@pytest.mark.parametrize(("name", "expected"), MEANT)
+def test_a_name_means_the_kernels_that_the_framework_dumps(name, expected):
+    assert [n for n, kernel in enumerate(KERNELS) if matches(name, kernel)] == expected
 
 
 def test_the_type_is_the_last_part_without_its_number():
@@ -68,8 +68,8 @@ def test_the_name_for_all_numbers_means_the_kernel_and_its_likes():
 
 
 def test_a_name_without_a_kernel_is_told_with_the_nearest():
-    asked = ["MatMull", "Exp", "Default/network-Net/fc-Dense/BiasAdd-op1", "name-regex(Exp)", "xyz"]
-    assert unmatched(asked, KERNELS) == {
+    requested = ["MatMull", "Exp", "Default/network-Net/fc-Dense/BiasAdd-op1", "name-regex(Exp)", "xyz"]
+    assert unmatched(requested, KERNELS) == {
         "MatMull": "MatMul",
         "Default/network-Net/fc-Dense/BiasAdd-op1": "Default/network-Net/fc-Dense/BiasAdd-op0",
         "name-regex(Exp)": "",
@@ -103,6 +103,6 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "said"), WRONG)
-def test_what_it_refuses_is_refused_before_the_run(name, said):
-    assert said in wrong_kernel(name)
+@pytest.mark.parametrize(("name", "message"), WRONG)
+def test_what_it_refuses_is_refused_before_the_run(name, message):
+    assert message in wrong_kernel(name)

@@ -9,43 +9,43 @@ from msprobe.base.lazy import later
 
 
 @pytest.fixture
-def face(monkeypatch):
+def lazy_module(monkeypatch):
     made = ModuleType("a_face")
     made.__getattr__ = later("a_face", {"sqrt": "math", "gone": "math", "absent": "no_such_module_at_all"})
     monkeypatch.setitem(sys.modules, "a_face", made)
     return made
 
 
-def test_a_name_is_loaded_once_and_kept(face):
+def test_a_name_is_loaded_once_and_kept(lazy_module):
     import math
 
-    assert "sqrt" not in vars(face)
-    assert face.sqrt is math.sqrt
-    assert vars(face)["sqrt"] is math.sqrt
+    assert "sqrt" not in vars(lazy_module)
+    assert lazy_module.sqrt is math.sqrt
+    assert vars(lazy_module)["sqrt"] is math.sqrt
 
 
-def test_other_names_are_not_there(face):
+def test_other_names_are_not_there(lazy_module):
     with pytest.raises(AttributeError, match="module 'a_face' has no attribute 'cbrt'"):
-        _ = face.cbrt
-    assert not hasattr(face, "__path__")
+        _ = lazy_module.cbrt
+    assert not hasattr(lazy_module, "__path__")
 
 
-def test_what_its_home_raises_comes_through(face):
+def test_what_its_home_raises_comes_through(lazy_module):
     with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
-        _ = face.absent
+        _ = lazy_module.absent
     with pytest.raises(AttributeError, match="gone"):
-        _ = face.gone
+        _ = lazy_module.gone
 
 
 @pytest.fixture
 def without(monkeypatch):
     """A face of what needs a package that is not installed, and of what needs another one."""
-    home = ModuleType("a_home")
+    source = ModuleType("a_home")
     made = ModuleType("a_face")
     homes = {"collect": "no_such_framework", "other": "no_such_module_at_all", "here": "a_home"}
     made.__getattr__ = later("a_face", homes, needs="no_such_framework")
-    home.here = 1
-    monkeypatch.setitem(sys.modules, "a_home", home)
+    source.here = 1
+    monkeypatch.setitem(sys.modules, "a_home", source)
     monkeypatch.setitem(sys.modules, "a_face", made)
     return made
 

@@ -370,7 +370,7 @@ def test_a_call_of_the_level_may_bound_the_scope(level, bound):
 
 
 @pytest.mark.parametrize(
-    ("level", "bound", "says"),
+    ("level", "bound", "message"),
     [
         ("L0", API, 'not a cell\'s call; write one such as "Cell.fc.Dense.forward.0"; APIs are collected at level L1'),
         (
@@ -386,10 +386,10 @@ def test_a_call_of_the_level_may_bound_the_scope(level, bound):
         ("mix", "Cell.fc.Dense.parameters_grad", "no call of a cell or API"),
     ],
 )
-def test_what_cannot_bound_the_scope_is_said(level, bound, says):
+def test_what_cannot_bound_the_scope_is_said(level, bound, message):
     good = CELL if level == "L0" else API
     for bounds in ((bound, good), (good, bound)):
-        assert says in wrong_bounds(level, bounds)
+        assert message in wrong_bounds(level, bounds)
         assert f'"{bound}"' in wrong_bounds(level, bounds)
 
 

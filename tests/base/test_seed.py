@@ -10,7 +10,7 @@ from msprobe.base.seed import seed_all
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ({"seed": -1}, "seed is -1; choose a whole number from 0 to 4294967295"),
         ({"seed": 2**32}, "seed is 4294967296; choose a whole number from 0 to 4294967295"),
@@ -24,10 +24,10 @@ from msprobe.base.seed import seed_all
         ({"rm_dropout": 0}, "rm_dropout is 0; choose True or False"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_before_anything_is_seeded(arguments, says):
+def test_a_value_that_does_not_fit_is_refused_before_anything_is_seeded(arguments, message):
     before = random.getstate(), dict(os.environ)
     with pytest.raises(SettingsError) as caught:
         seed_all(**arguments)
     assert str(caught.value).startswith("seed_all: ")
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert (random.getstate(), dict(os.environ)) == before

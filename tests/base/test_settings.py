@@ -87,8 +87,8 @@ def test_an_argument_heals_what_is_wrong_or_missing_in_the_file(tmp_path):
 def test_null_means_not_given(config):
     names = ("task", "rank", "step", "level", "async_dump", "precision", "extra_info", "dump_enable", "risk_level")
     inner = ("scope", "list", "tensor_list", "data_mode", "summary_mode", "device", "precision")
-    given = load(config(**dict.fromkeys(names), statistics=dict.fromkeys(inner)))
-    assert given == load(config()) == load(config(statistics=None)) == load(config(statistics={}))
+    contents = load(config(**dict.fromkeys(names), statistics=dict.fromkeys(inner)))
+    assert contents == load(config()) == load(config(statistics=None)) == load(config(statistics={}))
 
 
 def test_sections_of_other_tasks_are_not_looked_at(config):
@@ -122,22 +122,22 @@ def test_the_dump_path_may_lead_through_a_symbolic_link(config, tmp_path):
 
 def test_the_steps_and_ranks_that_are_taken(config):
     settings = load(config(step=[1, "3-4"], rank=[2]))
-    assert [step for step in range(7) if settings.takes_step(step)] == [1, 3, 4]
-    assert [rank for rank in range(4) if settings.takes_rank(rank)] == [2]
-    assert settings.takes_rank(None), "a single card has no rank"
+    assert [step for step in range(7) if settings.collects_step(step)] == [1, 3, 4]
+    assert [rank for rank in range(4) if settings.collects_rank(rank)] == [2]
+    assert settings.collects_rank(None), "a single card has no rank"
     assert settings.last_step == 4
 
 
 def test_empty_lists_take_all(config):
     settings = load(config())
-    assert settings.takes_step(0)
-    assert settings.takes_step(10**9)
-    assert settings.takes_rank(123)
+    assert settings.collects_step(0)
+    assert settings.collects_step(10**9)
+    assert settings.collects_rank(123)
     assert settings.last_step is None
 
 
 @pytest.mark.parametrize(
-    "given",
+    "contents",
     [
         {},
         {"task": "tensor", "level": "mix", "step": [0, 1, 5, 6, 7], "rank": ["0-1"], "precision": "high"},
@@ -145,8 +145,8 @@ def test_empty_lists_take_all(config):
         {"statistics": {"scope": ["Functional.relu.0.forward", "Mint.sum.3.backward"], "summary_mode": ["max", "md5"]}},
     ],
 )
-def test_a_description_is_json_and_reads_back(config, tmp_path, given):
-    settings = load(config(**given))
+def test_a_description_is_json_and_reads_back(config, tmp_path, contents):
+    settings = load(config(**contents))
     described = json.loads(json.dumps(settings.described()))
     path = tmp_path / "described.json"
     path.write_text(json.dumps(described))

@@ -29,22 +29,22 @@ KERNELS_WRONG = [
 
 
 @pytest.mark.parametrize(
-    ("given", "key", "what", "remedy"), KERNELS_WRONG, ids=[json.dumps(r[0]) for r in KERNELS_WRONG]
+    ("contents", "key", "what", "remedy"), KERNELS_WRONG, ids=[json.dumps(r[0]) for r in KERNELS_WRONG]
 )
-def test_what_kernels_do_not_have_is_refused(config, given, key, what, remedy, refusal):
-    path = config(level="L2", statistics=given)
-    said = refusal(path)
-    assert said.startswith(f"{path}, statistics.{key}: ")
-    assert what in said
-    assert remedy in said
+def test_what_kernels_do_not_have_is_refused(config, contents, key, what, remedy, refusal):
+    path = config(level="L2", statistics=contents)
+    message = refusal(path)
+    assert message.startswith(f"{path}, statistics.{key}: ")
+    assert what in message
+    assert remedy in message
 
 
 def test_settings_of_kernel_dumps_have_their_effect_at_level_L2(config, notes):
-    given = {"device": "device", "precision": "low", "summary_mode": ["max", "mean"]}
-    settings = load(config(level="L2", statistics=given))
+    contents = {"device": "device", "precision": "low", "summary_mode": ["max", "mean"]}
+    settings = load(config(level="L2", statistics=contents))
     assert notes() == []
     described = settings.described()["statistics"]
-    assert {key: described[key] for key in given} == given
+    assert {key: described[key] for key in contents} == contents
     load(config(level="L2", task="tensor", tensor={"file_format": "bin"}))
     assert notes() == []
 
@@ -72,9 +72,9 @@ INERT = [
 ]
 
 
-@pytest.mark.parametrize(("given", "where"), INERT, ids=[json.dumps(row[0]) for row in INERT])
-def test_a_setting_without_effect_is_noted_once(config, notes, given, where):
-    path = config(**given)
+@pytest.mark.parametrize(("contents", "where"), INERT, ids=[json.dumps(row[0]) for row in INERT])
+def test_a_setting_without_effect_is_noted_once(config, notes, contents, where):
+    path = config(**contents)
     load(path)
     load(path)
     (line,) = notes()

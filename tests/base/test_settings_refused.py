@@ -106,13 +106,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "where", "what", "now"), REFUSED, ids=[json.dumps(row[0])[:60] for row in REFUSED])
-def test_a_refusal_says_what_where_and_what_to_do_now(config, given, where, what, now, refusal):
-    path = config(**given)
-    said = refusal(path)
-    assert said.startswith(f"{path}, {where}: ")
-    assert what in said
-    assert now in said.split(what)[1]
+@pytest.mark.parametrize(
+    ("contents", "where", "what", "now"), REFUSED, ids=[json.dumps(row[0])[:60] for row in REFUSED]
+)
+def test_a_refusal_says_what_where_and_what_to_do_now(config, contents, where, what, now, refusal):
+    path = config(**contents)
+    message = refusal(path)
+    assert message.startswith(f"{path}, {where}: ")
+    assert what in message
+    assert now in message.split(what)[1]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +131,9 @@ def test_a_refusal_says_what_where_and_what_to_do_now(config, given, where, what
 def test_a_refused_argument_is_told_as_an_argument(config, arguments, what, refusal):
     name = next(iter(arguments))
     for path in (None, config()):
-        said = refusal(path, **arguments)
-        assert said.startswith(f'argument "{name}" of PrecisionDebugger: ')
-        assert what in said
+        message = refusal(path, **arguments)
+        assert message.startswith(f'argument "{name}" of PrecisionDebugger: ')
+        assert what in message
 
 
 @pytest.mark.parametrize("level", ["L0", "L1", "mix"])
@@ -139,9 +141,9 @@ def test_the_scope_must_name_calls_of_the_level(config, level, refusal):
     cell, api = "Cell.fc.Dense.forward.0", "MintDistributed.all_reduce.0.backward"
     good = {"L0": [cell, cell], "L1": [api, api], "mix": [cell, api]}
     assert load(config(level=level, statistics={"scope": good[level]})).section.scope == tuple(good[level])
-    said = refusal(config(level=level, statistics={"scope": [*good[level][:1], "relu"]}))
-    assert '.scope: "relu" is no' in said
-    assert "; write one such as" in said
+    message = refusal(config(level=level, statistics={"scope": [*good[level][:1], "relu"]}))
+    assert '.scope: "relu" is no' in message
+    assert "; write one such as" in message
 
 
 def test_the_scope_is_held_to_the_level_of_the_argument(config, refusal):
@@ -159,9 +161,9 @@ def test_the_scope_is_held_to_the_level_of_the_argument(config, refusal):
     ],
 )
 def test_another_tools_file_is_recognised(name, looks, marks, configs, refusal):
-    said = refusal(configs / name)
-    assert said.startswith(f"{configs / name}: this looks like {looks} {marks}; give it to ")
-    assert "a collection's configuration to PrecisionDebugger" in said
+    message = refusal(configs / name)
+    assert message.startswith(f"{configs / name}: this looks like {looks} {marks}; give it to ")
+    assert "a collection's configuration to PrecisionDebugger" in message
 
 
 def test_a_dump_is_no_configuration(tmp_path, refusal):
@@ -183,17 +185,17 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize(("given", "where"), LATER, ids=[json.dumps(row[0]) for row in LATER])
-def test_what_is_not_built_yet_says_so_and_what_there_is(config, given, where, refusal):
-    path = config(**given)
-    said = refusal(path)
-    assert said.startswith(f"{path}, {where}: ")
-    assert "is known, but this version does not have it yet; use what it has: " in said
+@pytest.mark.parametrize(("contents", "where"), LATER, ids=[json.dumps(row[0]) for row in LATER])
+def test_what_is_not_built_yet_says_so_and_what_there_is(config, contents, where, refusal):
+    path = config(**contents)
+    message = refusal(path)
+    assert message.startswith(f"{path}, {where}: ")
+    assert "is known, but this version does not have it yet; use what it has: " in message
 
 
 def test_what_is_not_built_yet_is_refused_as_an_argument_too(refusal):
-    said = refusal(task="grad_probe")
-    assert said == (
+    message = refusal(task="grad_probe")
+    assert message == (
         'argument "task" of PrecisionDebugger: "grad_probe" is known, but this version does not have it yet; '
         'use what it has: the tasks "statistics", "tensor" and "structure"; gradients of parameters are in the dumps '
         'of levels "L0" and "mix"'
@@ -207,8 +209,8 @@ def test_a_mistake_is_told_before_what_is_not_built(config, refusal):
 def test_a_feature_comes_by_taking_its_row_away(config, monkeypatch):
     for task in list(TASKS):
         monkeypatch.delitem(TASKS, task)
-    for given, _ in LATER:
-        load(config(**given))
+    for contents, _ in LATER:
+        load(config(**contents))
     settings = load(
         config(task="free_benchmark", free_benchmark={"list": ["mindspore.ops.bmm"], "handler_type": "fix"})
     )

@@ -20,10 +20,10 @@ def kernel(way):
 @pytest.mark.parametrize("letter", "fdebBhHiIq")
 def test_the_text_is_the_json_of_the_statistic(letter, kernel):
     array = (np.random.default_rng(1).standard_normal(1000) * 40).astype(letter)
-    said = kernel.text('{"x":1,', array.ctypes.data, array.size, letter)
+    message = kernel.text('{"x":1,', array.ctypes.data, array.size, letter)
     found = statistic(array)
     expected = {"x": 1, "Max": found.max, "Min": found.min, "Mean": found.mean, "Norm": found.norm}
-    assert f"{said}}}" == json.dumps(expected, separators=(",", ":"))
+    assert f"{message}}}" == json.dumps(expected, separators=(",", ":"))
 
 
 def test_the_text_of_what_is_not_finite_and_of_bools(kernel):

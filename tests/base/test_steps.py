@@ -11,7 +11,7 @@ from msprobe.base.scope import compact, holds, numbers, numbers_of
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("written", "expected"),
     [
         ([], ()),
         ([0, "3-5", 4], (0, 3, 4, 5)),
@@ -24,12 +24,12 @@ from msprobe.base.scope import compact, holds, numbers, numbers_of
         ((1, "2-3"), (1, 2, 3)),
     ],
 )
-def test_a_list_means_its_sorted_union(written, meant):
-    assert numbers(written) == meant
+def test_a_list_means_its_sorted_union(written, expected):
+    assert numbers(written) == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "says"),
+    ("written", "message"),
     [
         (["5-3"], '"5-3" runs backwards; write the smaller number first, "3-5"'),
         (["-3"], '"-3" is neither a number nor a range; write'),
@@ -53,19 +53,19 @@ def test_a_list_means_its_sorted_union(written, meant):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_list_of_numbers_is_said(written, says):
+def test_what_is_no_list_of_numbers_is_said(written, message):
     with pytest.raises(SettingsError) as caught:
         numbers(written)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 250
 
 
 @given(st.sets(st.integers(0, 40)))
 def test_a_compact_list_is_json_and_read_back(steps):
-    meant = tuple(sorted(steps))
-    written = compact(meant)
-    assert numbers(json.loads(json.dumps(written))) == meant
-    assert len(written) <= len(meant)
+    expected = tuple(sorted(steps))
+    written = compact(expected)
+    assert numbers(json.loads(json.dumps(written))) == expected
+    assert len(written) <= len(expected)
 
 
 def test_a_compact_list_has_ranges_from_three_in_a_row():
@@ -79,11 +79,11 @@ def test_a_list_holds_its_numbers_and_the_empty_one_all(steps, number):
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [("0-3", (0, 1, 2, 3)), ("0,2,5-7", (0, 2, 5, 6, 7)), (" 3 , 0 - 1,1", (0, 1, 3)), ("7", (7,)), ("4-4", (4,))],
 )
-def test_an_option_takes_numbers_and_ranges_with_spaces(text, meant):
-    assert numbers_of("--rank", text) == meant
+def test_an_option_takes_numbers_and_ranges_with_spaces(text, expected):
+    assert numbers_of("--rank", text) == expected
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,9 @@ def test_places_become_names(fault, tmp_path):
 def test_an_effect_changes_what_it_says(bench, effect, expected):
     from effects import changed
 
-    given = np.array([[1, 2], [3, 4]], np.float32)
-    assert changed(given, effect).tolist() == expected
-    assert given.tolist() == [[1, 2], [3, 4]]
+    inputs = np.array([[1, 2], [3, 4]], np.float32)
+    assert changed(inputs, effect).tolist() == expected
+    assert inputs.tolist() == [[1, 2], [3, 4]]
 
 
 def test_bits_of_the_mantissa_are_kept(bench):

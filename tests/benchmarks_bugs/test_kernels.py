@@ -47,7 +47,7 @@ def test_pieces_hold_every_term_once(kernels, order, count):
 def gradients(function, *arrays):
     """The value and the gradients of the squares of a function, by MindSpore."""
     tensors = [Tensor(array) for array in arrays]
-    value = ms.value_and_grad(lambda *given: ops.square(function(*given)).sum(), tuple(range(len(arrays))))
+    value = ms.value_and_grad(lambda *inputs: ops.square(function(*inputs)).sum(), tuple(range(len(arrays))))
     loss, grads = value(*tensors)
     return [float(loss.asnumpy()), *(grad.asnumpy() for grad in grads)]
 

@@ -59,9 +59,9 @@ def record_of(dump, number):
 
 def differences(record, tensor, array):
     """What a record says otherwise than an array."""
-    told = {"dtype": str(tensor.dtype), "shape": list(array.shape), **by_hand(array)}
+    expected = {"dtype": str(tensor.dtype), "shape": list(array.shape), **by_hand(array)}
     wrong = {}
-    for key, value in told.items():
+    for key, value in expected.items():
         close = isinstance(value, float) and key in ("Mean", "Norm")
         tolerance = 1e-6 if array.dtype.kind == "c" else 1e-12  # a complex number's absolute value is rounded
         if record[key] != (pytest.approx(value, rel=tolerance, abs=1e-12) if close else value):

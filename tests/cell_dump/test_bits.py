@@ -56,10 +56,10 @@ def test_a_full_disk_changes_nothing_but_the_dump(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split()[-1] == bits.digest("branching", STEPS)
-    said = [line for line in done.stderr.splitlines() if line.startswith("msprobe")]
-    assert said
-    assert len(said) < 5, "once per cause"
-    assert all("Traceback" not in line for line in said)
+    logged = [line for line in done.stderr.splitlines() if line.startswith("msprobe")]
+    assert logged
+    assert len(logged) < 5, "once per cause"
+    assert all("Traceback" not in line for line in logged)
 
 
 FULL_DISK = """
@@ -75,7 +75,7 @@ runpy.run_path("train.py", run_name="__main__")
 # ---- the judge of these tests and of `make verify` -------------------------------------------------------------------
 
 
-def given(digest):
+def digested(digest):
     done = Future()
     done.set_result(digest)
     return done
@@ -112,7 +112,7 @@ def pretend(monkeypatch):
 )
 def test_the_judge_of_bits_tells_each_case(word, control, digest, apis, pretend):
     pretend(digest, apis)
-    assert bits.judge(bits.Run("one", "L1", "statistics", False), 3, [given(each) for each in control]).word == word
+    assert bits.judge(bits.Run("one", "L1", "statistics", False), 3, [digested(each) for each in control]).word == word
 
 
 def test_a_network_is_trained_once_in_each_mode_without_the_debugger_before_anything_is_collected(monkeypatch):
@@ -130,7 +130,7 @@ def test_a_network_is_trained_once_in_each_mode_without_the_debugger_before_anyt
 
 
 def test_a_training_that_fails_is_told_with_its_last_words():
-    outcome = bits.judge(bits.Run("shared", "L9", "statistics", False), 1, [given("a"), given("a")])
+    outcome = bits.judge(bits.Run("shared", "L9", "statistics", False), 1, [digested("a"), digested("a")])
     assert outcome.word == "failed"
     assert "SettingsError" in outcome.why
     assert "\n" not in outcome.why

@@ -127,9 +127,9 @@ def test_the_backward_is_the_calls_own_contribution(stem, function, collecting, 
     run = function or net.jitted
     expected = ms.vjp(lambda *a: run(*a, **keywords), *inputs)[1](tuple(sent) if len(sent) > 1 else sent[0])
     expected = expected if isinstance(expected, tuple) else (expected,)
-    given = arrays("backward", "output")
-    assert len(given) == len(inputs)
-    for g, e in zip(given, expected, strict=True):
+    gradients = arrays("backward", "output")
+    assert len(gradients) == len(inputs)
+    for g, e in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(g, e.asnumpy(), rtol=1e-5, atol=1e-6)
     own = [record for record in dumped(debugger).data[f"{stem}.0.backward"]["output"] if record]
     assert not any("gradient" in record for record in own)

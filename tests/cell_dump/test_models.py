@@ -91,8 +91,8 @@ def test_backward_says_which_model_it_is_of(collecting, dumped):
 
 def test_the_same_model_again_in_a_later_step_and_without_a_model_again(collecting, dumped):
     debugger, net = collecting(level="L0"), Model()
-    for given in (net, net, None):
-        debugger.start(given) if given is not None else debugger.start()
+    for model in (net, net, None):
+        debugger.start(model) if model is not None else debugger.start()
         net(X)
         finish(debugger)
     for step in range(3):

@@ -136,9 +136,9 @@ def test_gradients_are_the_primitives_own_in_the_order_of_its_arguments(name, pr
     inputs = [Tensor(a) for a in arrays(f"{name}.forward", "input")]
     sent = [Tensor(a) for a in arrays(f"{name}.backward", "input")]
     expected = ms.vjp(lambda *args: primitive(*args), *inputs)[1](*sent)
-    given = arrays(f"{name}.backward", "output")
-    assert [g.shape for g in given] == [i.shape for i in inputs]
-    for g, e in zip(given, expected, strict=True):
+    gradients = arrays(f"{name}.backward", "output")
+    assert [g.shape for g in gradients] == [i.shape for i in inputs]
+    for g, e in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(g, e.asnumpy(), rtol=1e-5, atol=1e-6)
     if HAS_NODES:
         entry = dumped(debugger).data[f"{name}.backward"]

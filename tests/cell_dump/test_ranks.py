@@ -218,8 +218,8 @@ def test_arguments_that_are_written_into_are_the_output_with_the_keywords_behind
             *("tensor", 2, 0, "mccl_world_group")
         ]
         assert scatter["input_kwargs"] == {"group": {"type": "str", "value": "mccl_world_group"}}
-        given = dump.data["Distributed.broadcast.1.forward"]["output"]
-        assert len(given) == 1, "what comm_func.broadcast gives is a new tensor"
+        inputs = dump.data["Distributed.broadcast.1.forward"]["output"]
+        assert len(inputs) == 1, "what comm_func.broadcast gives is a new tensor"
 
 
 def test_barriers_are_not_recorded(two):

@@ -39,11 +39,11 @@ def test_a_gradient_is_the_sum_over_all_users(running, synchronize):
     rest = Net(lambda variable, name: None)
     for turn in (0, 1):
         # the gradient of what follows the saved tensor, asked of the framework
-        def behind(h, turn=turn):
+        def scaled(h, turn=turn):
             y = h * h + h + ops.exp(h)
             return y.sum() if turn else rest.layer(y, 1).sum()
 
-        expected = ms.grad(behind)(Tensor(run.npy(f"h.{turn}.debug.h"))).asnumpy()
+        expected = ms.grad(scaled)(Tensor(run.npy(f"h.{turn}.debug.h"))).asnumpy()
         np.testing.assert_allclose(run.npy(f"h_grad.{turn}.debug.h"), expected, rtol=1e-6)
 
 

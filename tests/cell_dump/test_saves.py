@@ -153,7 +153,7 @@ def endless():
 
 
 @pytest.mark.parametrize(
-    ("variable", "name", "save_backward", "says"),
+    ("variable", "name", "save_backward", "message"),
     [
         (None, "v", True, "variable 'v' is None; give tensors"),
         ({"a": [1, None]}, "v", True, "variable 'v' at a.1 is None"),
@@ -168,13 +168,15 @@ def endless():
         (1, "v", 1, "save_backward of 'v' is 1; give True or False"),
     ],
 )
-def test_what_cannot_be_saved_is_said_once_and_nothing_is_saved(variable, name, save_backward, says, running, said):
+def test_what_cannot_be_saved_is_said_once_and_nothing_is_saved(
+    variable, name, save_backward, message, running, logged
+):
     run = running()
     for _ in range(2):
         run.save(variable, name, save_backward)
-    (line,) = said()
+    (line,) = logged()
     assert line.startswith("msprobe WARNING: PrecisionDebugger.save: ")
-    assert says in line
+    assert message in line
     assert line.endswith("; nothing is saved by this call")
     run.step()
     assert not run.root.exists()

@@ -10,17 +10,17 @@ from msprobe.cell_dump.backends.mindspore.jit import in_graph
 from msprobe.store.writer import Writer
 
 
-def test_a_dump_that_cannot_be_opened_is_said_and_the_training_goes_on(running, said):
+def test_a_dump_that_cannot_be_opened_is_said_and_the_training_goes_on(running, logged):
     run = running()
     run.root.write_text("a file where the folder should be")
     for _ in range(2):
         run.save(Tensor(GRID), "x")
-    (line,) = said()
+    (line,) = logged()
     assert "nothing of this step can be saved: " in line
     assert line.endswith("the training goes on")
 
 
-def test_a_failure_of_ours_is_noted_in_the_dump_and_goes_no_further(running, said, monkeypatch):
+def test_a_failure_of_ours_is_noted_in_the_dump_and_goes_no_further(running, logged, monkeypatch):
     run = running()
 
     def loss(x):
@@ -43,7 +43,7 @@ def test_a_failure_of_ours_is_noted_in_the_dump_and_goes_no_further(running, sai
     lost = {item["name"]: item["cause"] for item in run.dump()["missing"]}
     assert sorted(lost) == ["y.0.debug", "z_grad.0.debug"]
     assert all("No space left on device" in cause for cause in lost.values())
-    assert len(said()) == 1
+    assert len(logged()) == 1
 
 
 def test_the_trainings_own_error_reaches_it(running):
@@ -55,7 +55,7 @@ def test_the_trainings_own_error_reaches_it(running):
 
 
 @pytest.mark.parametrize("capture", ["ast", "bytecode"])
-def test_inside_a_compiled_function_nothing_is_saved_and_that_is_said(capture, running, said):
+def test_inside_a_compiled_function_nothing_is_saved_and_that_is_said(capture, running, logged):
     run = running()
 
     def save(variable, name):
@@ -71,7 +71,7 @@ def test_inside_a_compiled_function_nothing_is_saved_and_that_is_said(capture, r
 
     for _ in range(2):
         np.testing.assert_array_equal(double(Tensor(GRID)).asnumpy(), GRID * 2)
-    assert len([line for line in said() if "saves nothing inside @jit and graph mode" in line]) == 1
+    assert len([line for line in logged() if "saves nothing inside @jit and graph mode" in line]) == 1
     save(Tensor(GRID), "outside")
     run.step()
     assert list(run.data()) == ["outside.0.debug", "outside_grad.0.debug"]

@@ -378,13 +378,13 @@ def test_own_parameters_with_names_that_end_alike_are_told_apart(collecting, dum
 
 
 def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecting, monkeypatch, capsys):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     debugger, x = collecting(level="L0"), Tensor(np.ones((2, 3), np.float32))
     for model in (nn.Dense(3, 2), nn.Dense(3, 2), nn.SequentialCell(nn.Dense(3, 2))):
         debugger.start(model)
         model(x)
         debugger.stop()
         debugger.step()
-    said = capsys.readouterr().err
-    assert said.count("the dump will be empty") == 1
-    assert "Dense holds nothing" in said
+    logged = capsys.readouterr().err
+    assert logged.count("the dump will be empty") == 1
+    assert "Dense holds nothing" in logged

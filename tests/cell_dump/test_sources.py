@@ -132,7 +132,7 @@ def test_restoring_takes_effect_at_the_next_start_and_registering_twice_is_harml
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "prefix", "said"),
+    ("module", "name", "prefix", "logged"),
     [
         (HERE, "missing", None, "'missing'"),
         (HERE, 3, None, "not 3"),
@@ -143,8 +143,8 @@ def test_restoring_takes_effect_at_the_next_start_and_registering_twice_is_harml
         ({"gated": gated}, "gated", None, "module or a class, not to dict"),
     ],
 )
-def test_what_cannot_be_registered_is_refused_by_name(module, name, prefix, said):
-    with pytest.raises(UsageError, match=said):
+def test_what_cannot_be_registered_is_refused_by_name(module, name, prefix, logged):
+    with pytest.raises(UsageError, match=logged):
         register_custom_api(module, name, prefix)
 
 
@@ -227,7 +227,7 @@ def test_a_dump_of_task_structure_will_do(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "logged"),
     [
         (lambda p: p / "nowhere", "nowhere: there is no such file or folder"),
         (lambda p: p, "holds no dump.json"),
@@ -235,8 +235,8 @@ def test_a_dump_of_task_structure_will_do(tmp_path):
         (lambda p: broken(p / "g"), "is broken at line 1"),
     ],
 )
-def test_a_golden_dump_that_says_nothing_is_refused(make, said, tmp_path):
-    with pytest.raises(SettingsError, match=f"names_from: .*{said}"):
+def test_a_golden_dump_that_says_nothing_is_refused(make, logged, tmp_path):
+    with pytest.raises(SettingsError, match=f"names_from: .*{logged}"):
         stems_of(make(tmp_path))
 
 

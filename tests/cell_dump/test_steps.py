@@ -56,10 +56,10 @@ def test_a_rank_id_names_the_folder_and_stands_in_the_header(collecting):
 
 
 def test_rank_zero_given_is_rank_zero_and_no_rank_is_rank(collecting):
-    given, left_out = collecting(level="L0"), collecting(level="L0")
-    run(given, Net(), rank_id=0)
+    passed, left_out = collecting(level="L0"), collecting(level="L0")
+    run(passed, Net(), rank_id=0)
     run(left_out, Net())
-    assert folders(given) == ["step0/rank0"]
+    assert folders(passed) == ["step0/rank0"]
     assert folders(left_out) == ["step0/rank"]
 
 

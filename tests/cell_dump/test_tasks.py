@@ -273,7 +273,7 @@ def test_without_extra_info_there_are_no_stacks_and_no_nesting(task, configured)
 # ---- writing later
 
 
-def told(dump):
+def statistics_of(dump):
     """A dump's data without the names that hold its own folder."""
     return dump.data, dump.construct, dump.dump.get("missing")
 
@@ -287,7 +287,7 @@ def test_an_asynchronous_dump_is_the_same_dump(task, section, level, configured,
     for debugger in (later, at_once):
         collect(debugger)
     ours, plain = dumped(later), dumped(at_once)
-    assert told(ours) == told(plain)
+    assert statistics_of(ours) == statistics_of(plain)
     assert files(ours) == files(plain)
     assert bool(files(plain)) == (section != {})
     for name in files(plain):
@@ -317,7 +317,7 @@ def test_an_asynchronous_dump_has_the_same_digests(task, configured, dumped):
     for debugger in (later, at_once):
         collect(debugger)
     ours, plain = dumped(later), dumped(at_once)
-    assert told(ours) == told(plain)
+    assert statistics_of(ours) == statistics_of(plain)
     record = next(iter(ours.data.values()))["input_args"][0]
     assert len(record["md5"]) == 8
     for name in files(ours) if task == "tensor" else ():
@@ -427,8 +427,8 @@ def test_a_pattern_that_no_call_has_matched_is_told_once(configured, caplog):
     debugger, net = configured(list=["Scale", "no such call", "neither this"]), Net()
     for _ in range(2):
         collect(debugger, net)
-    said = [
+    logged = [
         r.getMessage() for r in caplog.records if "no such call" in r.getMessage() or "neither this" in r.getMessage()
     ]
-    assert len(said) == 2
+    assert len(logged) == 2
     assert not any('"Scale"' in r.getMessage() for r in caplog.records)

@@ -125,9 +125,9 @@ def compare(tmp_path, capsys):
     def run(target, golden, *args):
         output = tmp_path / f"answer{next(count)}.json"
         code = main(["config_check", "--compare", str(target), str(golden), "-o", str(output), *map(str, args)])
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         entries = json.loads(output.read_text()) if output.exists() else {}
-        return code, entries, said.out + said.err
+        return code, entries, captured.out + captured.err
 
     return run
 

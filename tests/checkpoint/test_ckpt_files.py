@@ -84,9 +84,9 @@ def test_safetensors_of_mindspore_come_back_bit_by_bit(net, tmp_path):
 def test_one_net_in_both_formats_is_one_net(net, tmp_path, compare):
     ms.save_checkpoint(net, str(tmp_path / "a.ckpt"))
     ms.save_checkpoint(net, str(tmp_path / "a.safetensors"), format="safetensors")
-    code, entries, said = compare(tmp_path / "a.ckpt", tmp_path / "a.safetensors")
-    assert code == 0, said
-    assert f"{len(entries)} pass, 0 warning" in said
+    code, entries, output = compare(tmp_path / "a.ckpt", tmp_path / "a.safetensors")
+    assert code == 0, output
+    assert f"{len(entries)} pass, 0 warning" in output
     assert entries["of_BFloat16"]["dtype"] == "bfloat16"
 
 
@@ -97,10 +97,10 @@ def test_of_a_training_the_last_checkpoint_of_each_rank_is_compared(tmp_path, co
             for step in (2, 10):
                 held = [{"name": "w", "data": Tensor(np.ones(3, np.float32) * step + (shift if rank else 0.0))}]
                 ms.save_checkpoint(held, str(tmp_path / run / f"rank_{rank}" / f"net-1_{step}.ckpt"))
-    code, entries, said = compare(tmp_path / "a", tmp_path / "b")
-    assert code == 1, said
+    code, entries, output = compare(tmp_path / "a", tmp_path / "b")
+    assert code == 1, output
     assert {name: entry["verdict"] for name, entry in entries.items()} == {"rank_0/w": "pass", "rank_1/w": "error"}
     assert entries["rank_1/w"]["l2"] == pytest.approx(np.sqrt(3) / 2)
-    code, _, said = compare(tmp_path / "a", tmp_path / "b" / "rank_0")
+    code, _, output = compare(tmp_path / "a", tmp_path / "b" / "rank_0")
     assert code == 2
-    assert "merge each with its strategy files first" in said
+    assert "merge each with its strategy files first" in output

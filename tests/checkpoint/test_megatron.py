@@ -18,16 +18,16 @@ from msprobe.cli import main
     ],
 )
 def test_a_model_that_was_cut_otherwise_is_the_same_model(how, other, megatron, compare, model):
-    code, entries, said = compare(megatron("a", model, **how), megatron("b", model, **other))
-    assert code == 0, said
+    code, entries, output = compare(megatron("a", model, **how), megatron("b", model, **other))
+    assert code == 0, output
     assert {name: entry["shape"] for name, entry in entries.items()} == {n: list(a.shape) for n, a in model.items()}
     assert all(entry["l2"] == 0 and entry["cos"] == 1 and entry["verdict"] == "pass" for entry in entries.values())
 
 
 @pytest.mark.parametrize("how", [{"ep": 2}, {"ep": 4, "pp": 2, "tp": 2}])
 def test_experts_that_are_shared_out_have_their_own_numbers_again(how, megatron, compare, moe):
-    code, entries, said = compare(megatron("a", moe, **how), megatron("b", moe))
-    assert code == 0, said
+    code, entries, output = compare(megatron("a", moe, **how), megatron("b", moe))
+    assert code == 0, output
     assert set(entries) == set(moe)
 
 
@@ -40,9 +40,9 @@ def test_what_differs_is_measured_as_the_reference_measures_it(megatron, compare
         megatron("a", model, tp=2, pp=2),
         megatron("b", other | {"output_layer.bias": other["decoder.final_layernorm.weight"]}, pp=2),
     )
-    code, entries, said = compare(*folders)
+    code, entries, output = compare(*folders)
     assert code == 1
-    assert "on the golden side only 1 (output_layer.bias)" in said
+    assert "on the golden side only 1 (output_layer.bias)" in output
     assert entries.pop("output_layer.bias")["shape"] == [None, [8]]
     theirs = json.loads((samples / "8.3.3.json").read_text())
     assert set(entries) == set(theirs)
@@ -58,12 +58,12 @@ def test_what_differs_is_measured_as_the_reference_measures_it(megatron, compare
 def test_a_folder_of_one_iteration_is_taken_as_it_is(megatron, compare, model):
     root = megatron("a", model, tp=2)
     (root / "latest_checkpointed_iteration.txt").write_text("20")
-    code, _, said = compare(root / "iter_0000010", root / "iter_0000010")
+    code, _, output = compare(root / "iter_0000010", root / "iter_0000010")
     assert code == 0
-    assert f"{len(model)} pass" in said
-    code, _, said = compare(root, root)
+    assert f"{len(model)} pass" in output
+    code, _, output = compare(root, root)
     assert code == 2
-    assert "names '20', which is not there" in said
+    assert "names '20', which is not there" in output
 
 
 def test_release_is_an_iteration_too(megatron, compare, model):
@@ -76,9 +76,9 @@ def test_release_is_an_iteration_too(megatron, compare, model):
 def test_a_rank_that_is_not_there_is_told(megatron, compare, model):
     root = megatron("a", model, tp=2, pp=2)
     (root / "iter_0000010" / "mp_rank_01_001" / "model_optim_rng.pt").unlink()
-    code, _, said = compare(root, root)
+    code, _, output = compare(root, root)
     assert code == 2
-    assert "lacks the rank tp 1, pp 1, ep 0" in said
+    assert "lacks the rank tp 1, pp 1, ep 0" in output
 
 
 def test_copies_that_are_none_are_told(megatron, compare, model, caplog):

@@ -113,8 +113,8 @@ def test_one_file_against_shards_passes(tmp_path, compare):
     (tmp_path / "b").mkdir()
     for name, tensor in WEIGHTS.items():
         save_file({name: tensor}, tmp_path / "b" / f"model-{1 if name == 'a' else 2:05d}-of-00002.safetensors")
-    code, entries, said = compare(tmp_path / "a.pt", tmp_path / "b")
-    assert code == 0, said
+    code, entries, output = compare(tmp_path / "a.pt", tmp_path / "b")
+    assert code == 0, output
     assert entries["b"] == {
         **{"l2": 0.0, "cos": 1.0, "numel": 2, "shape": [2]},
         **{"verdict": "pass", "reason": "", "dtype": "int64"},
@@ -123,12 +123,12 @@ def test_one_file_against_shards_passes(tmp_path, compare):
 
 def test_a_tensor_without_plain_elements_is_unjudged_and_the_others_are_not(tmp_path, compare):
     torch.save({"a": torch.eye(3).to_sparse(), "b": torch.ones(2)}, tmp_path / "a.pt")
-    code, entries, said = compare(tmp_path / "a.pt", tmp_path / "a.pt")
+    code, entries, output = compare(tmp_path / "a.pt", tmp_path / "a.pt")
     assert code == 1
     assert entries["a"]["l2"] == entries["a"]["cos"] == "error"
     assert entries["a"]["verdict"] == "unjudged"
     assert entries["b"]["verdict"] == "pass"
-    assert "unjudged: a: Not readable" in said
+    assert "unjudged: a: Not readable" in output
 
 
 class Foreign:
@@ -158,8 +158,8 @@ def test_a_model_that_was_saved_itself_is_its_parameters(tmp_path, compare):
     same(tmp_path / "a.pt", net.state_dict())
     torch.save(net, tmp_path / "b.pt")
     torch.save(net.state_dict(), tmp_path / "c.pt")
-    code, entries, said = compare(tmp_path / "b.pt", tmp_path / "c.pt")
-    assert code == 0, said
+    code, entries, output = compare(tmp_path / "b.pt", tmp_path / "c.pt")
+    assert code == 0, output
     assert set(entries) == set(net.state_dict())
 
 
@@ -214,9 +214,9 @@ def test_parameters_in_a_list_are_compared_too(tmp_path, compare):
     for name, last in (("t", 2.0), ("g", 3.0)):
         torch.save({"a": torch.ones(2), "of": [torch.ones(2), (torch.full((3,), last),)]}, tmp_path / f"{name}.pt")
     assert list(parameters(tmp_path / "t.pt")) == ["a", "of.0", "of.1.0"]
-    code, answer, _ = compare(tmp_path / "t.pt", tmp_path / "g.pt")
+    code, result, _ = compare(tmp_path / "t.pt", tmp_path / "g.pt")
     assert code == 1
-    assert [name for name, one in answer.items() if one["verdict"] != "pass"] == ["of.1.0"]
+    assert [name for name, one in result.items() if one["verdict"] != "pass"] == ["of.1.0"]
 
 
 def test_a_list_beside_the_model_is_not_taken_for_it(tmp_path):

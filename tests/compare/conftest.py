@@ -105,17 +105,17 @@ class Builder:
     def dump(self) -> Dump:
         return read(self.write())
 
-    def _record(self, name: str, given: Any) -> Any:
-        if isinstance(given, list):
-            return [self._record(f"{name}.{n}", inner) for n, inner in enumerate(given)]
-        if given is None:
+    def _record(self, name: str, payload: Any) -> Any:
+        if isinstance(payload, list):
+            return [self._record(f"{name}.{n}", inner) for n, inner in enumerate(payload)]
+        if payload is None:
             return None
-        if isinstance(given, Value):
-            return {"type": type(given.value).__name__, "value": given.value}
-        if not isinstance(given, Tensor):
-            given = Tensor(given)
-        array = given.array
-        record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": given.dtype, "shape": list(array.shape)}
+        if isinstance(payload, Value):
+            return {"type": type(payload.value).__name__, "value": payload.value}
+        if not isinstance(payload, Tensor):
+            payload = Tensor(payload)
+        array = payload.array
+        record: dict[str, Any] = {"type": "mindspore.Tensor", "dtype": payload.dtype, "shape": list(array.shape)}
         if array.dtype == np.bool_:
             record |= {"Max": bool(array.any()), "Min": bool(array.all()), "Mean": None, "Norm": None}
         elif array.size:
@@ -131,10 +131,10 @@ class Builder:
             data.mkdir(parents=True, exist_ok=True)
             np.save(data / f"{name}.npy", array)
             record["data_name"] = f"{name}.npy"
-        if given.source:
-            record["from"] = given.source
-        if given.gradient != "own":
-            record["gradient"] = given.gradient
+        if payload.source:
+            record["from"] = payload.source
+        if payload.gradient != "own":
+            record["gradient"] = payload.gradient
         return record
 
 
@@ -209,9 +209,9 @@ def run(builder, tmp_path):
             made.folder = tmp_path / side / folder
             shift = 0.0
             for name in (EXP, SIN, TAN):
-                given = shift
+                payload = shift
                 shift = 1.0 if name == first_wrong else shift
-                made.call(name, [1.0 + given], [2.0 + shift])
+                made.call(name, [1.0 + payload], [2.0 + shift])
             made.write()
         return tmp_path / side
 
@@ -234,17 +234,17 @@ def trees(tmp_path):
 
 
 @pytest.fixture
-def story(builder, value):
-    """`story(*calls)`: the story of a rank with these calls.
+def history(builder, value):
+    """`history(*calls)`: the story of a rank with these calls.
 
     A call is its name, what it is given, what it gives, and its keyword arguments. A float stands for a tensor, a pair
     of floats for one in the target and one in the golden; everything else stands for itself.
     """
     made = iter(range(1000))
 
-    def of(given, side):
-        given = given[side] if isinstance(given, tuple) else given
-        return given if isinstance(given, float) else value(given)
+    def of(payload, side):
+        payload = payload[side] if isinstance(payload, tuple) else payload
+        return payload if isinstance(payload, float) else value(payload)
 
     def make(*calls):
         number = next(made)

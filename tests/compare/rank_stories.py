@@ -16,10 +16,10 @@ def node(name):
     return Node(name, {}, (name,), ())
 
 
-def reduce(number, given, gives=WRONG, **keywords):
-    return f"Distributed.all_reduce.{number}.forward", [given], [gives], keywords
+def reduce(number, inputs, gives=WRONG, **keywords):
+    return f"Distributed.all_reduce.{number}.forward", [inputs], [gives], keywords
 
 
-def api(word, given, gives, *others, number=0, **keywords):
+def api(word, inputs, gives, *others, number=0, **keywords):
     """A call of a function that communicates: its tensor, then further arguments."""
-    return f"MintDistributed.{word}.{number}.forward", [given, *others], [gives], keywords
+    return f"MintDistributed.{word}.{number}.forward", [inputs, *others], [gives], keywords

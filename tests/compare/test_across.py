@@ -16,8 +16,8 @@ def record(shape=(4,), dtype="Float32", statistics=None, **more):
     return Record("x", "output", ("0",), "tensor", "t", dtype, shape, statistics, **more)
 
 
-def value(given, kind="value", type_name="int"):
-    return Record("x", "input", ("1",), kind, type_name, value=given)
+def value(argument, kind="value", type_name="int"):
+    return Record("x", "input", ("1",), kind, type_name, value=argument)
 
 
 def by_statistics(t, g, dtype="Float32", shape=(4,)):
@@ -29,9 +29,9 @@ def by_elements(t, g):
     np = pytest.importorskip("numpy", reason="elements are arrays")
     t, g = np.float32(t), np.float32(g)
     wide = g.astype(np.float64)
-    told = Statistics(float(wide.max()), float(wide.min()), float(wide.mean()), float(np.sqrt((wide**2).sum())))
+    statistics = Statistics(float(wide.max()), float(wide.min()), float(wide.mean()), float(np.sqrt((wide**2).sum())))
     found = measure(t, g, STANDARDS["float32"], "torch.float32")
-    return errors_by_elements(found, record(t.shape), record(g.shape, "torch.float32", told))
+    return errors_by_elements(found, record(t.shape), record(g.shape, "torch.float32", statistics))
 
 
 class TestStatistics:

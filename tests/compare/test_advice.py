@@ -39,9 +39,9 @@ BY_NAME = {
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_advice_follows_from_the_name(name):
-    said = advice_on(name)
-    assert [phrase for phrase in CLASSES if phrase in said] == [BY_NAME[name]]
-    assert DETERMINISTIC not in said
+    message = advice_on(name)
+    assert [phrase for phrase in CLASSES if phrase in message] == [BY_NAME[name]]
+    assert DETERMINISTIC not in message
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,11 @@ def compare(tmp_path, capsys):
         output = tmp_path / "answer.json"
         output.unlink(missing_ok=True)
         code = main(["config_check", "-c", *map(str, paths), "-o", str(output), *map(str, args)])
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         text = output.read_text() if output.exists() else "{}"
         assert "NaN" not in text.replace('"NaN or infinity', "")
         assert "Infinity" not in text
-        return code, json.loads(text), said.out + said.err
+        return code, json.loads(text), captured.out + captured.err
 
     return run
 
@@ -122,7 +122,7 @@ def test_a_ckpt_of_no_bytes_is_refused_and_not_a_net_without_parameters(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (value("a", [3], "Float32", b"1234"), "holds 4 bytes where its shape"),
         (value("a", [1 << 62], "Float32", b"1234"), "holds 4 bytes where its shape"),
@@ -131,9 +131,9 @@ def test_a_ckpt_of_no_bytes_is_refused_and_not_a_net_without_parameters(tmp_path
         (field(1, field(1, b"a") + field(3, field(1, b""))), "is a MapParameter"),
     ],
 )
-def test_one_broken_parameter_of_a_ckpt_is_told_when_it_is_read(content, said, tmp_path):
+def test_one_broken_parameter_of_a_ckpt_is_told_when_it_is_read(content, message, tmp_path):
     (tmp_path / "a.ckpt").write_bytes(content)
-    with pytest.raises(DumpError, match=said):
+    with pytest.raises(DumpError, match=message):
         read_ckpt(tmp_path / "a.ckpt").parameters["a"].load()
 
 
@@ -172,7 +172,7 @@ def test_safetensors_say_who_wrote_them(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "message"),
     [
         (b"", "is no whole safetensors file"),
         (b"[1, 2]", "no JSON object"),
@@ -187,10 +187,10 @@ def test_safetensors_say_who_wrote_them(tmp_path):
         (b"[" * 100_000, "no JSON"),
     ],
 )
-def test_what_is_no_safetensors_is_refused(header, said, tmp_path):
+def test_what_is_no_safetensors_is_refused(header, message, tmp_path):
     path = tmp_path / "a.safetensors"
     path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-    with pytest.raises(DumpError, match=said):
+    with pytest.raises(DumpError, match=message):
         read_safetensors(path)
     path.write_bytes(struct.pack("<Q", 1 << 60) + header)
     with pytest.raises(DumpError, match="is no whole safetensors file"):
@@ -241,8 +241,8 @@ def test_dtypes_of_one_family_are_held_to_the_coarser_standard_and_others_differ
 def test_the_worst_come_first_and_no_more_than_asked_for(compare):
     names = [f"w{n}" for n in range(6)]
     target = {name: np.float32([1 + n / 100]) for n, name in enumerate(names)}
-    code, _, said = compare(target, dict.fromkeys(names, np.float32([1])), "--top", 2)
-    lines = said.splitlines()
+    code, _, message = compare(target, dict.fromkeys(names, np.float32([1])), "--top", 2)
+    lines = message.splitlines()
     assert code == 1
     assert "6 parameters on both sides: 1 pass, 0 warning, 5 error, 0 unjudged" in lines[0]
     assert [line.split(":")[1].strip() for line in lines[1:3]] == ["w5", "w4"]
@@ -250,10 +250,10 @@ def test_the_worst_come_first_and_no_more_than_asked_for(compare):
 
 
 def test_a_side_that_only_has_more_is_no_pass(compare):
-    code, entries, said = compare({"a": np.float32([1])}, {"a": np.float32([1]), "b": np.float32([1])})
+    code, entries, output = compare({"a": np.float32([1])}, {"a": np.float32([1]), "b": np.float32([1])})
     assert code == 1
     assert entries["b"]["shape"] == [None, [1]]
-    assert "on the golden side only 1 (b)" in said
+    assert "on the golden side only 1 (b)" in output
 
 
 def test_a_rule_may_give_a_golden_to_another_target_and_none_is_lost(compare, tmp_path):
@@ -274,7 +274,7 @@ def test_what_the_command_refuses(compare, tmp_path, capsys):
         safetensors(tmp_path / "two" / f"{name}.safetensors", {"a": np.float32([1])})
     (tmp_path / "notes.txt").touch()
     (tmp_path / "map.yaml").write_text("nothing: a\n")
-    for target, golden, args, said in (
+    for target, golden, args, message in (
         (tmp_path / "none.ckpt", a, (), "there is no such file or folder"),
         (tmp_path / "bench.zip", a, (), "comparing configurations is not in this version"),
         (tmp_path / "empty", a, (), "holds no checkpoint"),
@@ -285,7 +285,7 @@ def test_what_the_command_refuses(compare, tmp_path, capsys):
     ):
         code, entries, text = compare(target, golden, *args)
         assert (code, entries) == (2, {}), text
-        assert said in text
+        assert message in text
     assert main(["config_check"]) == 2
     assert "--compare A B is needed" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):

@@ -193,7 +193,7 @@ def test_an_address_that_is_none_is_said(address, monkeypatch):
 
 
 def test_a_cluster_without_workers_is_said(start, work, monkeypatch, capsys):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(cluster, "LOOK", 0.2)
     monkeypatch.setattr(cluster, "NO_WORKERS", 0.5)
     address, _ = start(0)
@@ -227,7 +227,7 @@ def test_a_scheduler_that_dies_in_the_middle_is_an_error_and_no_hang(start, work
 
 
 def test_a_cluster_that_stays_without_workers_is_given_up(start, work, modules, monkeypatch, capsys):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(cluster, "LOOK", 0.2)
     address, _ = start(0)
     only_worker = [sys.executable, "-m", "dask", "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]

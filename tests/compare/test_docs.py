@@ -37,8 +37,8 @@ def test_the_page_holds_the_columns_that_not_every_table_has(shown):
 def test_both_pages_hold_what_two_frameworks_are_allowed(page):
     rows = [line.split("|") for line in (DOCS / page).read_text("utf-8").splitlines() if line.count("|") == 3]
     for dtype, allowed in ACROSS.items():
-        said = [row for row in rows if dtype in row[1].replace("、", ",").replace(" ", "").split(",")]
-        assert f"{allowed:.3g}" in [row[2].strip() for row in said]
+        printed = [row for row in rows if dtype in row[1].replace("、", ",").replace(" ", "").split(",")]
+        assert f"{allowed:.3g}" in [row[2].strip() for row in printed]
 
 
 @pytest.mark.parametrize("page", ["en/explanation/noise.md", "zh/explanation/noise.md"])

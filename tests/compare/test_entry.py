@@ -64,14 +64,14 @@ def names(folder):
 @pytest.mark.parametrize("keys", [("npu_path", "bench_path"), ("npu_json_path", "bench_json_path")])
 def test_two_files_give_one_outcome_and_one_table(function, keys, dumps, tmp_path, capsys):
     target, golden = dumps("rank0", wrong=("rank0",))
-    given = dict(zip(keys, (f"{target}/rank0/dump.json", golden / "rank0" / "dump.json"), strict=True))
-    (outcome,) = function(given, tmp_path / "out", auto_analyze=False, format="csv")
+    arguments = dict(zip(keys, (f"{target}/rank0/dump.json", golden / "rank0" / "dump.json"), strict=True))
+    (outcome,) = function(arguments, tmp_path / "out", auto_analyze=False, format="csv")
     assert (outcome.mode, outcome.is_clean, outcome.counts["error"]) == ("statistics", False, 1)
     assert (outcome.first.name, outcome.step, outcome.rank) == (SIN, 0, 0)
     assert names(tmp_path / "out") == ["compare_result_T.csv"]
-    said = capsys.readouterr()
-    assert said.out == "", "what a call says goes to the log"
-    assert f"first wrong call: {SIN} in the root" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == "", "what a call says goes to the log"
+    assert f"first wrong call: {SIN} in the root" in captured.err
 
 
 def test_comparisons_within_one_second_keep_their_tables_apart(dumps, tmp_path, monkeypatch):
@@ -126,8 +126,11 @@ def test_the_advisor_text_names_the_first_row_that_8_1_calls_bad(dumps, tmp_path
 def test_the_advisor_text_counts_rows_from_0(builder, tmp_path):
     for side, result in (("t", 9.0), ("g", 3.0)):
         builder(side).call("Mint.exp.0.forward", [1.0], [2.0]).call(SIN, [2.0], [result]).write()
-    given = {"npu_path": str(tmp_path / "t" / "step0" / "rank"), "bench_path": str(tmp_path / "g" / "step0" / "rank")}
-    compare(given, tmp_path / "out", suffix="_x")
+    arguments = {
+        "npu_path": str(tmp_path / "t" / "step0" / "rank"),
+        "bench_path": str(tmp_path / "g" / "step0" / "rank"),
+    }
+    compare(arguments, tmp_path / "out", suffix="_x")
     (file,) = (tmp_path / "out").glob("advisor_x_*.txt")
     assert file.read_text().startswith(f"Line: 3\nSuspect Nodes: {SIN}.output.0\nExpert Advice: ")
 
@@ -150,10 +153,10 @@ def test_all_ranks_of_a_step_give_an_outcome_each(function, dumps, tmp_path):
 )
 def test_stacks_are_shown_as_8_1_shows_them(stack_mode, stack_key, shown, dumps, tmp_path):
     target, golden = dumps("rank0", stack=["File /home/user/net.py, line 3, in construct, \n x = exp(x)"])
-    given = {"npu_json_path": f"{target}/rank0/dump.json", "bench_json_path": f"{golden}/rank0/dump.json"}
+    arguments = {"npu_json_path": f"{target}/rank0/dump.json", "bench_json_path": f"{golden}/rank0/dump.json"}
     if stack_key:
-        given["stack_json_path"] = f"{target}/rank0/stack.json"
-    (outcome,) = compare(given, tmp_path / "out", stack_mode, auto_analyze=False, format="csv")
+        arguments["stack_json_path"] = f"{target}/rank0/stack.json"
+    (outcome,) = compare(arguments, tmp_path / "out", stack_mode, auto_analyze=False, format="csv")
     with open(outcome.table) as file:
         assert ("NPU_Stack_Info" in next(file)) == shown
 
@@ -165,8 +168,8 @@ def test_kernel_dumps_are_compared_by_rank_and_step(tmp_path):
             folder.mkdir(parents=True)
             value = np.full(4, 2.0 if (side, rank, step) == ("t", 0, 1) else 1.0, np.float32)
             np.save(folder / "Exp.Default_Exp-op0.0.0.1.output.0.DefaultFormat.npy", value)
-    given = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g")}
-    outcomes = ms_graph_compare({**given, "rank_id": [], "step_id": []}, str(tmp_path / "out"))
+    arguments = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g")}
+    outcomes = ms_graph_compare({**arguments, "rank_id": [], "step_id": []}, str(tmp_path / "out"))
     assert [(o.label, o.is_clean) for o in outcomes] == [
         ("step 0, rank 0", True),
         ("step 0, rank 1", True),
@@ -178,7 +181,7 @@ def test_kernel_dumps_are_compared_by_rank_and_step(tmp_path):
         "compare_result_1_0_T.xlsx",
         "compare_summary_T.json",
     ]
-    (one,) = ms_graph_compare({**given, "rank_id": [1]}, str(tmp_path / "one"))
+    (one,) = ms_graph_compare({**arguments, "rank_id": [1]}, str(tmp_path / "one"))
     assert (one.label, one.rank) == ("step 0, rank 1", 1)
 
 
@@ -189,17 +192,19 @@ def test_folders_of_npy_files_are_compared_with_their_names_mapped(tmp_path):
         for count in (2, 10):
             np.save(folder / f"{name}_float32_{count}.npy", np.full(3, count, np.float32))
             np.save(folder / f"same_float32_{count}.npy", np.full(3, count, np.float32))
-    given = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g"), "common": True}
-    (outcome,) = ms_compare({**given, "map_dict": {"input": "x"}}, tmp_path / "out", auto_analyze=False, format="csv")
+    arguments = {"npu_path": str(tmp_path / "t"), "bench_path": str(tmp_path / "g"), "common": True}
+    (outcome,) = ms_compare(
+        {**arguments, "map_dict": {"input": "x"}}, tmp_path / "out", auto_analyze=False, format="csv"
+    )
     assert outcome.is_clean
     assert outcome.judged == 4
     assert names(tmp_path / "out") == ["step0/rank0/result.csv"]
-    (outcome,) = ms_compare(given, tmp_path / "out", auto_analyze=False, format="csv")
+    (outcome,) = ms_compare(arguments, tmp_path / "out", auto_analyze=False, format="csv")
     assert not outcome.is_clean
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         ({"stack_mode": "yes"}, 'compare: stack_mode must be True or False, not "yes"'),
         ({"auto_analyze": 1}, "compare: auto_analyze must be True or False, not 1"),
@@ -219,16 +224,16 @@ def test_folders_of_npy_files_are_compared_with_their_names_mapped(tmp_path):
         ({"layer_mapping": ["m.yaml"]}, "compare: layer_mapping: must be the path of a yaml file"),
     ],
 )
-def test_a_parameter_that_cannot_be_meant_is_named(more, says, dumps, tmp_path):
+def test_a_parameter_that_cannot_be_meant_is_named(more, message, dumps, tmp_path):
     target, golden = dumps("rank0")
     with pytest.raises(UsageError) as refused:
         compare({"npu_path": str(target), "bench_path": str(golden)}, str(tmp_path / "out"), **more)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("given", "output", "says"),
+    ("value", "output", "message"),
     [
         ("compare.json", "out", "input_param must be a dict with npu_path and bench_path"),
         ({"npu_path": "a"}, "out", "compare: input_param: bench_path must be the path"),
@@ -242,17 +247,17 @@ def test_a_parameter_that_cannot_be_meant_is_named(more, says, dumps, tmp_path):
         ({"npu_path": "a", "bench_path": "b"}, "", "compare: output_path must be a path"),
     ],
 )
-def test_input_and_output_that_cannot_be_meant_are_named(given, output, says):
+def test_input_and_output_that_cannot_be_meant_are_named(value, output, message):
     with pytest.raises(UsageError) as refused:
-        compare(given, output)
-    assert says in str(refused.value)
+        compare(value, output)
+    assert message in str(refused.value)
 
 
 def test_mappings_that_say_nothing_are_let_through(dumps, tmp_path):
     target, golden = dumps("rank0")
     nothing = {"data_mapping": None, "cell_mapping": False, "api_mapping": None, "layer_mapping": ""}
-    given = {"npu_path": str(target), "bench_path": str(golden)}
-    assert compare(given, tmp_path / "out", auto_analyze=False, **nothing)[0].is_clean
+    arguments = {"npu_path": str(target), "bench_path": str(golden)}
+    assert compare(arguments, tmp_path / "out", auto_analyze=False, **nothing)[0].is_clean
 
 
 def test_the_distributed_calls_take_folders_and_no_suffix(dumps, tmp_path):

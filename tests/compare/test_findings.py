@@ -89,11 +89,11 @@ def test_what_could_not_be_judged_is_named(builder):
 def test_the_evidence_is_json(builder):
     nan = float("nan")
     found = first(builder("t").call(EXP, [1.0], [nan]), builder("g").call(EXP, [1.0], [2.0]))
-    told = json.loads(json.dumps(as_object(found, 0, 0), allow_nan=False))["evidence"]
-    assert told["type"] == "Computed"
-    assert told["difference"]["place"] == "output.0"
-    assert told["difference"]["reasons"][0]["target"] == "Nan"
-    assert (told["hidden"], told["beyond"]) == ([], None)
+    report = json.loads(json.dumps(as_object(found, 0, 0), allow_nan=False))["evidence"]
+    assert report["type"] == "Computed"
+    assert report["difference"]["place"] == "output.0"
+    assert report["difference"]["reasons"][0]["target"] == "Nan"
+    assert (report["hidden"], report["beyond"]) == ([], None)
 
 
 @pytest.mark.parametrize("why", Why)

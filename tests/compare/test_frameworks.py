@@ -87,9 +87,9 @@ class TestFirstWrongCall:
         assert (located.first.name, located.first.kind) == ("Cell.out.Dense.forward.0", "parameters differ")
 
     def test_a_call_that_only_one_side_makes_is_named_where_what_follows_differs(self, twins, mode):
-        def scaled(twin, given):
+        def scaled(twin, inputs_of):
             t = twin.tensor
-            twin.build.call("Tensor.__mul__.0.forward", [t(given), twin.value(2.0)], [t(given * 2)])
+            twin.build.call("Tensor.__mul__.0.forward", [t(inputs_of), twin.value(2.0)], [t(inputs_of * 2)])
 
         _, located = found(
             twins(pt={"spell": scaled, "softmax": R, "last": Y}, ms={"last": Y * 3, "softmax": R}, mode=mode)
@@ -127,9 +127,9 @@ def test_errors_that_norm_and_mean_average_out_are_errors_of_what_was_given(writ
 
     def fill(side):
         t = side.tensor
-        given, result = (moved if apart else H, Y * np.float32(1 + 5e-6)) if side.is_ms else (H, Y)
+        inputs_of, result = (moved if apart else H, Y * np.float32(1 + 5e-6)) if side.is_ms else (H, Y)
         cell = side("Cell.b.Dense.{}.0", "Module.b.Linear.{}.0")
-        side.build.call(cell.format("forward"), [t(given)], [t(result)], parameters={"weight": t(W2)})
+        side.build.call(cell.format("forward"), [t(inputs_of)], [t(result)], parameters={"weight": t(W2)})
 
     comparison, located = written(fill, mode)
     assert len(located.findings) == findings
@@ -161,9 +161,9 @@ class TestReferenceOfPyTorch:
             dumps.append(side.build.dump())
         comparison, located = found(tuple(dumps))
         assert located.findings == ()
-        said = verdict(comparison, "Functional.matmul.0.backward.output.1")
-        assert said.grade == ("unjudged" if wrong else "pass")
-        assert ("inner node" in said.reason) == wrong
+        judged = verdict(comparison, "Functional.matmul.0.backward.output.1")
+        assert judged.grade == ("unjudged" if wrong else "pass")
+        assert ("inner node" in judged.reason) == wrong
 
 
 class TestDigests:
@@ -188,9 +188,9 @@ class TestDigests:
     def test_without_statistics_another_digest_says_nothing(self, builder, tensor, value):
         comparison = self.sides(builder, tensor, value, statistics=False)
         assert verdict(comparison, "Cell.fc.Dense.forward.0.input.0").grade == "pass"
-        said = verdict(comparison, "Cell.fc.Dense.forward.0.output.0")
-        assert said.grade == "unjudged"
-        assert "Digests differ" in said.reason
+        judged = verdict(comparison, "Cell.fc.Dense.forward.0.output.0")
+        assert judged.grade == "unjudged"
+        assert "Digests differ" in judged.reason
 
 
 class TestWidths:
@@ -198,7 +198,7 @@ class TestWidths:
 
     def run(self, written, tensor, narrow):
         def fill(side):
-            def given(array, name):
+            def inputs_of(array, name):
                 is_narrow = side.is_ms and (narrow == "all" or name == narrow)
                 rounded = array.astype(np.float16).astype(np.float32) if is_narrow else array
                 return tensor(rounded, dtype="Float16" if is_narrow else side.dtype)
@@ -206,16 +206,16 @@ class TestWidths:
             call = side.build.call
             call(
                 side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0"),
-                [given(X, "x")],
-                [given(H, "h")],
-                parameters={"weight": given(W1, "w1")},
+                [inputs_of(X, "x")],
+                [inputs_of(H, "h")],
+                parameters={"weight": inputs_of(W1, "w1")},
             )
-            call("Functional.gelu.0.forward", [given(H, "in")], [given(R, "out")])
+            call("Functional.gelu.0.forward", [inputs_of(H, "in")], [inputs_of(R, "out")])
             call(
                 side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0"),
-                [given(R, "r")],
-                [given(Y, "y")],
-                parameters={"weight": given(W2, "w2")},
+                [inputs_of(R, "r")],
+                [inputs_of(Y, "y")],
+                parameters={"weight": inputs_of(W2, "w2")},
             )
 
         return written(fill)
@@ -255,7 +255,7 @@ def test_where_most_has_no_verdict_a_line_says_why(written, value):
 
     comparison, located = written(fill)
     # Three calls with one input and two results each; the layer's input, weight and result are judged.
-    said = list(lines(comparison, located, 10))
-    assert said[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
-    assert said[1] == ("only 3 of 12 pairs could be judged: 9 without a counterpart in the other framework (exempt)")
-    assert said[-1] == "no difference: 3 pairs judged, 9 unjudged"
+    printed = list(lines(comparison, located, 10))
+    assert printed[0] == "statistics compared: 3 pass, 0 warning, 0 error, 9 unjudged"
+    assert printed[1] == ("only 3 of 12 pairs could be judged: 9 without a counterpart in the other framework (exempt)")
+    assert printed[-1] == "no difference: 3 pairs judged, 9 unjudged"

@@ -41,9 +41,9 @@ class TestWrittenDifferently:
         comparison, located = found(self.sides(builder, tensor, value))
         assert located.findings == ()
         assert comparison.is_clean
-        said = verdict(comparison, "Torch.rsqrt.0.forward.output.0")
-        assert said.grade == "unjudged"
-        assert "Written differently" in said.reason
+        judged = verdict(comparison, "Torch.rsqrt.0.forward.output.0")
+        assert judged.grade == "unjudged"
+        assert "Written differently" in judged.reason
 
     def test_where_it_does_not_agree_the_cell_is_named(self, builder, tensor, value):
         comparison, located = found(self.sides(builder, tensor, value, wrong=1.01))
@@ -71,20 +71,20 @@ class TestAlone:
                 [t(H * H, source="call Torch.square.0.forward.output.0")],
                 [t(R[::-1].copy() * 3)],
             )
-        given = t(
+        inputs = t(
             R * scale if side.is_ms else R,
             source=side("call Functional.addcmul.0.forward.output.0", "call Torch.sqrt.0.forward.output.0"),
         )
         name = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
         result = Y * scale if side.is_ms else Y
-        side.build.call(name, [given], [t(result)], parameters={"weight": t(W2)})
+        side.build.call(name, [inputs], [t(result)], parameters={"weight": t(W2)})
 
     def test_a_stretch_between_calls_that_agree_is_explained(self, written):
         comparison, located = written(self.stretch)
         assert located.findings == ()
         assert comparison.is_clean
-        said = verdict(comparison, "Torch.square.0.forward.output.0").reason
-        assert "Written differently" in said
+        judged = verdict(comparison, "Torch.square.0.forward.output.0").reason
+        assert "Written differently" in judged
 
     def test_where_what_follows_differs_the_stretch_is_named(self, written):
         comparison, located = written(lambda side: self.stretch(side, 0.01 if side.is_ms else 0.0))
@@ -108,16 +108,16 @@ class TestMasks:
             masked = t(H, source="call Tensor.__truediv__.0.forward.output.0")
         if side.is_ms:
             side.build.call("Functional.ones.0.forward", [value(3), value("Float32")], [t(np.ones((3, 5)))])
-            given = [t(np.ones((3, 5))), value("Bool")]
-            side.build.call("Tensor.astype.0.forward", given, [boolean])
+            inputs = [t(np.ones((3, 5))), value("Bool")]
+            side.build.call("Tensor.astype.0.forward", inputs, [boolean])
         else:
             side.build.call("Torch.ones.0.forward", [value(3)], [boolean], kwargs={"dtype": value("torch.bool")})
         name = side("Functional.masked_fill.0.forward", "Tensor.masked_fill.0.forward")
         size = (1 if shrink else 2) * (1 if mask is None else 3)
         side.build.call(name, [masked, boolean, value(0.0)], [t(R * size)])
-        given = t(R * size, source=f"call {name}.output.0")
+        inputs = t(R * size, source=f"call {name}.output.0")
         last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-        side.build.call(last, [given], [t(Y * size)], parameters={"weight": t(W2)})
+        side.build.call(last, [inputs], [t(Y * size)], parameters={"weight": t(W2)})
 
     def test_calls_that_give_other_numbers_are_no_pair(self, written, tensor, value):
         comparison, located = written(lambda side: self.attention(side, tensor, value))
@@ -149,8 +149,8 @@ class TestWhatIsHandedOn:
             name = side("Tensor.astype.0.forward", "Tensor.float.0.forward")
             side.build.call(name, [t(H * wrong, source=source), *side([value("Float32")], [])], [t(R * slightly)])
             last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-            given = t(R * slightly, source=f"call {name}.output.0")
-            side.build.call(last, [given], [t(Y * slightly)], parameters={"weight": t(W2)})
+            inputs = t(R * slightly, source=f"call {name}.output.0")
+            side.build.call(last, [inputs], [t(Y * slightly)], parameters={"weight": t(W2)})
 
         comparison, located = written(fill)
         assert partners(comparison)["Tensor.astype.0.forward"][0] == "Tensor.float.0.forward"
@@ -164,11 +164,11 @@ class TestWhatIsHandedOn:
             side.dense("a", X, H * 100, W1)
             first = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
             kept = {"approximate": value(side("tanh", "none"))}
-            given = t(H * 100, source=f"call {first}.output.0")
-            side.build.call("Functional.gelu.0.forward", [given], [t(R * slightly)], kwargs=kept)
-            given = t(R * slightly, source="call Functional.gelu.0.forward.output.0")
+            inputs = t(H * 100, source=f"call {first}.output.0")
+            side.build.call("Functional.gelu.0.forward", [inputs], [t(R * slightly)], kwargs=kept)
+            inputs = t(R * slightly, source="call Functional.gelu.0.forward.output.0")
             last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-            side.build.call(last, [given], [t(Y * slightly)], parameters={"weight": t(W2)})
+            side.build.call(last, [inputs], [t(Y * slightly)], parameters={"weight": t(W2)})
 
         _, located = written(fill)
         assert [(f.name, f.kind) for f in located.findings] == [("Functional.gelu.0.forward", "argument differs")]
@@ -184,8 +184,8 @@ class TestWhatIsHandedOn:
             result = R if side.is_ms else R[::-1].copy() * 3
             side.build.call(name, [t(H * wrong, source=f"call {first}.output.0")], [t(result)])
             last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-            given = t(R * wrong, source=f"call {name}.output.0")
-            side.build.call(last, [given], [t(Y * wrong)], parameters={"weight": t(W2)})
+            inputs = t(R * wrong, source=f"call {name}.output.0")
+            side.build.call(last, [inputs], [t(Y * wrong)], parameters={"weight": t(W2)})
 
         _, located = written(fill)
         assert located.first.name == "Cell.a.Dense.forward.0"

@@ -20,13 +20,13 @@ def cat(side, parts):
     side.dense("a", X, H, W1)
     side.dense("b", X * 2, R, W1)
     made = {id(H): side("Cell.a.Dense", "Module.a.Linear"), id(R): side("Cell.b.Dense", "Module.b.Linear")}
-    given = [t(part, source=f"call {made[id(part)]}.forward.0.output.0") for part in parts]
+    inputs = [t(part, source=f"call {made[id(part)]}.forward.0.output.0") for part in parts]
     name = side("Mint.cat.0.forward", "Torch.cat.0.forward")
     joined = np.concatenate(parts, axis=1)
-    side.build.call(name, [given], [t(joined)], kwargs={"dim": side.value(1)})
+    side.build.call(name, [inputs], [t(joined)], kwargs={"dim": side.value(1)})
     last = side("Cell.c.Dense.forward.0", "Module.c.Linear.forward.0")
-    given = t(joined, source=f"call {name}.output.0")
-    side.build.call(last, [given], [t(joined @ W3.T)], parameters={"weight": t(W3)})
+    inputs = t(joined, source=f"call {name}.output.0")
+    side.build.call(last, [inputs], [t(joined @ W3.T)], parameters={"weight": t(W3)})
 
 
 @pytest.fixture
@@ -61,15 +61,15 @@ def masked(side, mask, weak=0.0):
     made = side("Cell.a.Dense.forward.0", "Module.a.Linear.forward.0")
     added = np.where(MASKED, np.float32(mask), np.float32(0))
     name, total = "Tensor.__add__.0.forward", (scores + added).astype(np.float32)
-    given = [t(scores, source=f"call {made}.output.0"), t(added, source="leaf")]
-    side.build.call(name, given, [t(total)])
+    inputs = [t(scores, source=f"call {made}.output.0"), t(added, source="leaf")]
+    side.build.call(name, inputs, [t(total)])
     weights = softmax(total) if not weak else softmax(np.where(MASKED, scores + np.float32(weak), scores))
     axis = {side("axis", "dim"): side.value(-1)}
-    given = [t(total, source=f"call {name}.output.0")]
-    side.build.call("Functional.softmax.0.forward", given, [t(weights)], kwargs=axis)
-    given = [t(weights, source="call Functional.softmax.0.forward.output.0")]
+    inputs = [t(total, source=f"call {name}.output.0")]
+    side.build.call("Functional.softmax.0.forward", inputs, [t(weights)], kwargs=axis)
+    inputs = [t(weights, source="call Functional.softmax.0.forward.output.0")]
     last = side("Cell.b.Dense.forward.0", "Module.b.Linear.forward.0")
-    side.build.call(last, given, [t(weights @ W2.T)], parameters={"weight": t(W2)})
+    side.build.call(last, inputs, [t(weights @ W2.T)], parameters={"weight": t(W2)})
 
 
 def test_a_mask_of_another_value_that_dies_out_is_harmless(sides):
@@ -93,8 +93,8 @@ def test_the_gradient_of_a_bias_that_cancels_out_is_held_against_what_it_adds_up
         t, ms = side.tensor, side.is_ms
         bias = rounding[0 if ms else 1] + np.float32(wrong * ms) * np.abs(incoming).max(axis=0)
         name = side("Primitive.dense.Dense.0", "Functional.linear.0")
-        given = [t(X), t(W1), t(W1[:, 0], source=side("parameter a.bias", "parameter a.bias"))]
-        side.build.call(f"{name}.forward", given, [t(H)])
+        inputs = [t(X), t(W1), t(W1[:, 0], source=side("parameter a.bias", "parameter a.bias"))]
+        side.build.call(f"{name}.forward", inputs, [t(H)])
         back = [t(incoming @ W1), t(incoming.T @ X), t(bias)]
         side.build.call(f"{name}.backward", [t(incoming)], back)
 

@@ -59,8 +59,8 @@ class TestLayouts:
         pair = self.dumps(builder, tensor, value, "statistics", W1.T.copy(), W1)
         with pytest.raises(MappingError) as refused:
             found(pair, data_mapping=self.row(text))
-        for said in ("Cell.fc.Dense.forward.0.parameters.weight", "[4, 5]", repr(text)):
-            assert said in str(refused.value)
+        for message in ("Cell.fc.Dense.forward.0.parameters.weight", "[4, 5]", repr(text)):
+            assert message in str(refused.value)
 
     def test_a_transform_of_what_is_no_tensor_is_refused(self, twins):
         rule = {"to": "Functional.softmax.0.forward.input.1", "transform": "negate"}
@@ -145,9 +145,9 @@ class TestLayersOfTheFrameworks:
         def fill(side):
             t, v = side.tensor, np.abs(X[0])
             names = side(("gamma", "beta", "moving_mean", "moving_variance"), ("weight", "bias"))
-            given = {name: t(array) for name, array in zip(names, (X[0], X[1], X[2], v), strict=False)}
+            arguments = {name: t(array) for name, array in zip(names, (X[0], X[1], X[2], v), strict=False)}
             name = side("Cell.bn.BatchNorm1d.forward.0", "Module.bn.BatchNorm1d.forward.0")
-            side.build.call(name, [t(X)], [t(X * 2)], parameters=given)
+            side.build.call(name, [t(X)], [t(X * 2)], parameters=arguments)
             side.dense("b", H, Y, W2)
 
         comparison, located = written(fill)
@@ -165,8 +165,8 @@ class TestArguments:
             t = side.tensor
             name = side("Cell.attn.MyAttention.forward.0", "Module.attn.Attention.forward.0")
             side.dense("a", X, H, W1)
-            given = side([t(H), t(mask)], [t(H), t(W2), t(mask)])
-            side.build.call(name, given, [t(R)])
+            inputs = side([t(H), t(mask)], [t(H), t(W2), t(mask)])
+            side.build.call(name, inputs, [t(R)])
             side.dense("b", R, Y, W2)
 
         comparison, located = written(fill)
@@ -184,8 +184,8 @@ class TestArguments:
         count = np.arange(7).astype(np.float32)
 
         def fill(side):
-            given = side([value(7)], [value(0), value(7)])
-            side.build.call(side("Functional.arange.0.forward", "Torch.arange.0.forward"), given, [side.tensor(count)])
+            inputs = side([value(7)], [value(0), value(7)])
+            side.build.call(side("Functional.arange.0.forward", "Torch.arange.0.forward"), inputs, [side.tensor(count)])
             side.dense("b", H, Y, W2)
 
         comparison, located = written(fill)
@@ -213,8 +213,8 @@ class TestParameters:
         def fill(side):
             t = side.tensor
             name = side("Cell.c.Conv1d.forward.0", "Module.c.Conv1d.forward.0")
-            given = {"weight": t(weight[:, :, None] if side.is_ms else weight)}
-            side.build.call(name, [t(X[None])], [t(H[None])], parameters=given)
+            arguments = {"weight": t(weight[:, :, None] if side.is_ms else weight)}
+            side.build.call(name, [t(X[None])], [t(H[None])], parameters=arguments)
             side.dense("b", R, Y, W2)
 
         comparison, located = written(fill)

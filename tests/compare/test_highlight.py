@@ -168,10 +168,10 @@ def test_worked_examples():
     close = Figures("output", 1.0, -1.0, 1.0, 0.001163, 1.0, 1.0)
     shifted = Figures("output", 1.0, -1.0, 6.0, 5.0, 0.0, -0.11)
     integers = Figures("output", 3, 0, 4, 1.0, 0.0, 0.9759)
-    given = by_elements("input")
-    assert highlights([given, close]) == [PLAIN, PLAIN]
-    assert highlights([given, shifted]) == [PLAIN, (RED, (THOUSANDTH_LOST,))]
-    assert highlights([given, integers]) == [PLAIN, (RED, (THOUSANDTH_LOST,))]
+    inputs = by_elements("input")
+    assert highlights([inputs, close]) == [PLAIN, PLAIN]
+    assert highlights([inputs, shifted]) == [PLAIN, (RED, (THOUSANDTH_LOST,))]
+    assert highlights([inputs, integers]) == [PLAIN, (RED, (THOUSANDTH_LOST,))]
 
 
 PLACE = re.compile(r"(.+\.(?:forward|backward)(?:\.[0-9]+)?)\.(input|kwargs|parameters|output)")
@@ -189,14 +189,14 @@ def calls(path):
     for _, group in groupby(rows, key=lambda row: place(row)[0]):
         made = []
         for row in group:
-            given = [row[at[name]].value for name in ("NPU max", "NPU min", "Bench max")]
+            inputs = [row[at[name]].value for name in ("NPU max", "NPU min", "Bench max")]
             if "MaxAbsErr" in at:
-                given += [row[at[name]].value for name in ("MaxAbsErr", "One Thousandth Err Ratio", "Cosine")]
+                inputs += [row[at[name]].value for name in ("MaxAbsErr", "One Thousandth Err Ratio", "Cosine")]
             else:
-                given.append(row[at["Max diff"]].value)
+                inputs.append(row[at["Max diff"]].value)
             part = place(row)[1].replace("kwargs", "input")
             fill = row[0].fill
-            made.append((f"FF{fill.start_color.rgb[2:]}" if fill.fill_type else None, Figures(part, *given)))
+            made.append((f"FF{fill.start_color.rgb[2:]}" if fill.fill_type else None, Figures(part, *inputs)))
         yield made
 
 

@@ -24,7 +24,7 @@ def test_integers_that_differ_are_counted_and_the_largest_difference_is_placed()
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "says"),
+    ("ours", "theirs", "message"),
     [
         (
             np.array([True, False]),
@@ -35,11 +35,11 @@ def test_integers_that_differ_are_counted_and_the_largest_difference_is_placed()
         (np.array([2**31]), np.array([0]), "1 of 1 elements differs, the largest difference is 2147483648, at [0]."),
     ],
 )
-def test_booleans_scalars_and_large_differences(ours, theirs, says):
-    assert judged(ours, theirs).reason == f"Integers and booleans must be equal: {says}"
+def test_booleans_scalars_and_large_differences(ours, theirs, message):
+    assert judged(ours, theirs).reason == f"Integers and booleans must be equal: {message}"
 
 
 def test_a_statistic_of_integers_is_beyond_nothing():
     assert say_statistic(np.inf, "mean", 2.5, 2.0, EXACT) == "The mean differs: 2.5, golden 2."
-    said = say_statistic(4.0, "mean", 2.5, 2.0, STANDARDS["float32"])
-    assert said == "The mean differs beyond 1.3e-06*|golden| + 1e-05*min(1, max|golden|) by 4 times: 2.5, golden 2."
+    message = say_statistic(4.0, "mean", 2.5, 2.0, STANDARDS["float32"])
+    assert message == "The mean differs beyond 1.3e-06*|golden| + 1e-05*min(1, max|golden|) by 4 times: 2.5, golden 2."

@@ -81,8 +81,8 @@ def test_another_dtype_is_an_error_with_a_reason_whatever_the_values(builder, te
 
 def test_across_frameworks_a_dtype_of_another_width_is_no_error(builder, tensor):
     t = builder("t").call("Mint.argmax.0.forward", [], [tensor(np.array([1, 2], np.int32), dtype="Int32")])
-    given = tensor(np.array([1, 2], np.int64), dtype="torch.int64")
-    g = builder("g", framework="pytorch").call("Mint.argmax.0.forward", [], [given])
+    inputs = tensor(np.array([1, 2], np.int64), dtype="torch.int64")
+    g = builder("g", framework="pytorch").call("Mint.argmax.0.forward", [], [inputs])
     (verdict,), _ = verdicts(t, g)
     assert verdict.grade == "pass"
 

@@ -96,9 +96,9 @@ def test_a_record_without_a_partner_has_the_reason_that_it_has_alone():
     for row in range(len(found.grades)):
         judged = found.judged(row)
         assert judged.verdict == alone(judged.pair, found.pairs.name(int(found.pairs.call_of[row])), row)[0]
-    said = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
+    reasons = {found.judged(row).pair.record.name: found.reason(row) for row in range(len(found.grades))}
     of_target, of_golden = "On the target side only.", "On the golden side only."
-    assert said == {
+    assert reasons == {
         f"{both}.output.0": "",
         f"{both}.output.1": of_target,
         f"{both}.output.2": of_golden,

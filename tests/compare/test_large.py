@@ -63,9 +63,9 @@ def one_fan(n, side, framework):
 def other_shapes(n, side, framework):
     """A cell that is given its tensors in another order, as their shapes show."""
     kind = "Cell" if framework == "mindspore" else "Module"
-    given = [{**tensor(float(at), framework), "shape": [2, 2 + at % 3]} for at in range(n)]
-    given = given[1:] + given[:1] if side == "target" else given
-    return {f"{kind}.net.Net.forward.0": call(given, [tensor(5.0, framework)])}
+    inputs = [{**tensor(float(at), framework), "shape": [2, 2 + at % 3]} for at in range(n)]
+    inputs = inputs[1:] + inputs[:1] if side == "target" else inputs
+    return {f"{kind}.net.Net.forward.0": call(inputs, [tensor(5.0, framework)])}
 
 
 def seconds(make, n, frameworks, folder):

@@ -23,10 +23,10 @@ BACKWARD = {"gy": 11.0, "gm": 12.0, "gw2": 13.0, "gr": 14.0, "gh": 15.0, "gw1": 
 
 
 class Net:
-    """The network as a dump; `told` writes where inputs come from, as our collector does."""
+    """The network as a dump; `traced` writes where inputs come from, as our collector does."""
 
-    def __init__(self, builder, tensor, value, side, mode="statistics", told=True, backward=True, **changed):
-        self.build, self.tensor, self.value, self.told = builder(side, mode=mode), tensor, value, told
+    def __init__(self, builder, tensor, value, side, mode="statistics", traced=True, backward=True, **changed):
+        self.build, self.tensor, self.value, self.traced = builder(side, mode=mode), tensor, value, traced
         v = self.v = {**FORWARD, **BACKWARD, **changed}
         t = self._tensor
         b = self.build
@@ -41,9 +41,9 @@ class Net:
         b.call(fc1, [t("x", "leaf")], [t("h")], parameters={"weight": t("w1")}, stack=STACK)
         b.call("Functional.relu.0.forward", [t("h", f"call {fc1}.output.0")], [t("r")], stack=STACK)
         b.call("Mint.mul.0.forward", [t("r", "call Functional.relu.0.forward.output.0"), value(v["k"])], [t("m")])
-        given = t("m", "call Mint.mul.0.forward.output.0")
-        b.call("Mint.matmul.1.forward", [given, t("w2", "parameter fc2.weight")], [t("y")], parent=fc2, stack=STACK)
-        b.call(fc2, [given], [t("y")], parameters={"weight": t("w2")}, stack=STACK)
+        inputs = t("m", "call Mint.mul.0.forward.output.0")
+        b.call("Mint.matmul.1.forward", [inputs, t("w2", "parameter fc2.weight")], [t("y")], parent=fc2, stack=STACK)
+        b.call(fc2, [inputs], [t("y")], parameters={"weight": t("w2")}, stack=STACK)
         if not backward:
             return
         back1, back2 = "Cell.fc1.Dense.backward.0", "Cell.fc2.Dense.backward.0"
@@ -57,8 +57,8 @@ class Net:
         b.call(back1, [t("gh")], [None])
 
     def _tensor(self, key, source=""):
-        given = self.v[key]
-        return given if isinstance(given, self.tensor) else self.tensor(given, source if self.told else "")
+        inputs = self.v[key]
+        return inputs if isinstance(inputs, self.tensor) else self.tensor(inputs, source if self.traced else "")
 
     def dump(self):
         return self.build.dump()
@@ -77,55 +77,57 @@ def findings(target, golden):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("traced", [True, False])
 class TestEachKind:
-    def test_equal_runs_have_no_first_wrong_call(self, net, mode, told):
-        assert findings(net("t", mode=mode, told=told), net("g", mode=mode, told=told)) == ()
+    def test_equal_runs_have_no_first_wrong_call(self, net, mode, traced):
+        assert findings(net("t", mode=mode, traced=traced), net("g", mode=mode, traced=traced)) == ()
 
-    def test_a_call_with_equal_givens_and_another_result_computes_differently(self, net, mode, told):
+    def test_a_call_with_equal_givens_and_another_result_computes_differently(self, net, mode, traced):
         later = {"m": 5.5, "y": 7.5, "gm": 12.5, "gr": 14.5, "gh": 15.5, "gw1": 16.5, "gw2": 13.5}
-        found = findings(net("t", mode=mode, told=told, r=4.5, **later), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, r=4.5, **later), net("g", mode=mode, traced=traced))
         assert [f.name for f in found] == ["Functional.relu.0.forward"]
         assert (found[0].cell, found[0].kind) == ("the root", "computes differently")
         assert (found[0].file, found[0].line) == ("/home/user/net.py", 7)
         assert found[0].receivers == 11  # mul, matmul, fc2, and every backward call, whose forward or gradient differs
 
-    def test_the_api_inside_is_named_and_the_cell_is_its_place(self, net, mode, told):
+    def test_the_api_inside_is_named_and_the_cell_is_its_place(self, net, mode, traced):
         later = {"r": 4.5, "m": 5.5, "y": 7.5, "gm": 1.0, "gr": 1.5, "gh": 2.5, "gw1": 3.5, "gw2": 4.5}
-        found = findings(net("t", mode=mode, told=told, h=3.5, **later), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, h=3.5, **later), net("g", mode=mode, traced=traced))
         assert [(f.name, f.cell, f.kind) for f in found] == [("Mint.matmul.0.forward", "fc1", "computes differently")]
 
-    def test_a_backward_call_computes_differently_and_takes_its_forwards_line(self, net, mode, told):
-        found = findings(net("t", mode=mode, told=told, gh=15.5, gw1=16.5), net("g", mode=mode, told=told))
+    def test_a_backward_call_computes_differently_and_takes_its_forwards_line(self, net, mode, traced):
+        found = findings(net("t", mode=mode, traced=traced, gh=15.5, gw1=16.5), net("g", mode=mode, traced=traced))
         assert [(f.name, f.kind) for f in found] == [("Functional.relu.0.backward", "computes differently")]
         assert (found[0].file, found[0].line) == ("/home/user/net.py", 7)
 
-    def test_another_scalar_is_an_argument_that_differs(self, net, mode, told):
-        found = findings(net("t", mode=mode, told=told, k=1e-3, m=5.5, y=7.5), net("g", mode=mode, told=told, k=1e-5))
+    def test_another_scalar_is_an_argument_that_differs(self, net, mode, traced):
+        found = findings(
+            net("t", mode=mode, traced=traced, k=1e-3, m=5.5, y=7.5), net("g", mode=mode, traced=traced, k=1e-5)
+        )
         assert [(f.name, f.kind) for f in found] == [("Mint.mul.0.forward", "argument differs")]
         assert "input.1 is 0.001, golden 1e-05" in wording.reason(found[0])
 
-    def test_another_batch_is_run_inputs(self, net, mode, told):
+    def test_another_batch_is_run_inputs(self, net, mode, traced):
         changed = {"x": 1.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
-        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, **changed), net("g", mode=mode, traced=traced))
         assert [(f.name, f.cell, f.kind) for f in found] == [("Mint.matmul.0.forward", "fc1", "run inputs differ")]
 
-    def test_other_parameters_are_named(self, net, mode, told):
+    def test_other_parameters_are_named(self, net, mode, traced):
         changed = {"w1": 2.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
-        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, **changed), net("g", mode=mode, traced=traced))
         assert [(f.name, f.kind) for f in found] == [("Mint.matmul.0.forward", "parameters differ")]
         assert wording.reason(found[0]).startswith("1 parameter differs: fc1.weight")
 
-    def test_all_parameters_of_the_step_are_counted(self, net, mode, told):
+    def test_all_parameters_of_the_step_are_counted(self, net, mode, traced):
         changed = {"w1": 2.5, "w2": 6.5, "h": 3.5, "r": 4.5, "m": 5.5, "y": 7.5}
-        found = findings(net("t", mode=mode, told=told, **changed), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, **changed), net("g", mode=mode, traced=traced))
         assert [f.kind for f in found] == ["parameters differ"]
         assert "(2 in the whole step)" in wording.reason(found[0])
 
-    def test_a_first_difference_within_tolerance_is_named_with_the_place_where_it_grows(self, net, mode, told):
+    def test_a_first_difference_within_tolerance_is_named_with_the_place_where_it_grows(self, net, mode, traced):
         within = np.float32(4.0) + np.arange(4, dtype=np.float32).reshape(2, 2) / 4
         within[1, 1] = np.nextafter(within[1, 1], np.float32(9))
-        found = findings(net("t", mode=mode, told=told, r=within, m=5.5, y=7.5), net("g", mode=mode, told=told))
+        found = findings(net("t", mode=mode, traced=traced, r=within, m=5.5, y=7.5), net("g", mode=mode, traced=traced))
         assert (found[0].name, found[0].kind) == ("Functional.relu.0.forward", "computes differently")
         if mode != "digest":  # a digest has no tolerance
             assert wording.reason(found[0]).endswith("within tolerance here, error at Mint.mul.0.forward")
@@ -135,8 +137,8 @@ class TestEachKind:
 def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):
     def run(side, label):
         n = net(side, backward=False)
-        given = [tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0"), tensor(label, "leaf")]
-        n.build.call("Tensor.__sub__.0.forward", given, [label])
+        inputs = [tensor(7.0, "call Cell.fc2.Dense.forward.0.output.0"), tensor(label, "leaf")]
+        n.build.call("Tensor.__sub__.0.forward", inputs, [label])
         return n
 
     found = findings(run("t", 9.0), run("g", 8.0))
@@ -146,10 +148,10 @@ def test_a_later_argument_that_no_call_produced_differs(net, builder, tensor):
 
 
 def test_code_between_two_calls_is_said_with_both_names(net, tensor):
-    def run(side, given, source):
+    def run(side, value, source):
         n = net(side, backward=False)
-        n.build.call("Mint.exp.0.forward", [tensor(given, source)], [given], parent="Cell.head.Head.forward.0")
-        n.build.call("Cell.head.Head.forward.0", [tensor(given, source)], [given])
+        n.build.call("Mint.exp.0.forward", [tensor(value, source)], [value], parent="Cell.head.Head.forward.0")
+        n.build.call("Cell.head.Head.forward.0", [tensor(value, source)], [value])
         return n
 
     for source in ("code", "call Cell.fc2.Dense.forward.0.output.0"):
@@ -209,8 +211,8 @@ def test_another_call_in_its_place_is_said(net):
     )
     found = findings(target, golden)
     assert [(f.name, f.kind) for f in found] == [("Functional.silu.0.forward", "different call")]
-    said = "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
-    assert wording.reason(found[0]) == said
+    message = "only the target makes this call, the golden calls Functional.gelu.0.forward in its place"
+    assert wording.reason(found[0]) == message
 
 
 def test_another_parameter_in_its_place_is_no_parameter_that_differs(builder, tensor):
@@ -218,8 +220,8 @@ def test_another_parameter_in_its_place_is_no_parameter_that_differs(builder, te
         weights = {"fc.a": 2.0, "fc.b": 6.0}
         build = builder(side)
         for number, name in enumerate(order):
-            given = [tensor(1.0, "leaf"), tensor(weights[name], f"parameter {name}")]
-            build.call(f"Mint.matmul.{number}.forward", given, [weights[name]])
+            inputs = [tensor(1.0, "leaf"), tensor(weights[name], f"parameter {name}")]
+            build.call(f"Mint.matmul.{number}.forward", inputs, [weights[name]])
         return build.dump()
 
     found = locate(compare(made("t", "fc.b", "fc.a"), made("g", "fc.a", "fc.b"))).findings
@@ -375,11 +377,11 @@ def roles(comparison, located):
 
 def test_rows_say_which_difference_begins_and_which_was_received(net):
     comparison = compare(net("t", backward=False, r=4.5, m=5.5, y=7.5).dump(), net("g", backward=False).dump())
-    said = roles(comparison, locate(comparison))
-    assert said["Functional.relu.0.forward.output.0"] == "begins"
-    assert said["Mint.mul.0.forward.input.0"] == "received"
-    assert said["Mint.mul.0.forward.output.0"] == "received"
-    assert "Functional.relu.0.forward.input.0" not in said
+    by_row = roles(comparison, locate(comparison))
+    assert by_row["Functional.relu.0.forward.output.0"] == "begins"
+    assert by_row["Mint.mul.0.forward.input.0"] == "received"
+    assert by_row["Mint.mul.0.forward.output.0"] == "received"
+    assert "Functional.relu.0.forward.input.0" not in by_row
 
 
 def test_parameters_at_a_later_step_point_to_the_update_before(net):
@@ -404,17 +406,17 @@ def test_a_golden_only_call_is_not_taken_for_the_targets_of_the_same_name(builde
         ("Mint.exp.0.forward", "computes differently"),
     ]
     assert located.findings[0].receivers == 1  # its own backward
-    said = roles(comparison, located)
-    assert said["golden Mint.exp.0.forward.output.0"] == "begins"
-    assert said["Mint.exp.0.forward.output.0"] == "begins"
+    by_row = roles(comparison, located)
+    assert by_row["golden Mint.exp.0.forward.output.0"] == "begins"
+    assert by_row["Mint.exp.0.forward.output.0"] == "begins"
 
 
 def test_a_tensor_that_is_given_to_many_calls_is_one_beginning(builder, tensor):
     def run(side, mask, result):
         b = builder(side).call("Mint.exp.0.forward", [tensor(1.0, "leaf")], [2.0])
         for n in range(3):
-            given = [tensor(2.0, "call Mint.exp.0.forward.output.0"), tensor(mask, "leaf")]
-            b.call(f"Mint.mul.{n}.forward", given, [result])
+            inputs = [tensor(2.0, "call Mint.exp.0.forward.output.0"), tensor(mask, "leaf")]
+            b.call(f"Mint.mul.{n}.forward", inputs, [result])
         return b
 
     found = findings(run("t", 7.0, 9.0), run("g", 8.0, 10.0))

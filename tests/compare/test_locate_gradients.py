@@ -19,12 +19,12 @@ def written(build, order, values=None):
     """
     values = values or {}
     for entry in order.split():
-        given, gave = values.get(f"<{entry}", 2.0), values.get(entry, 3.0)
+        argument, gave = values.get(f"<{entry}", 2.0), values.get(entry, 3.0)
         if entry[0] == "g":
             build.gradients(f"{CELL}.parameters_grad{'.' * bool(entry[1:])}{entry[1:]}", weight=gave)
         else:
             direction = {"f": "forward", "b": "backward"}[entry[0]]
-            build.call(f"{CELL}.{direction}.{entry[1:]}", [given], [gave])
+            build.call(f"{CELL}.{direction}.{entry[1:]}", [argument], [gave])
     return build.dump()
 
 
@@ -160,8 +160,8 @@ def test_a_gradient_on_one_side_is_exempt_where_nobody_needs_it(source, gradient
     for side in ("target", "golden"):
         made = builder(side)
         made.call("Cell.below.Dense.forward.0", [tensor(0.0, "leaf")], [tensor(1.0)], parameters={"weight": 1.0})
-        given = tensor(1.0, "" if side == null else source)
-        made.call("Cell.norm.LayerNorm.forward.0", [given], [tensor(3.0)], parameters={"gamma": 1.0})
+        inputs = tensor(1.0, "" if side == null else source)
+        made.call("Cell.norm.LayerNorm.forward.0", [inputs], [tensor(3.0)], parameters={"gamma": 1.0})
         given_back = None if side == null else tensor(gradient)
         made.call("Cell.norm.LayerNorm.backward.0", [tensor(4.0)], [given_back])
         made.gradients("Cell.norm.LayerNorm.parameters_grad", gamma=5.0)

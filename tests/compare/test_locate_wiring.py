@@ -15,17 +15,17 @@ def first(target, golden):
 
 
 def test_two_calls_that_changed_places_are_said_with_what_each_was_given(builder, tensor):
-    def run(side, order, told):
-        made, given, value = builder(side), f"call {ADD}.output.0", 2.0
+    def run(side, order, traced):
+        made, inputs, value = builder(side), f"call {ADD}.output.0", 2.0
         made.call(ADD, [1.0], [2.0])
         for name in order:
             result = value * (3.0 if name == MUL else 5.0) + 1.0
-            made.call(name, [tensor(value, given if told else "")], [result])
-            given, value = f"call {name}.output.0", result
+            made.call(name, [tensor(value, inputs if traced else "")], [result])
+            inputs, value = f"call {name}.output.0", result
         return made
 
-    for told in (True, False):
-        found = first(run(f"t{told}", (RELU, MUL), told), run(f"g{told}", (MUL, RELU), told))
+    for traced in (True, False):
+        found = first(run(f"t{traced}", (RELU, MUL), traced), run(f"g{traced}", (MUL, RELU), traced))
         assert (found.name, kind(found)) == (RELU, f"code between {ADD} and {RELU} in the root")
         assert f"; it comes from {ADD}, golden from {MUL}, while" in wording.reason(found)
         assert "not recorded" not in wording.reason(found)

@@ -4,7 +4,7 @@ import json
 import re
 
 import numpy as np
-from three_calls import EXP, SIN, TAN, said, written
+from three_calls import EXP, SIN, TAN, printed, written
 
 from msprobe.cli import main
 
@@ -15,7 +15,7 @@ def test_many_ranks_are_one_line_each_and_the_earliest_beginning_is_named_last(r
     code = main(
         ["compare", "-tp", str(target / "step0"), "-gp", str(run("g", *folders) / "step0"), "-o", str(tmp_path / "out")]
     )
-    lines = said(capsys)
+    lines = printed(capsys)
     assert code == 1
     assert lines[0] == "rank 0: statistics: 6 pass, 0 warning, 0 error, 0 unjudged"
     assert lines[2].startswith("rank 2: statistics: 3 pass, 0 warning, 3 error, 0 unjudged; first wrong call: ")
@@ -29,7 +29,7 @@ def test_of_many_steps_the_earliest_is_named_whatever_is_wrong_later(run, tmp_pa
     folders = [f"step{n}/rank" for n in (2, 10, 11)]
     target = run("t", *folders, wrong={folders[1]: TAN, folders[2]: EXP})
     code = main(["compare", "-tp", str(target), "-gp", str(run("g", *folders)), "-o", str(tmp_path / "out")])
-    lines = said(capsys)
+    lines = printed(capsys)
     assert code == 1
     assert lines[-2] == "the first is in step 10, rank 0:"
     assert lines[-1].startswith(f"first wrong call: {TAN} in ")
@@ -40,7 +40,7 @@ def test_a_clean_run_says_so_once(run, tmp_path, capsys):
     folders = ["step0/rank0", "step0/rank1"]
     words = ["-tp", str(run("t", *folders) / "step0"), "-gp", str(run("g", *folders) / "step0"), "-o", str(tmp_path)]
     assert main(["compare", *words]) == 0
-    assert said(capsys)[-1] == "no difference: 12 pairs judged, 0 unjudged"
+    assert printed(capsys)[-1] == "no difference: 12 pairs judged, 0 unjudged"
 
 
 def test_a_missing_rank_is_not_clean(run, tmp_path, capsys):
@@ -48,7 +48,7 @@ def test_a_missing_rank_is_not_clean(run, tmp_path, capsys):
     assert (
         main(["compare", "-tp", str(target / "step0"), "-gp", str(golden / "step0"), "-o", str(tmp_path / "out")]) == 1
     )
-    lines = said(capsys)
+    lines = printed(capsys)
     assert "missing: rank 1 is only on the target side" in lines
     assert lines[-1] == "no difference in what could be judged: 6 pairs judged, 0 not"
 
@@ -59,7 +59,7 @@ def test_a_rank_that_cannot_be_read_does_not_stop_the_others(run, tmp_path, caps
     (target / "step0/rank0/dump.json").write_text("{")
     words = ["compare", "-tp", str(target / "step0"), "-gp", str(golden / "step0"), "-o", str(tmp_path / "out")]
     assert main(words) == 1
-    lines = said(capsys)
+    lines = printed(capsys)
     assert lines[0].startswith("rank 0: not compared: ")
     assert str(target / "step0/rank0/dump.json") in lines[0]
     assert lines[1] == "rank 1: statistics: 6 pass, 0 warning, 0 error, 0 unjudged"
@@ -74,7 +74,7 @@ def test_an_unfinished_rank_says_what_to_do(run, tmp_path, capsys):
     target, golden = run("t", *folders), run("g", *folders)
     (target / "step0/rank1/dump.json").rename(target / "step0/rank1/dump.journal")
     assert main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "out")]) == 1
-    assert f"msprobe doctor {target / 'step0/rank1'}" in said(capsys)[1]
+    assert f"msprobe doctor {target / 'step0/rank1'}" in printed(capsys)[1]
 
 
 def test_tensors_that_are_not_there_are_told_and_not_only_counted(run, tmp_path, capfd):
@@ -83,11 +83,11 @@ def test_tensors_that_are_not_there_are_told_and_not_only_counted(run, tmp_path,
     for path in (target / "step0/rank1/dump_tensor_data").iterdir():
         path.unlink()
     assert main(["compare", "-tp", f"{target}/step0", "-gp", f"{golden}/step0", "-o", str(tmp_path / "out")]) == 1
-    talk = [line for line in capfd.readouterr().err.splitlines() if "WARNING" in line]
-    assert len(talk) == 1, "one line for a dump, however many are missing"
-    assert "6 tensors without a verdict: not readable: " in talk[0]
-    assert str(target / "step0/rank1/dump_tensor_data") in talk[0]
-    assert "copy dump_tensor_data beside its dump.json" in talk[0]
+    log = [line for line in capfd.readouterr().err.splitlines() if "WARNING" in line]
+    assert len(log) == 1, "one line for a dump, however many are missing"
+    assert "6 tensors without a verdict: not readable: " in log[0]
+    assert str(target / "step0/rank1/dump_tensor_data") in log[0]
+    assert "copy dump_tensor_data beside its dump.json" in log[0]
 
 
 def test_a_rank_that_received_the_difference_through_an_exchange_is_not_the_first(builder, tmp_path, capsys):
@@ -96,15 +96,15 @@ def test_a_rank_that_received_the_difference_through_an_exchange_is_not_the_firs
         for rank in (0, 1):
             made = builder(side)
             made.folder = tmp_path / side / "step0" / f"rank{rank}"
-            given = wrong if rank else 0.0
+            inputs = wrong if rank else 0.0
             if rank:
-                made.call("Mint.sin.0.forward", [1.0], [2.0]).call(EXP, [2.0], [3.0 + given])
-            made.call("Distributed.all_reduce.0.forward", [3.0 + given], [6.0 + wrong])
+                made.call("Mint.sin.0.forward", [1.0], [2.0]).call(EXP, [2.0], [3.0 + inputs])
+            made.call("Distributed.all_reduce.0.forward", [3.0 + inputs], [6.0 + wrong])
             made.write()
     assert main(["compare", "-tp", str(tmp_path / "t"), "-gp", str(tmp_path / "g"), "-o", str(tmp_path / "o")]) == 1
-    answer = said(capsys)
-    assert answer[-2] == "the first is in step 0, rank 1:"
-    assert answer[-1].startswith(f"first wrong call: {EXP} in the root: computes differently: ")
+    result = printed(capsys)
+    assert result[-2] == "the first is in step 0, rank 1:"
+    assert result[-1].startswith(f"first wrong call: {EXP} in the root: computes differently: ")
 
 
 # What is no dump of calls.
@@ -120,7 +120,7 @@ def test_graph_saves_meet_by_step_and_rank_and_by_name_and_order(tmp_path, capsy
                 number = first + 2 * turn + rank  # the count of a process, which another run need not repeat
                 np.save(folder / f"loss_float32_{number}.npy", np.full(3, 7.0 if wrong else 5.0, np.float32))
     assert main(["compare", "-tp", f"{tmp_path}/t", "-gp", f"{tmp_path}/g", "-o", f"{tmp_path}/out"]) == 1
-    lines = said(capsys)
+    lines = printed(capsys)
     assert lines[0] == "step 3, rank 0: tensor: 2 pass, 0 warning, 0 error, 0 unjudged"
     assert lines[1].startswith(
         "step 3, rank 1: tensor: 1 pass, 0 warning, 1 error, 0 unjudged; first wrong call: loss.1.debug"
@@ -136,7 +136,7 @@ def test_single_saves_meet_by_step_and_rank(tmp_path, capsys):
             value = 2.0 if (side, key, rank) == ("t", "reward", 0) else 1.0
             np.save(folder / f"{key}.npy", np.full(3, value, np.float32))
     assert main(["compare", "-tp", f"{tmp_path}/t", "-gp", f"{tmp_path}/g", "-o", f"{tmp_path}/out"]) == 1
-    lines = said(capsys)
+    lines = printed(capsys)
     assert lines[0].startswith(
         "step 0, rank 0: tensor: 1 pass, 0 warning, 1 error, 0 unjudged; first wrong call: reward.0"
     )
@@ -153,9 +153,9 @@ def test_tensor_log_is_one_line_per_pair_of_tensors(run, tmp_path, capsys):
     )
     words = ["-tp", str(target / "step0/rank"), "-gp", str(golden / "step0/rank"), "-o", str(tmp_path / "out")]
     main(["compare", *words, "-tensor_log"])
-    talk = capsys.readouterr().err.splitlines()
-    assert f"msprobe INFO: {SIN}.output.0: pass" in talk
-    assert f"msprobe INFO: {TAN}.output.0: error" in talk
+    log = capsys.readouterr().err.splitlines()
+    assert f"msprobe INFO: {SIN}.output.0: pass" in log
+    assert f"msprobe INFO: {TAN}.output.0: error" in log
     main(["compare", *words])
     assert f"{SIN}.output.0" not in capsys.readouterr().err
 

@@ -11,8 +11,8 @@ FOLDERS = [f"step{s}/rank{r}" for s in (0, 1) for r in (0, 1)]
 
 
 @pytest.fixture
-def answer(tmp_path, capsys):
-    """`answer(target, golden, form, "--workers=1")`: what the command says, and what it writes into each file."""
+def result(tmp_path, capsys):
+    """`result(target, golden, form, "--workers=1")`: what the command says, and what it writes into each file."""
     made = iter(range(1000))
 
     def make(target, golden, form, where):
@@ -33,9 +33,9 @@ def content(path):
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
-def test_the_answer_is_the_same_for_any_number_of_workers(form, run, answer):
+def test_the_answer_is_the_same_for_any_number_of_workers(form, run, result):
     target, golden = run("t", *FOLDERS, wrong={FOLDERS[2]: SIN}), run("g", *FOLDERS)
-    answers = [answer(target, golden, form, f"--workers={workers}") for workers in (1, 2, 4)]
+    answers = [result(target, golden, form, f"--workers={workers}") for workers in (1, 2, 4)]
     assert answers[0] == answers[1] == answers[2]
     assert sorted(answers[0][1]) == [
         "compare_summary_20260101000000.json",
@@ -54,9 +54,9 @@ def cluster():
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "xlsx"])
-def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, answer):
+def test_the_answer_of_a_cluster_is_the_same(form, run, cluster, result):
     target, golden = run("t", *FOLDERS, wrong={FOLDERS[2]: SIN}, mode="tensor"), run("g", *FOLDERS, mode="tensor")
     (target / FOLDERS[1] / "dump.json").write_text("{")
-    here, there = (answer(target, golden, form, where) for where in ("--workers=1", f"--scheduler={cluster}"))
+    here, there = (result(target, golden, form, where) for where in ("--workers=1", f"--scheduler={cluster}"))
     assert here == there
     assert len(here[1]) == 4, "three tables and the summary"

@@ -69,18 +69,18 @@ class TestCells:
         assert comparison.counts["error"] == 8
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("c.Dense: x.Dense", "the target has no cell c.Dense"),
             ("a.Dense: z.Dense", "the golden has no cell z.Dense"),
         ],
     )
-    def test_a_rule_that_matches_nothing_is_said_with_its_file(self, builder, written, text, said):
+    def test_a_rule_that_matches_nothing_is_said_with_its_file(self, builder, written, text, message):
         path = written("cell", text)
         _, given = found(*self.sides(builder), cell_mapping=path)
         (sentence,) = given.unused
         assert sentence.startswith(f"{path}: {text.split(':')[0]} matches nothing: ")
-        assert said in sentence
+        assert message in sentence
 
 
 class TestApis:
@@ -215,10 +215,10 @@ class TestCommand:
         given += ["-dm", written("data", "none: none")]
         sides = ["-tp", str(target.write()), "-gp", str(golden.write()), "-o", str(tmp_path / "out"), "--format", "csv"]
         assert main(["compare", *sides, *given]) == 0
-        said = capsys.readouterr()
-        assert "no difference" in said.out
-        assert "c.Dense matches nothing" in said.err
-        assert "none matches nothing" in said.err
+        captured = capsys.readouterr()
+        assert "no difference" in captured.out
+        assert "c.Dense matches nothing" in captured.err
+        assert "none matches nothing" in captured.err
 
     def test_a_mistake_in_a_file_ends_with_2_before_anything_is_read(self, written, tmp_path, capsys):
         given = ["-tp", "nowhere", "-gp", "nowhere", "-cm", written("cell", "a: [b]")]
@@ -233,10 +233,10 @@ class TestCommand:
         rule = written("data", f'{row}: {{to: {row}, transform: "transpose(9, 0)"}}')
         sides = ["-tp", str(target.write()), "-gp", str(golden.write()), "-o", str(tmp_path / "out")]
         assert main(["compare", *sides, "-dm", rule]) == 2
-        said = capsys.readouterr().err
-        assert row in said
-        assert "transform 'transpose(9, 0)'" in said
-        assert "of shape [2, 2]" in said
+        logged = capsys.readouterr().err
+        assert row in logged
+        assert "transform 'transpose(9, 0)'" in logged
+        assert "of shape [2, 2]" in logged
 
     def test_kernels_and_npy_files_take_no_mapping(self, tmp_path, capsys):
         (tmp_path / "a").mkdir()

@@ -9,15 +9,15 @@ from msprobe.compare.match.calls import Match, Pairing, match_calls
 from msprobe.store.record import Call, Record
 
 
-def record(name, part, place, given):
-    if isinstance(given, tuple):
-        return Record(f"{name}.{part}.{place}", part, (place,), "tensor", "mindspore.Tensor", "Float32", given)
-    return Record(f"{name}.{part}.{place}", part, (place,), "value", type(given).__name__, value=given)
+def record(name, part, place, argument):
+    if isinstance(argument, tuple):
+        return Record(f"{name}.{part}.{place}", part, (place,), "tensor", "mindspore.Tensor", "Float32", argument)
+    return Record(f"{name}.{part}.{place}", part, (place,), "value", type(argument).__name__, value=argument)
 
 
 def call(name, *inputs, parent=None, output=(2, 2), again=False):
     """A call whose inputs are shapes (tensors) or anything else (values)."""
-    records = [record(name, "input", str(n), given) for n, given in enumerate(inputs or ((2, 2),))]
+    records = [record(name, "input", str(n), arguments) for n, arguments in enumerate(inputs or ((2, 2),))]
     return Call(name, (*records, record(name, "output", "0", output)), parent, is_recompute=again)
 
 
@@ -223,20 +223,20 @@ class TestRecomputation:
     @pytest.mark.parametrize("marked", [True, False])
     def test_on_one_side_it_has_no_partner_and_shifts_nothing(self, marked):
         target, who = recomputing(marked=marked, steps=1)
-        golden, whose = recomputing(marked=False, recomputes=False, steps=1)
-        assert {who[m.target]: whose[m.golden] for m in match_calls(target, golden)} == {x: x for x in whose}
+        golden, owners = recomputing(marked=False, recomputes=False, steps=1)
+        assert {who[m.target]: owners[m.golden] for m in match_calls(target, golden)} == {x: x for x in owners}
 
     def test_over_micro_steps_marks_tell_it_from_the_next_step(self):
         target, who = recomputing(marked=True)
-        golden, whose = recomputing(marked=False, recomputes=False)
-        assert {who[m.target]: whose[m.golden] for m in match_calls(target, golden)} == {x: x for x in whose}
+        golden, owners = recomputing(marked=False, recomputes=False)
+        assert {who[m.target]: owners[m.golden] for m in match_calls(target, golden)} == {x: x for x in owners}
 
     @pytest.mark.parametrize("marks", [(True, True), (True, False), (False, True), (False, False)])
     def test_recomputed_calls_pair_with_recomputed_calls_marked_or_not(self, marks):
         target, who = recomputing(marked=marks[0], steps=3)
-        golden, whose = recomputing(marked=marks[1], steps=3)
+        golden, owners = recomputing(marked=marks[1], steps=3)
         golden = [call("Mint.exp.9.forward", (5, 5)), *golden]
-        pairs = {who[m.target]: ["", *whose][m.golden] for m in match_calls(target, golden)}
+        pairs = {who[m.target]: ["", *owners][m.golden] for m in match_calls(target, golden)}
         assert pairs == {x: x for x in who}
 
     def test_without_backward_marks_alone_tell(self):

@@ -57,7 +57,7 @@ def theirs(samples):
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """What the log was given."""
     lines = []
     for level in ("info", "warning"):
@@ -213,18 +213,18 @@ def test_as_csv_each_measure_is_a_file(tables, theirs, config, tmp_path):
     assert csv_rows(second)[1][1] == "0.0%"
 
 
-def test_what_is_left_aside_is_said(tables, theirs, config, tmp_path, said):
+def test_what_is_left_aside_is_said(tables, theirs, config, tmp_path, logged):
     same = theirs("same", "stat")
     folder = tables({0: same, 1: same})
     shutil.copy(same, folder / f"compare_result_rank_{TIME}.xlsx")
     shutil.copy(same, folder / "my_table.xlsx")
     (folder / "step1").mkdir()
     merge_result(folder, tmp_path / "out", config("api: [Mint.mean, Mint.nothing]"))
-    texts = [text for _, text in said]
+    texts = [text for _, text in logged]
     assert any("rank_" in text and "single card" in text for text in texts)
     assert any("my_table.xlsx is left aside: not called" in text for text in texts)
     assert any("step1 is left aside: a folder" in text for text in texts)
-    assert ("warning", f"{tmp_path / 'config.yaml'}: no record has Mint.nothing in its name") in said
+    assert ("warning", f"{tmp_path / 'config.yaml'}: no record has Mint.nothing in its name") in logged
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_aliases_that_would_unfold_without_end_are_harmless(config):
         read_choice(config("\n".join(lines)))
 
 
-def test_an_unknown_key_is_named_and_ignored(config, said):
+def test_an_unknown_key_is_named_and_ignored(config, logged):
     assert read_choice(config("api: [Mint.add]\ncompare_indx: [Max diff]")).compare_index == ()
-    assert "did you mean compare_index?" in said[0][1]
+    assert "did you mean compare_index?" in logged[0][1]
 
 
 def test_fewer_than_two_tables_are_refused(tables, theirs, config, tmp_path):

@@ -42,8 +42,8 @@ def test_a_tensor_that_is_missing_may_hold_one(last):
 
 
 def test_a_target_that_holds_no_calls_is_no_proof(last):
-    said = "no difference in what could be judged: 0 pairs judged, 4 not: 4 not collected on one side"
-    assert last(lambda folder: None) == (1, said)
+    message = "no difference in what could be judged: 0 pairs judged, 4 not: 4 not collected on one side"
+    assert last(lambda folder: None) == (1, message)
 
 
 def test_digests_against_statistics_leave_most_unjudged(builder, tmp_path, capsys):
@@ -60,10 +60,10 @@ def test_digests_against_statistics_leave_most_unjudged(builder, tmp_path, capsy
                 del record[key]
     (folders[1] / "dump.json").write_text(json.dumps(text))
     assert main(["compare", *map(str, folders), "-o", str(tmp_path / "out"), "--format", "json"]) == 1
-    said = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
     why = "4 with digests on one side and statistics on the other"
-    assert f"only 2 of 6 pairs could be judged: {why}" in said
-    assert said[-1] == f"no difference in what could be judged: 2 pairs judged, 4 not: {why}"
+    assert f"only 2 of 6 pairs could be judged: {why}" in printed
+    assert printed[-1] == f"no difference in what could be judged: 2 pairs judged, 4 not: {why}"
     whole = json.loads(next((tmp_path / "out").glob("*.json")).read_text())
     (cause,) = whole["unjudged"]
     assert (cause["cause"], cause["pairs"], cause["is_exempt"]) == ("digest_against_statistics", 4, False)
@@ -74,9 +74,9 @@ def test_uninitialised_memory_is_exempt(builder, tmp_path, capsys):
     for side, memory in (("target", 7.0), ("golden", 3.0)):
         folders.append(builder(side).call("Mint.empty.0.forward", [], [memory]).call(EXP, [1.0], [2.0]).write())
     assert main(["compare", *map(str, folders), "-o", str(tmp_path / "out"), "--format", "csv"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert "unjudged: 1 of values that nobody uses (exempt)" in said
-    assert said[-1] == "no difference: 2 pairs judged, 1 unjudged"
+    printed = capsys.readouterr().out.splitlines()
+    assert "unjudged: 1 of values that nobody uses (exempt)" in printed
+    assert printed[-1] == "no difference: 2 pairs judged, 1 unjudged"
 
 
 @pytest.mark.parametrize("name", ["Tensor.uniform_.0.forward", "Aten.copy_.0.forward", "Tensor.zero_.3.forward"])
@@ -91,13 +91,13 @@ def test_what_a_filled_tensor_held_before_is_exempt(name, builder, tmp_path, cap
         code = main(["compare", *map(str, folders), "-o", str(tmp_path / "out"), "--format", "csv"])
         return code, capsys.readouterr().out.splitlines()
 
-    code, said = compared((7.0, 3.0), (1.0, 1.0), (2.0, 2.0))
-    assert (code, said[-1]) == (0, "no difference: 2 pairs judged, 1 unjudged")
-    assert "unjudged: 1 of values that nobody uses (exempt)" in said
+    code, output = compared((7.0, 3.0), (1.0, 1.0), (2.0, 2.0))
+    assert (code, output[-1]) == (0, "no difference: 2 pairs judged, 1 unjudged")
+    assert "unjudged: 1 of values that nobody uses (exempt)" in output
     for source, result in (((1.0, 5.0), (2.0, 2.0)), ((1.0, 1.0), (2.0, 5.0))):
-        code, said = compared((7.0, 3.0), source, result)
+        code, output = compared((7.0, 3.0), source, result)
         assert code == 1
-        assert any(line.startswith("first wrong call") for line in said)
+        assert any(line.startswith("first wrong call") for line in output)
 
 
 @pytest.mark.parametrize("kind", ["npy", "kernels"])
@@ -122,8 +122,8 @@ def test_a_truncated_file_is_no_difference_and_no_proof(kind, side, tmp_path, ca
             "csv",
         ]
     )
-    said = capsys.readouterr().out.splitlines()
-    assert (code, said[-1]) == (1, f"no difference in what could be judged: 1 pairs judged, 1 not: {UNREADABLE}")
+    printed = capsys.readouterr().out.splitlines()
+    assert (code, printed[-1]) == (1, f"no difference in what could be judged: 1 pairs judged, 1 not: {UNREADABLE}")
     with open(next((tmp_path / "out").rglob("*.csv")), newline="", encoding="utf-8") as file:
         rows = {row["Verdict"]: row["Reason"] for row in csv.DictReader(file)}
     assert rows.keys() == {"pass", "unjudged"}

@@ -54,11 +54,11 @@ class Network:
         weights = [(random.standard_normal((32, 32)) / 6).astype(np.float32) for _ in range(LAYERS + 1)]
         biases = [random.standard_normal(32).astype(np.float32) for _ in range(LAYERS)]
         for n in range(LAYERS):
-            given, w, b = h, (weights[n], f"parameter {n}.weight"), (biases[n], f"parameter {n}.bias")
+            inputs, w, b = h, (weights[n], f"parameter {n}.weight"), (biases[n], f"parameter {n}.bias")
             h = self.call(f"matmul.{n}", product(h[0], w[0]), h, w)
             h = self.call(f"add.{n}", h[0] + b[0], h, b)
             h = self.call(f"tanh.{n}", np.tanh(h[0]), h)
-            pair = (given, h) if swapped == n else (h, given)
+            pair = (inputs, h) if swapped == n else (h, inputs)
             h = self.call(f"sub.{n}", pair[0][0] - pair[1][0], *pair)
         if mask is not None:
             hidden = np.where(np.arange(32) < 24, 0, mask).astype(np.float32)
@@ -72,11 +72,11 @@ class Network:
         head = weights[-1], "parameter head.weight"
         self.call(f"matmul.{LAYERS}", product(h[0], head[0]), h, head)
 
-    def call(self, name, result, *given, parent=None, saved=None, **told):
+    def call(self, name, result, *arguments, parent=None, saved=None, **fields):
         result = np.asarray(self.change(name, result), np.float32)
         name = f"{self.prefix}.{name}.forward"
-        values = {key: self.value(each) for key, each in told.items()}
-        inputs, outputs = [self.tensor(*each) for each in given], [result, *([] if saved is None else [saved])]
+        values = {key: self.value(each) for key, each in fields.items()}
+        inputs, outputs = [self.tensor(*each) for each in arguments], [result, *([] if saved is None else [saved])]
         self.build.call(name, inputs, outputs, kwargs=values, parent=parent)
         if parent:
             self.build.call(parent, inputs, [result])
@@ -196,8 +196,8 @@ def test_a_wrong_call_stands_out_of_its_kin(judged, product, factor, sign):
     assert comparison.noise.diverges(row)
     assert comparison.noise.evidence[row].sign is sign
     assert Why.RESIDUAL in {reason.why for reason in comparison.because(row)}
-    behind = row_of(comparison, "Mint.softmax.0.forward.output.0")
-    assert comparison.noise.states[behind] == State.PROPAGATED
+    after = row_of(comparison, "Mint.softmax.0.forward.output.0")
+    assert comparison.noise.states[after] == State.PROPAGATED
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -298,9 +298,9 @@ def test_without_torch_a_wrong_call_is_beyond_its_inputs(judged, product, factor
     found = comparison.noise.evidence[row]
     assert found.sign is Sign.AMPLIFIED
     # The greatest relative error among its inputs is that of layer 1, ten times of which is explained.
-    given = row_of(comparison, "Mint.matmul.2.forward.input.0")
-    measured = comparison.measures[given]
-    norm = comparison.pairs.pair(given).golden.statistics.norm
+    inputs = row_of(comparison, "Mint.matmul.2.forward.input.0")
+    measured = comparison.measures[inputs]
+    norm = comparison.pairs.pair(inputs).golden.statistics.norm
     assert found.explained == pytest.approx(10 * measured.euclid / norm)
     assert found.apart > found.explained
     assert Why.BEYOND_INPUTS in {reason.why for reason in comparison.because(row)}

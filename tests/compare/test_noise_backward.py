@@ -38,11 +38,11 @@ def backpropagate(build, tensor, product=np.matmul, change=None):
 
     for n, w in enumerate(weights):
         matmul, tanh, add = (f"Mint.{word}.{n}.forward" for word in ("matmul", "tanh", "add"))
-        given = h, source
-        (s,) = call(matmul, [tensor(*given), tensor(w, f"parameter {n}.weight")], [product(h, w)])
+        arguments = h, source
+        (s,) = call(matmul, [tensor(*arguments), tensor(w, f"parameter {n}.weight")], [product(h, w)])
         (t,) = call(tanh, [tensor(s, f"call {matmul}.output.0")], [np.tanh(s)])
-        (h,) = call(add, [tensor(t, f"call {tanh}.output.0"), tensor(*given)], [t + h])
-        saved.append((given[0], t))
+        (h,) = call(add, [tensor(t, f"call {tanh}.output.0"), tensor(*arguments)], [t + h])
+        saved.append((arguments[0], t))
         source = f"call {add}.output.0"
     g = random.standard_normal(h.shape).astype(np.float32)
     for n in reversed(range(LAYERS)):

@@ -218,8 +218,8 @@ def test_a_call_without_reference_may_amplify_three_times_what_it_does_in_the_tr
     (row,) = [row for row in clean.amplifications if row.kind.operation == "Mint.fused_norm"]
     comparison, located = judged(Limits(), change=fused_norm_apart(4e-5), **same)
     assert located.first.name == "Mint.fused_norm.0.forward"
-    given = row_of(comparison, "Mint.fused_norm.0.forward.input.0")
-    apart = comparison.measures[given].euclid / comparison.pairs.pair(given).golden.statistics.norm
+    inputs = row_of(comparison, "Mint.fused_norm.0.forward.input.0")
+    apart = comparison.measures[inputs].euclid / comparison.pairs.pair(inputs).golden.statistics.norm
     assert row.amplification == pytest.approx(2e-5 / apart, rel=0.1)
     comparison, located = judged(clean, change=fused_norm_apart(4e-5), **same)
     assert "Mint.fused_norm.0.forward" not in {finding.name for finding in located.findings}
@@ -245,8 +245,8 @@ def recorded(builder, tensor, tmp_path):
         made.extra["run"] = {"step": 3}
         signs = np.where(np.arange(WEIGHTS.size).reshape(WEIGHTS.shape) % 2, 1, -1)
         size = np.sqrt(np.mean(WEIGHTS.astype(np.float64) ** 2))
-        given = tensor((WEIGHTS + signs * apart * size).astype(np.float32))
-        made.call("Cell.up.Dense.forward.0", [1.0], [2.0], parameters={"weight": given})
+        inputs = tensor((WEIGHTS + signs * apart * size).astype(np.float32))
+        made.call("Cell.up.Dense.forward.0", [1.0], [2.0], parameters={"weight": inputs})
         return read(made.write())
 
     return make
@@ -361,11 +361,11 @@ def table(folder):
 def test_the_command_calibrates_writes_the_file_and_takes_it_again(sides, tmp_path, capsys):
     words = sides({"product": bf16}, {"product": other_order})
     assert main([*words, "--calibrate", str(tmp_path / "clean")]) == 1
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     file = tmp_path / "out" / "noise.json"
-    assert f"noise limits: calibrated by {file}" in said.out
-    assert str(file) in said.err
-    assert "first wrong call: Mint.matmul.0.forward" in said.out.splitlines()[-1]
+    assert f"noise limits: calibrated by {file}" in captured.out
+    assert str(file) in captured.err
+    assert "first wrong call: Mint.matmul.0.forward" in captured.out.splitlines()[-1]
     first = table(tmp_path / "out")
     assert first["noise"]["limits"] == "calibrated"
     assert first["noise"]["file"] == str(file)
@@ -393,16 +393,16 @@ def test_the_columns_of_noise_stand_behind_ours(sides, tmp_path):
     assert (found["Class"], found["Limits"]) == ("bfloat16", "calibrated")
     fine = rows["Mint.tanh.0.forward.output.0"]
     assert (fine["Class"], fine["Limits"], fine["Noise"]) == ("float32", "built-in", 1e-5)
-    given = rows["Mint.tanh.0.forward.input.0"]
-    assert [given[title] for title in titles[-4:]] == ["", "", "", ""]
+    inputs = rows["Mint.tanh.0.forward.input.0"]
+    assert [inputs[title] for title in titles[-4:]] == ["", "", "", ""]
 
 
 @pytest.mark.usefixtures("_replaying")
 def test_a_trusted_run_that_is_wrong_is_warned_of_now_and_whenever_its_limits_are_used(sides, tmp_path, capsys):
     words = sides({"product": bf16}, {"product": bf16, "change": row_times(2.0)})
     main([*words, "--calibrate", str(tmp_path / "clean")])
-    said = capsys.readouterr()
-    (warning,) = [line for line in said.err.splitlines() if "WARNING" in line]
+    captured = capsys.readouterr()
+    (warning,) = [line for line in captured.err.splitlines() if "WARNING" in line]
     assert "Mint.matmul.2.forward" in warning
     main([*words, "--noise", str(tmp_path / "out" / "noise.json")])
     (limits,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("noise limits")]
@@ -412,8 +412,8 @@ def test_a_trusted_run_that_is_wrong_is_warned_of_now_and_whenever_its_limits_ar
 def test_the_command_is_exact_where_it_is_asked_for(sides, tmp_path, capsys):
     words = sides({"product": other_order})
     main([*words, "--noise", "exact"])
-    said = capsys.readouterr().out
-    assert "first wrong call: Mint.matmul.0.forward" in said
+    printed = capsys.readouterr().out
+    assert "first wrong call: Mint.matmul.0.forward" in printed
     found = table(tmp_path / "out")
     assert found["noise"]["limits"] == "exact"
     assert set(found["noise"]["decided"]) == {"exact"}
@@ -431,10 +431,10 @@ def test_limits_go_with_every_rank_to_every_process(builder, tensor, value, tmp_
     words = ["compare", *(str(tmp_path / side) for side in ("target", "golden")), "-o", str(tmp_path / "out")]
     code = main([*words, "--format", "json", "--workers", "2", "--calibrate", str(tmp_path / "clean")])
     assert code == 1
-    said = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr().out.splitlines()
     file = tmp_path / "out" / "noise.json"
-    assert f"noise limits: calibrated by {file}" in said
-    assert "Mint.matmul.0.forward" in said[-1]
+    assert f"noise limits: calibrated by {file}" in printed
+    assert "Mint.matmul.0.forward" in printed[-1]
     (summary,) = (tmp_path / "out").glob("compare_summary_*.json")
     jobs = json.loads(summary.read_text())["jobs"]
     assert [job["noise_limits"] for job in jobs] == [f"noise limits: calibrated by {file}"] * 2

@@ -98,7 +98,7 @@ def test_no_other_sign_is_excused():
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         ({"noise_version": 2}, "calibrate again"),
         ({"noise_version": None}, "is no noise.json"),
@@ -113,12 +113,12 @@ def test_no_other_sign_is_excused():
         ({"golden": 5}, "broken"),
     ],
 )
-def test_a_file_that_is_none_is_refused_with_what_to_do(changed, more, says):
+def test_a_file_that_is_none_is_refused_with_what_to_do(changed, more, message):
     file = changed(**more)
     with pytest.raises(UsageError) as refused:
         read_noise(file)
     assert str(refused.value).startswith(f"{file}: ")
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "calibrate" in str(refused.value)
 
 

@@ -46,13 +46,13 @@ class Program:
     def parameter(self, array, name):
         return array, f"parameter {name}"
 
-    def call(self, name, result, *given, parent=None, extra=(), **told):
+    def call(self, name, result, *arguments, parent=None, extra=(), **fields):
         """A call of `Mint` or `Torch`; gives its result with its source."""
         number = self.counts[name] = self.counts.get(name, -1) + 1
         full = f"{'Mint' if self.is_ms else 'Torch'}.{name}.{number}.forward"
         result = np.asarray(result, np.float32)
-        inputs = [self.tensor(*each) if isinstance(each, tuple) else self.value(each) for each in given]
-        values = {key: self.value(each) for key, each in told.items()}
+        inputs = [self.tensor(*each) if isinstance(each, tuple) else self.value(each) for each in arguments]
+        values = {key: self.value(each) for key, each in fields.items()}
         self.build.call(full, inputs, [result, *extra], kwargs=values, parent=parent)
         return result, f"call {full}.output.0"
 
@@ -158,10 +158,10 @@ def test_another_function_of_the_same_name_is_no_precision_class(compared):
     # By their own residuals both compute in float32; all of them are off by as much as half precision would be.
     def fill(side):
         h = side.leaf(X)
-        told = {"approximate": "tanh"} if side.is_ms else {}
+        expected = {"approximate": "tanh"} if side.is_ms else {}
         for n, weight in enumerate((W, V, W)):
             h = side.product(h, side.parameter(weight, f"{n}.weight"))
-            h = side.call("gelu", (gelu_by_tanh if side.is_ms else gelu)(h[0]), h, **told)
+            h = side.call("gelu", (gelu_by_tanh if side.is_ms else gelu)(h[0]), h, **expected)
         side.product(h, side.parameter(U, "head.weight"))
 
     comparison, located = compared(fill)
@@ -220,8 +220,8 @@ def test_of_two_siblings_that_hold_each_other_s_weights_the_paths_tell_which_is_
         k, v = (f"{kind}.net.{name}.{layer}.forward.0" for name in ("k", "v"))
         for name, weight in ((k, keys), (v, values)):
             build.call(name, [tensor(X, "leaf")], [X @ weight.T], parameters={"weight": weight}, parent=None)
-        given = [tensor(X @ keys.T, f"call {k}.output.0"), tensor(X @ values.T, f"call {v}.output.0")]
-        build.call(f"{kind}.net.mix.Mix.forward.0", given, [(X @ keys.T) * np.tanh(X @ values.T)])
+        inputs = [tensor(X @ keys.T, f"call {k}.output.0"), tensor(X @ values.T, f"call {v}.output.0")]
+        build.call(f"{kind}.net.mix.Mix.forward.0", inputs, [(X @ keys.T) * np.tanh(X @ values.T)])
         sides.append(build.dump())
     located = locate(compare(*sides))
     assert located.first.kind is FindingKind.PARAMETERS

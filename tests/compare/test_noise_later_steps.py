@@ -32,8 +32,10 @@ def judged(builder, tensor, tmp_path):
         hidden[3] *= factor
         inputs = [tensor(GIVEN, "leaf"), tensor(weight, "parameter up.weight")]
         build.call("Mint.matmul.0.forward", inputs, [tensor(hidden)])
-        given = [tensor(hidden, "call Mint.matmul.0.forward.output.0")]
-        build.call("Cell.norm.Norm.forward.0", given, [tensor(hidden - mean)], parameters={"moving_mean": tensor(mean)})
+        arguments = [tensor(hidden, "call Mint.matmul.0.forward.output.0")]
+        build.call(
+            "Cell.norm.Norm.forward.0", arguments, [tensor(hidden - mean)], parameters={"moving_mean": tensor(mean)}
+        )
         return read(build.write())
 
     def make(drift, of_mean, factor=1.0, limits=BUILT_IN):

@@ -100,9 +100,9 @@ BACKWARD = [
 
 
 def seen(operation, arguments, outputs, incoming=(), is_backward=False):
-    given = [summed(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    inputs = [summed(one) if isinstance(one, np.ndarray) else one for one in arguments]
     return CallSummary(
-        operation, is_backward, given, [summed(one) for one in outputs], [summed(one) for one in incoming]
+        operation, is_backward, inputs, [summed(one) for one in outputs], [summed(one) for one in incoming]
     )
 
 
@@ -161,8 +161,8 @@ def test_numbers_that_no_float_holds_say_nothing(builder, value, tensor):
     assert [one.statistic for one in identities(seen("exp", [X * 1e4], [X]), 0)] == ["min"]  # that of the max is none
 
     def run(side, shift):
-        given = [tensor(1.0), value(10**400)]
-        return builder(side).call("Mint.add.0.forward", given, [2.0 + shift]).dump()
+        inputs = [tensor(1.0), value(10**400)]
+        return builder(side).call("Mint.add.0.forward", inputs, [2.0 + shift]).dump()
 
     assert locate(compare(run("t", 1.0), run("g", 0.0))).first.name == "Mint.add.0.forward"
 
@@ -344,8 +344,8 @@ def test_what_noise_hides_is_told(judged):
     found = comparison.noise.unseen
     assert found.outputs + found.by_identity == sum(state == State.NOISE for state in _of_outputs(comparison))
     assert 1e-4 < found.share < 1e-2
-    said = say_unseen(found)
-    assert said in list(lines(comparison, located, 3))
+    message = say_unseen(found)
+    assert message in list(lines(comparison, located, 3))
     assert say_unseen(Unseen(2e-3, 1, 0)).endswith("of 1 output what is less than 0.002 of the norm (median)")
     assert say_unseen(Unseen(math.nan, 0, 3)).endswith("optimizer constants below 1e-3")
     exact, located = judged(change=times(1.05, "matmul.2"))
@@ -373,7 +373,7 @@ def test_digests_alone_decide_by_the_bits(judged, builder, tensor):
 # Laws among their kin.
 
 
-def told(off, golden=1e-8, size=100, law=Law.SUM, statistic="mean"):
+def law_error(off, golden=1e-8, size=100, law=Law.SUM, statistic="mean"):
     of = Summary(1.0, -1.0, 0.0, math.sqrt(size), size, UNIT)
     return OutputIdentities("sum", ((Identity(law, statistic, off), Identity(law, statistic, golden)),), of, of, True)
 
@@ -383,21 +383,21 @@ def broken(*found):
 
 
 def test_a_law_is_kept_up_to_what_its_kin_are_off_on_the_golden_side():
-    assert broken(told(3e-6)) == [True]  # beyond 1e-6
-    assert broken(told(3e-6, golden=9e-7)) == [False]  # below 8 * 9e-7
-    assert broken(told(3e-6), told(1e-8, golden=9e-7)) == [False, False]  # as far as another call of the kind
-    assert judge_laws({0: told(0.5, golden=0.4)}) == {}  # no law of this call
+    assert broken(law_error(3e-6)) == [True]  # beyond 1e-6
+    assert broken(law_error(3e-6, golden=9e-7)) == [False]  # below 8 * 9e-7
+    assert broken(law_error(3e-6), law_error(1e-8, golden=9e-7)) == [False, False]  # as far as another call of the kind
+    assert judge_laws({0: law_error(0.5, golden=0.4)}) == {}  # no law of this call
 
 
 def test_a_kernel_that_is_coarser_throughout_breaks_no_law():
     # Errors of 1e-3 of each of 100 elements are 1e-4 of the mean; 4e-4 is still noise of that kind.
-    assert broken(*[told(1e-4)] * 3, told(3e-4)) == [False] * 4
-    assert broken(*[told(1e-4)] * 3, told(9e-4)) == [False] * 3 + [True]
-    assert broken(*[told(1e-2)] * 4) == [True] * 4  # a wrong constant does not average out
-    assert broken(told(1e-4), told(1e-4)) == [True, True]  # two are no kind
+    assert broken(*[law_error(1e-4)] * 3, law_error(3e-4)) == [False] * 4
+    assert broken(*[law_error(1e-4)] * 3, law_error(9e-4)) == [False] * 3 + [True]
+    assert broken(*[law_error(1e-2)] * 4) == [True] * 4  # a wrong constant does not average out
+    assert broken(law_error(1e-4), law_error(1e-4)) == [True, True]  # two are no kind
 
 
 def test_a_sum_explains_what_does_not_differ_grossly():
-    (law,) = judge_laws({0: told(1e-8)}).values()
+    (law,) = judge_laws({0: law_error(1e-8)}).values()
     assert not law.is_broken
-    assert judge_laws({0: told(0.0, law=Law.MONOTONE, statistic="max")}) == {}  # holds, and says too little
+    assert judge_laws({0: law_error(0.0, law=Law.MONOTONE, statistic="max")}) == {}  # holds, and says too little

@@ -17,7 +17,7 @@ CALL = "Functional.softmax.0.forward"
 NAN, INF = math.nan, math.inf
 
 
-def told(values, dtype, *, counts=True, **more):
+def described(values, dtype, *, counts=True, **more):
     """The record of a tensor as docs/en/reference/format.md has it, worked out by numpy."""
     array = np.array(values, np.float64)
     with np.errstate(invalid="ignore"):
@@ -41,8 +41,8 @@ def compared(builder):
             made = builder(side, framework=framework)
             made.extra["format_version"] = int(has_counts)
             dtype = "Float32" if framework == "mindspore" else "torch.float32"
-            node = told(values, dtype, counts=has_counts, **more)
-            made.data[CALL] = {"input_args": [node], "input_kwargs": {}, "output": [told([1.0], dtype)]}
+            node = described(values, dtype, counts=has_counts, **more)
+            made.data[CALL] = {"input_args": [node], "input_kwargs": {}, "output": [described([1.0], dtype)]}
             dumps.append(made.dump())
         return compare(*dumps)
 
@@ -86,7 +86,7 @@ def test_of_all_tensors_of_three_elements_only_those_with_equal_elements_pass(bu
     for at, framework in enumerate(frameworks):
         made = builder("target" if at == 0 else "golden", framework=framework)
         made.extra["format_version"] = 1
-        nodes = [told(pair[at], "Float32" if framework == "mindspore" else "torch.float32") for pair in pairs]
+        nodes = [described(pair[at], "Float32" if framework == "mindspore" else "torch.float32") for pair in pairs]
         made.data[CALL] = {"input_args": nodes, "input_kwargs": {}, "output": []}
         dumps.append(made.dump())
     found = compare(*dumps)
@@ -100,7 +100,7 @@ def test_a_tensor_that_was_not_saved_is_judged_by_its_counts(builder):
     for side, values in (("target", [NAN, NAN, 1.0]), ("golden", [NAN, 1.0, 1.0])):
         made = builder(side, mode="tensor")
         made.extra["format_version"] = 1
-        made.data[CALL] = {"input_args": [told(values, "Float32")], "input_kwargs": {}, "output": []}
+        made.data[CALL] = {"input_args": [described(values, "Float32")], "input_kwargs": {}, "output": []}
         dumps.append(made.dump())
     found = compare(*dumps)
     assert found.mode == "tensor"
@@ -127,7 +127,7 @@ def test_the_table_says_so_in_its_reason_and_has_no_other_column(compared):
 
 
 def part(array):
-    node = told(array, "Float32")
+    node = described(array, "Float32")
     kinds = [node.get(f"{kind}_count", 0) for kind in ("nan", "positive_inf", "negative_inf")]
     four = (node[key] for key in ("Max", "Min", "Mean", "Norm"))
     made = Statistics(*four, non_finite=NonFinite(*kinds) if any(kinds) else None)

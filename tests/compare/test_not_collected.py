@@ -136,7 +136,7 @@ def test_what_one_side_could_not_read_is_no_difference_and_no_proof(lacking, oth
 def test_a_gradient_that_could_not_be_read_is_not_one_that_nobody_needs(builder):
     """None against zeros is exempt; what could not be collected against zeros is open."""
     causes = []
-    for told in ({}, gaps("output.0", call="Mint.exp.0.backward")):
+    for missing in ({}, gaps("output.0", call="Mint.exp.0.backward")):
         dumps = []
         for name, gradient in (("target", None), ("golden", 0.0)):
             side = builder(f"{name}{len(causes)}").call(EXP, [1.0], [2.0])
@@ -145,7 +145,7 @@ def test_a_gradient_that_could_not_be_read_is_not_one_that_nobody_needs(builder)
                 record = side.data["Mint.exp.0.backward"]["output"][0]
                 record.update(dict.fromkeys(("Max", "Min", "Mean", "Norm"), 0.0))
             else:
-                side.extra = told
+                side.extra = missing
             dumps.append(side.dump())
         causes.append(compare(*dumps).unjudged)
     assert causes == [{Cause.UNNEEDED_GRADIENT: 1}, {Cause.NOT_COLLECTED: 1}]

@@ -27,16 +27,18 @@ class Side:
     def __call__(self, ms, pt):
         return ms if self.is_ms else pt
 
-    def layer(self, name, given, result, weight):
+    def layer(self, name, argument, result, weight):
         """A layer; what it gives, as what takes it says where it comes from."""
         name = f"{self('Cell', 'Module')}.{name}.{self('Dense', 'Linear')}.forward.0"
-        self.build.call(name, [self.tensor(given)], [self.tensor(result)], parameters={"weight": self.tensor(weight)})
+        self.build.call(
+            name, [self.tensor(argument)], [self.tensor(result)], parameters={"weight": self.tensor(weight)}
+        )
         return f"call {name}.output.0"
 
     def call(self, ms, pt, operands, result, gradients=(), **more):
         """A call whose operands PyTorch takes in the other order, and its backward call."""
         name = self(ms, pt)
-        inputs = [given if not isinstance(given, tuple) else self.tensor(*given) for given in operands]
+        inputs = [arguments if not isinstance(arguments, tuple) else self.tensor(*arguments) for arguments in operands]
         turned = self(slice(None), slice(None, None, -1))
         self.build.call(f"{name}.0.forward", inputs[turned], [self.tensor(result)], **more)
         if gradients:
@@ -132,8 +134,8 @@ def test_values_tell_where_nothing_else_does(compared, mode):
 def test_where_nothing_tells_each_operand_stays_at_its_place(compared):
     def fill(side):
         side.layer("a", X, A, W1)
-        given = side([(A * 3,), (B * 3,)], [(A,), (B,)])
-        side.call("Tensor.__mul__", "Tensor.__mul__", given, A * B)
+        inputs = side([(A * 3,), (B * 3,)], [(A,), (B,)])
+        side.call("Tensor.__mul__", "Tensor.__mul__", inputs, A * B)
 
     comparison, _ = compared(fill)
     assert places(comparison, "Tensor.__mul__.0.forward") == STRAIGHT
@@ -158,7 +160,7 @@ def test_where_the_order_matters_it_is_a_difference(compared, value, ms, pt, mor
     def fill(side):
         made = side.layer("a", X, A, W1)
         other = side.layer("b", X[::-1].copy(), B, W1 * 2)
-        kwargs = {name: value(said) for name, said in more.items()}
+        kwargs = {name: value(message) for name, message in more.items()}
         side.call(ms, pt, [(A, made), (B, other)], side(A - B, B - A), kwargs=kwargs)
 
     comparison, located = compared(fill)

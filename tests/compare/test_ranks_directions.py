@@ -11,16 +11,16 @@ from msprobe.compare.run import compare
 
 
 @pytest.mark.parametrize("how", ["argument", "src", "group_src"])
-def test_what_a_broadcast_gives_came_from_its_source(story, how):
-    def broadcast(given):
+def test_what_a_broadcast_gives_came_from_its_source(history, how):
+    def broadcast(value):
         if how == "argument":
-            return api("broadcast", given, WRONG, 2)
-        return api("broadcast", given, WRONG, group=[0, 1, 2], **{how: 2})
+            return api("broadcast", value, WRONG, 2)
+        return api("broadcast", value, WRONG, group=[0, 1, 2], **{how: 2})
 
     stories = {
-        0: story(broadcast(1.0)),
-        1: story(broadcast((7.0, 8.0))),  # a buffer to be filled: whatever it held
-        2: story((EXP, [1.0], [WRONG]), broadcast(WRONG)),
+        0: history(broadcast(1.0)),
+        1: history(broadcast((7.0, 8.0))),  # a buffer to be filled: whatever it held
+        2: history((EXP, [1.0], [WRONG]), broadcast(WRONG)),
     }
     assert named(stories) == [(2, EXP)]
 
@@ -38,70 +38,70 @@ def test_the_buffer_of_a_rank_that_receives_is_no_evidence():
     assert named(stories) == [(0, "b")]
 
 
-def test_a_message_that_differs_came_from_its_sender(story):
+def test_a_message_that_differs_came_from_its_sender(history):
     """Through a pipeline of three: what 0 computed wrong arrives at 1, and from there at 2."""
     stories = {
-        0: story((EXP, [1.0], [WRONG]), api("send", WRONG, WRONG, 1)),
-        1: story(api("recv", 0.0, WRONG, 0), (SIN, [WRONG], [WRONG]), api("isend", WRONG, WRONG, dst=2)),
-        2: story(api("irecv", 0.0, WRONG, src=1), (SIN, [WRONG], [WRONG])),
+        0: history((EXP, [1.0], [WRONG]), api("send", WRONG, WRONG, 1)),
+        1: history(api("recv", 0.0, WRONG, 0), (SIN, [WRONG], [WRONG]), api("isend", WRONG, WRONG, dst=2)),
+        2: history(api("irecv", 0.0, WRONG, src=1), (SIN, [WRONG], [WRONG])),
     }
     layers = connect(stories).layers
     assert layers == {(0, 0): 1, (1, 0): 2, (1, 1): 3, (2, 0): 4}
     assert named(stories) == [(0, EXP)]
 
 
-def test_what_is_received_without_the_sender_having_differed_is_named(story):
+def test_what_is_received_without_the_sender_having_differed_is_named(history):
     """The message was changed on its way, or by what was not recorded."""
-    stories = {0: story(api("send", 1.0, 1.0, 1)), 1: story(api("recv", 0.0, WRONG, 0), (SIN, [WRONG], [WRONG]))}
+    stories = {0: history(api("send", 1.0, 1.0, 1)), 1: history(api("recv", 0.0, WRONG, 0), (SIN, [WRONG], [WRONG]))}
     assert named(stories) == [(1, "MintDistributed.recv.0.forward")]
 
 
-def test_a_message_without_a_partner_stands_alone(story):
+def test_a_message_without_a_partner_stands_alone(history):
     stories = {
-        0: story((EXP, [1.0], [2.0]), api("send", 2.0, 2.0, 3)),
-        1: story(api("recv", 0.0, WRONG, 7), (SIN, [WRONG], [WRONG])),
+        0: history((EXP, [1.0], [2.0]), api("send", 2.0, 2.0, 3)),
+        1: history(api("recv", 0.0, WRONG, 7), (SIN, [WRONG], [WRONG])),
     }
     connected = connect(stories)
     assert connected.sources(1, 0) == connected.sources(0, 0) == []
     assert named(stories) == [(1, "MintDistributed.recv.0.forward")]
 
 
-def test_messages_are_joined_in_their_order_and_recv_from_anyone_takes_what_is_left(story):
+def test_messages_are_joined_in_their_order_and_recv_from_anyone_takes_what_is_left(history):
     stories = {
-        0: story(api("send", 1.0, 1.0, 1), api("send", 2.0, 2.0, 1, number=1), api("send", 3.0, 3.0, 2, number=2)),
-        1: story(api("recv", 0.0, 1.0, 0), api("recv", 0.0, 2.0, src=0, number=1)),
-        2: story(api("recv", 0.0, 3.0)),
+        0: history(api("send", 1.0, 1.0, 1), api("send", 2.0, 2.0, 1, number=1), api("send", 3.0, 3.0, 2, number=2)),
+        1: history(api("recv", 0.0, 1.0, 0), api("recv", 0.0, 2.0, src=0, number=1)),
+        2: history(api("recv", 0.0, 3.0)),
     }
     connected = connect(stories)
     assert [connected.sources(*at) for at in ((1, 0), (1, 1), (2, 0))] == [[(0, 0)], [(0, 1)], [(0, 2)]]
 
 
-def test_a_reduction_to_one_rank_tells_nothing_at_the_others(story):
+def test_a_reduction_to_one_rank_tells_nothing_at_the_others(history):
     """`reduce` to rank 1: what it leaves in the others' tensors is not looked at; what they put in is."""
     stories = {
-        0: story((EXP, [1.0], [2.0]), api("reduce", 2.0, WRONG, 1)),
-        1: story((EXP, [1.0], [2.0]), api("reduce", 2.0, WRONG, 1)),
-        2: story((EXP, [1.0], [2.0]), (SIN, [2.0], [WRONG]), api("reduce", WRONG, WRONG, 1)),
+        0: history((EXP, [1.0], [2.0]), api("reduce", 2.0, WRONG, 1)),
+        1: history((EXP, [1.0], [2.0]), api("reduce", 2.0, WRONG, 1)),
+        2: history((EXP, [1.0], [2.0]), (SIN, [2.0], [WRONG]), api("reduce", WRONG, WRONG, 1)),
     }
     assert named(stories) == [(2, SIN)]
     assert named({rank: stories[rank] for rank in (0, 1)}) == [(1, "MintDistributed.reduce.0.forward")]
 
 
-def test_slices_of_a_reduce_scatter_that_differ_came_from_any_rank(story):
+def test_slices_of_a_reduce_scatter_that_differ_came_from_any_rank(history):
     """The first argument is the buffer for the slice, and holds whatever it held."""
     clean = api("reduce_scatter_tensor", (7.0, 8.0), WRONG, 2.0)
     dirty = api("reduce_scatter_tensor", (7.0, 8.0), WRONG, WRONG)
     stories = {
-        0: story((EXP, [1.0], [2.0]), clean),
-        1: story((EXP, [1.0], [WRONG]), dirty),
+        0: history((EXP, [1.0], [2.0]), clean),
+        1: history((EXP, [1.0], [WRONG]), dirty),
     }
     assert stories[0].exchanges[0].given_differs is False
     assert stories[1].exchanges[0].given_differs is True
     assert named(stories) == [(1, EXP)]
 
 
-def test_of_a_tensor_alone_the_first_argument_is_no_buffer(story):
-    (exchange,) = story(("Distributed.reduce_scatter_tensor.0.forward", [WRONG], [WRONG])).exchanges
+def test_of_a_tensor_alone_the_first_argument_is_no_buffer(history):
+    (exchange,) = history(("Distributed.reduce_scatter_tensor.0.forward", [WRONG], [WRONG])).exchanges
     assert exchange.given_differs
 
 
@@ -117,8 +117,8 @@ def test_a_batch_is_one_message_for_each_of_its_operations(builder):
     ]
     dump = made.dump()
     comparison = compare(dump, dump)
-    told = summarise(comparison, locate(comparison)).exchanges
-    assert [(e.traffic, e.word, e.peer) for e in told] == [("send", "send", 1), ("receive", "send", 3)]
+    exchanges = summarise(comparison, locate(comparison)).exchanges
+    assert [(e.traffic, e.word, e.peer) for e in exchanges] == [("send", "send", 1), ("receive", "send", 3)]
 
 
 def test_groups_are_told_by_their_ranks_or_their_name(builder):
@@ -137,10 +137,10 @@ def test_groups_are_told_by_their_ranks_or_their_name(builder):
     made.data[name.format(4)]["input_args"] += [{"type": "str", "value": "sum"}, {"type": "str", "value": "3-77"}]
     dump = made.dump()
     comparison = compare(dump, dump)
-    told = summarise(comparison, locate(comparison)).exchanges
-    assert [e.group for e in told] == [(0, 2), None, "2-1163", None, "3-77"]
+    exchanges = summarise(comparison, locate(comparison)).exchanges
+    assert [e.group for e in exchanges] == [(0, 2), None, "2-1163", None, "3-77"]
 
 
-def test_a_group_of_all_ranks_is_the_same_with_and_without_its_name(story):
-    stories = {0: story(reduce(0, 1.0, 1.0, group=[0, 1])), 1: story(reduce(0, 1.0, 1.0))}
+def test_a_group_of_all_ranks_is_the_same_with_and_without_its_name(history):
+    stories = {0: history(reduce(0, 1.0, 1.0, group=[0, 1])), 1: history(reduce(0, 1.0, 1.0))}
     assert connect(stories).sources(0, 0) == [(1, 0)]

@@ -84,8 +84,8 @@ class Training:
         made = Exchange(f"recv {len(self.exchanges[receiver])}", "receive", "send", None, sender)
         self._add(receiver, made, True, self.is_wrong[receiver])
 
-    def _add(self, rank, exchange, given, result):
-        self.exchanges[rank].append(replace(exchange, given_differs=given, result_differs=result))
+    def _add(self, rank, exchange, argument, result):
+        self.exchanges[rank].append(replace(exchange, given_differs=argument, result_differs=result))
         self.between[rank].append("")
 
     def stories(self):

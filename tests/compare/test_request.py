@@ -14,7 +14,7 @@ from msprobe.compare.request import read_compare_json
 
 
 @pytest.fixture
-def asked():
+def requested():
     """The request of a command line."""
 
     def ask(*words):
@@ -42,8 +42,8 @@ def written(tmp_path):
 SIDES = ("-tp", "t", "-gp", "g")
 
 
-def test_nothing_but_two_sides_takes_the_defaults(asked):
-    request = asked(*SIDES)
+def test_nothing_but_two_sides_takes_the_defaults(requested):
+    request = requested(*SIDES)
     assert (request.target, request.golden, request.output) == (Path("t"), Path("g"), Path("output"))
     assert (request.format, request.with_stack, request.top, request.exit_zero) == ("xlsx", False, 10, False)
     assert (request.ranks, request.steps, request.workers, request.scheduler) == (None, None, None, "")
@@ -76,12 +76,12 @@ def test_nothing_but_two_sides_takes_the_defaults(asked):
         (("--exit-zero",), "exit_zero", True),
     ],
 )
-def test_each_flag_is_one_field(asked, words, field, value):
-    assert getattr(asked(*SIDES, *words), field) == value
+def test_each_flag_is_one_field(requested, words, field, value):
+    assert getattr(requested(*SIDES, *words), field) == value
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("--rank", "a"), '--rank: "a" is neither a number nor a range'),
         (("--rank", ""), '--rank: "" is neither'),
@@ -95,22 +95,22 @@ def test_each_flag_is_one_field(asked, words, field, value):
         (("pytorch",), "msprobe -f pytorch compare"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(asked, words, says, capsys):
+def test_what_cannot_be_meant_is_refused(requested, words, message, capsys):
     with pytest.raises((UsageError, SystemExit)) as refused:
-        asked(*SIDES, *words)
+        requested(*SIDES, *words)
     text = str(refused.value) + capsys.readouterr().err
-    assert any(part in text for part in says.split("|"))
+    assert any(part in text for part in message.split("|"))
 
 
-def test_compare_json_brings_the_habits_of_8_1(asked, written):
-    request = asked("-i", written(is_print_compare_log=True))
+def test_compare_json_brings_the_habits_of_8_1(requested, written):
+    request = requested("-i", written(is_print_compare_log=True))
     assert request.advise, "8.1 writes the advisor text"
     assert request.with_stack is None, "8.1 shows the stack that lies beside the dump"
     assert request.log_each
-    assert not asked("-i", written(), "-c").advise
-    named = asked("-i", written(stack_path="s.json"))
+    assert not requested("-i", written(), "-c").advise
+    named = requested("-i", written(stack_path="s.json"))
     assert (named.with_stack, named.stack_file) == (False, Path("s.json"))
-    assert asked("-i", written(stack_path="s.json"), "-s").with_stack is True
+    assert requested("-i", written(stack_path="s.json"), "-s").with_stack is True
 
 
 def test_a_stack_path_is_a_file_or_a_folder_with_one(written, tmp_path, capsys):
@@ -166,7 +166,7 @@ def test_an_unknown_key_is_ignored_aloud_with_the_nearest_known(written, capsys)
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         ({"rank_id": 0}, "rank_id must be a list of numbers from 0 on"),
         ({"rank_id": [-1]}, "rank_id must be a list"),
@@ -181,12 +181,12 @@ def test_an_unknown_key_is_ignored_aloud_with_the_nearest_known(written, capsys)
         ({"stack_path": 3}, "stack_path must be the path"),
     ],
 )
-def test_a_value_that_cannot_be_meant_names_its_key(written, more, says):
+def test_a_value_that_cannot_be_meant_names_its_key(written, more, message):
     file = written(**more)
     with pytest.raises(UsageError) as refused:
         read_compare_json(file)
     assert str(refused.value).startswith(f"{file}: ")
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_json_that_is_nested_without_end_is_a_sentence(tmp_path):
@@ -196,13 +196,13 @@ def test_a_json_that_is_nested_without_end_is_a_sentence(tmp_path):
         read_compare_json(file)
 
 
-def test_the_command_line_and_the_file_must_not_choose_otherwise(asked, written):
-    assert asked("-i", written(rank_id=[0, 1]), "--rank", "1,0").ranks == (0, 1)
-    assert asked("-i", written(rank_id=[]), "--rank", "1").ranks == (1,)
+def test_the_command_line_and_the_file_must_not_choose_otherwise(requested, written):
+    assert requested("-i", written(rank_id=[0, 1]), "--rank", "1,0").ranks == (0, 1)
+    assert requested("-i", written(rank_id=[]), "--rank", "1").ranks == (1,)
     with pytest.raises(UsageError, match=r"--rank and rank_id of .* contradict each other"):
-        asked("-i", written(rank_id=[0]), "--rank", "1")
+        requested("-i", written(rank_id=[0]), "--rank", "1")
     with pytest.raises(UsageError, match=r"--step and step_id of .* contradict each other"):
-        asked("-i", written(step_id=[0]), "--step", "1")
+        requested("-i", written(step_id=[0]), "--step", "1")
 
 
 def test_declaring_the_options_loads_no_numpy_and_no_sheet_library():

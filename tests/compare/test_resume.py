@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
 
 
 def journal(folder):
@@ -30,20 +30,20 @@ def journal(folder):
 
 
 def test_results_come_back_exactly(tmp_path):
-    given = {
+    outcomes = {
         "floats": [0.1, 1 / 3, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf],
         "values": {"grade": "pass", "none": None, "yes": True, "large": 2**70, "text": 'a\n"ü\u2028\ud800'},
         "": [],
     }
     with Resume(tmp_path, "key") as kept:
         assert kept.known() == {}
-        for task, result in given.items():
+        for task, result in outcomes.items():
             kept.add(task, result)
         kept.add("nan", math.nan)
     with Resume(tmp_path, "key") as again:
         found = dict(again.known())
     assert math.isnan(found.pop("nan"))
-    assert found == given
+    assert found == outcomes
     assert math.copysign(1, found["floats"][2]) == -1
 
 

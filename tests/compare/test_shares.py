@@ -39,9 +39,9 @@ def test_a_dump_that_cannot_be_read_is_said_as_by_one_process(dumps, tmp_path, m
     (tmp_path / "g" / "step0" / "rank" / "dump.json").write_text('{"task": "statistics", "data": {')
     monkeypatch.setattr(outcome, "_WORTH_WORKERS", 0)
     sides = ["-tp", str(tmp_path / "t" / "step0" / "rank"), "-gp", str(tmp_path / "g" / "step0" / "rank")]
-    told = []
+    received = []
     for workers in ("1", "2"):
         assert main(["compare", *sides, "-o", str(tmp_path / "o"), "--workers", workers]) == 2
-        told.append(capfd.readouterr().err.splitlines()[-1])
-    assert told[0] == told[1]
-    assert "dump.json: is broken at line 1" in told[0]
+        received.append(capfd.readouterr().err.splitlines()[-1])
+    assert received[0] == received[1]
+    assert "dump.json: is broken at line 1" in received[0]

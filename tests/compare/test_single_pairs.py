@@ -12,7 +12,7 @@ from msprobe.store.saves.single_saves import read_single, single_dumps
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """What the log says, line by line."""
     lines = []
     for level in ("info", "warning"):
@@ -93,7 +93,7 @@ def test_a_key_that_looks_like_a_save_out_of_a_graph_is_a_key_beside_its_json(tr
     assert [row[3] for row in compared(trees, "x")] == ["mask_int32_3"]
 
 
-def test_what_stands_on_one_side_only_is_a_row_and_is_counted(trees, said):
+def test_what_stands_on_one_side_only_is_a_row_and_is_counted(trees, logged):
     put(trees[0], "x/step0/rank0/x.npy", GRID)
     put(trees[1], "x/step0/rank0/x.npy", GRID)
     put(trees[0], "x/step1/rank0/x.npy", GRID)
@@ -111,17 +111,17 @@ def test_what_stands_on_one_side_only_is_a_row_and_is_counted(trees, said):
     assert rows[2][13].startswith("Only on the target (first folder) side: ")
     (only,) = sheet(trees[0].parent / "out" / "only.xlsx")[1:]
     assert only[12] == "unjudged"
-    assert said[-1].startswith(
+    assert logged[-1].startswith(
         "4 tensors of 2 tags: 1 pass, 0 warning, 0 error, 3 unjudged; 3 of them on one side only"
     )
 
 
-def test_files_in_no_place_are_said(trees, said):
+def test_files_in_no_place_are_said(trees, logged):
     put(trees[0], "x/step0/rank0/x.npy", GRID)
     put(trees[0], "x/step0/astray.npy", GRID)
     put(trees[0], "x/step0/rank0/deeper/astray.npy", GRID)
     compared(trees, "x")
-    assert "2 npy files do not stand in data/<tag>/step<n>/rank<n>/" in said[0]
+    assert "2 npy files do not stand in data/<tag>/step<n>/rank<n>/" in logged[0]
 
 
 def test_links_are_followed_and_circles_are_not(trees):
@@ -135,8 +135,8 @@ def index(root, inside, *lines):
     """An index of (name, count, number, file)."""
     folder = root / "data" / inside
     folder.mkdir(parents=True, exist_ok=True)
-    told = [dict(zip(("name", "count", "id", "data_name"), line, strict=True), type="t") for line in lines]
-    (folder / "saves.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in told))
+    expected = [dict(zip(("name", "count", "id", "data_name"), line, strict=True), type="t") for line in lines]
+    (folder / "saves.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in expected))
 
 
 def test_an_index_says_the_order_where_both_have_one(trees):

@@ -23,8 +23,8 @@ def opened(samples, tmp_path_factory):
         if key not in known:
             sides = (dumps / f"{side}_mix_{task}" / "step0" / "rank" / "dump.json" for side in (target, "ms"))
             request = replace(Request(*sides, tmp_path_factory.mktemp("out")), **more)
-            answer = run_request(request)
-            known[key] = request, answer, load_workbook(answer.outcomes[0].table)
+            result = run_request(request)
+            known[key] = request, result, load_workbook(result.outcomes[0].table)
         return known[key]
 
     return make
@@ -44,24 +44,24 @@ def test_the_summary_stands_first_and_scripts_still_open_the_rows(opened):
 
 @pytest.mark.parametrize("task", ["stat", "tensor"])
 def test_it_says_what_was_compared_and_the_answer(opened, task):
-    request, answer, book = opened(task)
-    (outcome,) = answer.outcomes
-    said = dict(line for line in lines(book) if line[0] is not None)
-    assert said["target"] == str(request.target)
-    assert said["golden"] == str(request.golden)
+    request, result, book = opened(task)
+    (outcome,) = result.outcomes
+    cells = dict(line for line in lines(book) if line[0] is not None)
+    assert cells["target"] == str(request.target)
+    assert cells["golden"] == str(request.golden)
     assert (None, "MindSpore, statistics, level mix, format of msprobe") in lines(book) or task == "tensor"
-    assert said["compared by"] == outcome.mode
-    assert f"first wrong call: {said['first wrong call']}" == outcome.lines[-1]
-    assert said["exit code"].startswith("1:")
-    assert {grade: said[grade] for grade in outcome.counts} == dict(outcome.counts)
+    assert cells["compared by"] == outcome.mode
+    assert f"first wrong call: {cells['first wrong call']}" == outcome.lines[-1]
+    assert cells["exit code"].startswith("1:")
+    assert {grade: cells[grade] for grade in outcome.counts} == dict(outcome.counts)
 
 
 def test_where_nothing_differs_the_exit_code_is_0(opened):
-    _, answer, book = opened("stat", target="ms")
-    said = dict(line for line in lines(book) if line[0] is not None)
-    assert answer.is_clean
-    assert said["exit code"].startswith("0:")
-    assert said["no difference"] == answer.outcomes[0].lines[-1].removeprefix("no difference: ")
+    _, result, book = opened("stat", target="ms")
+    cells = dict(line for line in lines(book) if line[0] is not None)
+    assert result.is_clean
+    assert cells["exit code"].startswith("0:")
+    assert cells["no difference"] == result.outcomes[0].lines[-1].removeprefix("no difference: ")
 
 
 def test_exit_zero_is_said(opened):
@@ -79,12 +79,12 @@ def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
     target.call("Mint.tan.0.forward", [1.0], [2.0])
     request = Request(target.write(), golden.write(), tmp_path / "out", top=1)
     (outcome,) = run_request(request).outcomes
-    said = lines(load_workbook(outcome.table))
-    at = said.index(("Next beginnings, worst first", None))
-    assert said[at + 1][0] == "error"
-    assert f"next: {said[at + 1][1]}" in outcome.lines
-    assert said[at + 2][1].startswith("2 more:")
-    causes = said[said.index(("Why unjudged", None)) + 1 :]
+    cells = lines(load_workbook(outcome.table))
+    at = cells.index(("Next beginnings, worst first", None))
+    assert cells[at + 1][0] == "error"
+    assert f"next: {cells[at + 1][1]}" in outcome.lines
+    assert cells[at + 2][1].startswith("2 more:")
+    causes = cells[cells.index(("Why unjudged", None)) + 1 :]
     assert causes[0][0] == outcome.counts["unjudged"] == 2
 
 
@@ -93,9 +93,9 @@ def test_next_beginnings_and_causes_are_listed(builder, tmp_path):
 )
 def test_the_verdict_and_most_of_its_reason_are_on_the_screen(opened, task, with_stack):
     """No column moved: what is beside the point is folded, and opens with one click."""
-    _, answer, book = opened(task, with_stack=with_stack)
+    _, result, book = opened(task, with_stack=with_stack)
     sheet = book["compare"]
-    outcome = answer.outcomes[0]
+    outcome = result.outcomes[0]
     titles = [column.title for column in columns(outcome.mode, with_stack, with_noise=bool(outcome.limits))]
     assert list(next(sheet.values)) == titles
     looks = {title: sheet.column_dimensions[get_column_letter(at)] for at, title in enumerate(titles, 1)}

@@ -255,9 +255,9 @@ def test_a_death_is_seen_where_a_child_of_the_worker_keeps_its_pipe_open(work, m
 
 def test_what_a_worker_prints_is_no_answer_and_its_input_is_empty(work, capfd):
     assert sorted(run(work.talk, range(2), workers=2)) == [(0, ""), (1, "")]
-    said = capfd.readouterr()
-    assert said.out == ""
-    assert sorted(said.err.split("\n")) == ["", "talk 0", "talk 1"]
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert sorted(captured.err.split("\n")) == ["", "talk 0", "talk 1"]
 
 
 def test_a_worker_counts_with_one_thread(work):
@@ -280,14 +280,14 @@ def children_of(pid):
 
 
 def test_where_no_process_can_be_started_the_work_is_done_here(work, monkeypatch, capfd):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     assert sorted(run(work.where, range(3), workers=2)) == [(n, os.getpid()) for n in range(3)]
     assert capfd.readouterr().err.count("goes on in this process") == 1
 
 
 def test_where_every_worker_dies_at_its_start_the_work_is_done_here(work, monkeypatch, capfd):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert sorted(run(work.where, range(3), workers=2)) == [(n, os.getpid()) for n in range(3)]
     assert capfd.readouterr().err.count("goes on in this process") == 1
@@ -312,12 +312,14 @@ print(sorted(run(square, range(6), workers=2)))
 def test_a_script_without_a_guard_is_not_run_again_by_the_workers(work, tmp_path, by):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(modules=str(tmp_path / "modules")))
-    command, given = {
+    command, arguments = {
         "path": ([sys.executable, str(script)], None),
         "stdin": ([sys.executable, "-"], script.read_text()),
         "module": ([sys.executable, "-m", "train"], None),
     }[by]
-    done = subprocess.run(command, input=given, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(
+        command, input=arguments, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
+    )
     assert done.stderr == ""
     assert done.stdout == f"the script runs\n{[(n, n * n) for n in range(6)]}\n"
 
@@ -350,9 +352,9 @@ def waiting(work, tmp_path, marks):
 def test_ctrl_c_ends_all_workers_at_once_and_is_said_once(waiting):
     process, workers = waiting
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, output = process.communicate(timeout=20)
     assert not any(map(alive, workers))
-    assert said.count("KeyboardInterrupt") == 1
+    assert output.count("KeyboardInterrupt") == 1
     assert process.returncode == -signal.SIGINT
 
 
@@ -409,9 +411,9 @@ def clock(monkeypatch):
 
 def test_without_a_terminal_a_line_comes_at_most_every_ten_seconds(clock, monkeypatch, capsys):
     assert list(progress(clock.items(8), 8, "ranks")) == list(range(8))
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
         "msprobe INFO: ranks: 3 of 8, about 20 s to go",
         "msprobe INFO: ranks: 6 of 8, about 8 s to go",
     ]

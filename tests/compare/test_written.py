@@ -29,16 +29,16 @@ class Side:
     def tensor(self, array, source="", width=32):
         return self._tensor(array, source, dtype=self(f"Float{width}", f"torch.float{width}"))
 
-    def layer(self, name, given, source, result, weight):
+    def layer(self, name, value, source, result, weight):
         name = f"{self('Cell', 'Module')}.{name}.{self('Dense', 'Linear')}.forward.0"
-        inputs, weights = [self.tensor(given, source)], {"weight": self.tensor(weight)}
+        inputs, weights = [self.tensor(value, source)], {"weight": self.tensor(weight)}
         self.build.call(name, inputs, [self.tensor(result)], parameters=weights, parent=self.inside)
         return f"call {name}.output.0"
 
-    def call(self, name, given, result, *more, width=32):
+    def call(self, name, argument, result, *more, width=32):
         """A function of one tensor, with further arguments; what it gives, as what takes it says."""
         outputs = [self.tensor(result, width=width)]
-        self.build.call(f"{name}.forward", [self.tensor(*given), *more], outputs, parent=self.inside)
+        self.build.call(f"{name}.forward", [self.tensor(*argument), *more], outputs, parent=self.inside)
         return f"call {name}.forward.output.0"
 
     def attention(self, right, wrong, spell=None, axis=0):

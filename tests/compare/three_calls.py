@@ -5,7 +5,7 @@ import re
 EXP, SIN, TAN = "Mint.exp.0.forward", "Mint.sin.0.forward", "Mint.tan.0.forward"
 
 
-def said(capsys):
+def printed(capsys):
     return capsys.readouterr().out.splitlines()
 
 

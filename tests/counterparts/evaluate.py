@@ -48,16 +48,16 @@ def evaluate(net, label, target, golden, variant=None):
     seconds = time.perf_counter() - begin
     names = mine.columns.names, theirs.columns.names
     pairs = {(names[0][c.target], names[1][c.golden]) for c in found.calls}
-    asked = {p: need for p, need in written.pairs().items() if p[0] in set(names[0]) and p[1] in set(names[1])}
+    required = {p: need for p, need in written.pairs().items() if p[0] in set(names[0]) and p[1] in set(names[1])}
     leaves = written.leaves()
     leaves |= {truth.backward(name) for name in leaves}
-    wanted = {pair for pair, need in asked.items() if need}
+    wanted = {pair for pair, need in required.items() if need}
     kinds = {"leaf": set(), "container": set(), "api": set()}
     for pair in wanted:
         is_cell = pair[0].startswith("Cell.")
         kinds["leaf" if pair[0] in leaves else "container" if is_cell else "api"].add(pair)
     counts = {kind: (len(of & pairs), len(of)) for kind, of in kinds.items()}
-    wrong = sorted(f"{a} -> {b}" for a, b in pairs - asked.keys() if "parameters_grad" not in a)
+    wrong = sorted(f"{a} -> {b}" for a, b in pairs - required.keys() if "parameters_grad" not in a)
     lost = sorted(f"{a} -> {b}" for a, b in wanted - pairs)
     return Result(net, label, counts["leaf"], counts["container"], counts["api"], tuple(wrong), seconds, tuple(lost))
 

@@ -122,13 +122,15 @@ class Tape:
         array = np.asarray(value, np.float64)
         if not self.is_ms and id(value) not in self.weights:
             array = array * (1 + 1e-7)  # kernels of two frameworks round differently
-        told = Statistics(float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array)))
+        statistics = Statistics(
+            float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array))
+        )
         digest = ""
         if self.choices.md5:
-            told, digest = None, f"{zlib.crc32(array.tobytes()):08x}"
+            statistics, digest = None, f"{zlib.crc32(array.tobytes()):08x}"
         row = ".".join((name, part, *path))
         source = self._results.get(id(value), ("",))[0] if self.choices.sources and part == "input" else ""
-        return Record(row, part, path, "tensor", kind, "float32", array.shape, told, digest=digest, source=source)
+        return Record(row, part, path, "tensor", kind, "float32", array.shape, statistics, digest=digest, source=source)
 
 
 def run(choices):

@@ -24,8 +24,8 @@ BOTH = ("mindspore", "pytorch")
 
 def tensor(array, digest="", source=""):
     """A tensor as a dump tells of it."""
-    told = float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array))
-    return Tensor(("0",), array.shape, told, digest, source)
+    statistics = float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array))
+    return Tensor(("0",), array.shape, statistics, digest, source)
 
 
 def test_a_transposed_weight_has_the_same_fingerprint_and_another_weight_has_not():
@@ -74,9 +74,9 @@ def test_layers_correspond_and_classes_of_the_user_may():
 
 
 def record(name, part, array, source="", path=("0",)):
-    told = Statistics(float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array)))
+    statistics = Statistics(float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array)))
     kind = "mindspore.Tensor"
-    return Record(name, part, path, "tensor", kind, "Float32", array.shape, told, source=source)
+    return Record(name, part, path, "tensor", kind, "Float32", array.shape, statistics, source=source)
 
 
 def dump(*calls):
@@ -84,8 +84,8 @@ def dump(*calls):
     return Dump("", "", "statistics", "mix", "mindspore", calls, construct)
 
 
-def call(name, given, result, parent=None, source=""):
-    return Call(name, (record(name, "input", given, source), record(name, "output", result)), parent)
+def call(name, argument, result, parent=None, source=""):
+    return Call(name, (record(name, "input", argument, source), record(name, "output", result)), parent)
 
 
 RNG = np.random.default_rng(1)

@@ -22,8 +22,8 @@ def found(target, golden, **options):
     pairs = [(mine[left.calls[p.target].name], theirs[right.calls[p.golden].name]) for p in result.calls]
     right_ones = {a for a, b in pairs if a and a == b}
     wrong = sorted((a, b) for a, b in pairs if not a or a != b)
-    asked = (set(mine.values()) & set(theirs.values())) - {""}
-    return right_ones, wrong, asked - right_ones
+    required = (set(mine.values()) & set(theirs.values())) - {""}
+    return right_ones, wrong, required - right_ones
 
 
 SWAPPED = {f"second {a}{end}": f"second {b}{end}" for a, b in ("qk", "kq") for end in ("", " bias")}

@@ -33,15 +33,15 @@ def written(folder, choices):
         entry = data.setdefault(call.name, {})
         for record in call.records:
             if record.part == "input" and call.name.endswith(("backward", "backward.0")):
-                entry.setdefault("input", []).append(told(record))
+                entry.setdefault("input", []).append(as_entry(record))
             elif record.part == "input":
-                entry.setdefault("input_args", []).append(told(record))
+                entry.setdefault("input_args", []).append(as_entry(record))
             elif record.part == "output":
-                entry.setdefault("output", []).append(told(record))
+                entry.setdefault("output", []).append(as_entry(record))
             elif record.part == "parameters_grad":
-                entry[record.path[0]] = [told(record)]
+                entry[record.path[0]] = [as_entry(record)]
             else:
-                entry.setdefault(record.part, {})[record.path[0]] = told(record)
+                entry.setdefault(record.part, {})[record.path[0]] = as_entry(record)
     head = {"task": "statistics", "level": dump.level, "framework": dump.framework, "dump_data_dir": None}
     (folder / "dump.json").write_text(json.dumps(head | {"data": data}))
     (folder / "construct.json").write_text(json.dumps(dump.construct))
@@ -49,7 +49,7 @@ def written(folder, choices):
     return folder
 
 
-def told(record):
+def as_entry(record):
     if record.kind == "value":
         return {"type": record.type, "value": record.value}
     numbers = record.statistics
@@ -83,9 +83,9 @@ def test_the_four_files_are_read_by_their_loaders_and_say_what_was_found(dumps, 
         == "Module.wte.Embedding.forward.0.parameters.weight"
     )
     assert rows["Cell.head.Dense.backward.0.input.0"].to == "Module.lm_head.Linear.backward.0.input.0"
-    said = capsys.readouterr().out
-    assert "calls are paired" in said
-    assert f"-dm {files['data']}" in said
+    printed = capsys.readouterr().out
+    assert "calls are paired" in printed
+    assert f"-dm {files['data']}" in printed
 
 
 def test_every_rule_of_the_cells_has_its_confidence_and_reason_behind_it(dumps, tmp_path):

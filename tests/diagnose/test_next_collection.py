@@ -25,8 +25,8 @@ from msprobe.compare.locate.finding import (
     Unclear,
 )
 from msprobe.diagnose.collected import Collection, CollectionPair
-from msprobe.diagnose.diagnosis import Answered, ComparedPair, Purpose
-from msprobe.diagnose.next_collection import after_answer
+from msprobe.diagnose.diagnosis import ComparedPair, Located, Purpose
+from msprobe.diagnose.next_collection import after_finding
 from msprobe.store.reader import Head
 
 
@@ -64,13 +64,13 @@ def test_of_a_call_by_statistics_its_cell_is_collected_with_tensors(found):
 def test_of_a_call_by_tensors_nothing_more_is_collected(found):
     wrong = {"Functional.sub": 0.5}
     made = found(lambda run, is_target: run.step(level="mix", task="tensor", wrong=wrong if is_target else None))
-    assert made.answered.finding.name == "Functional.sub.0.forward"
+    assert made.located.finding.name == "Functional.sub.0.forward"
     assert made.next is None
 
 
 def test_a_difference_within_tolerance_by_statistics_needs_tensors_of_the_whole_step(found):
     made = found(lambda run, is_target: run.step(wrong={NORM: 1e-5} if is_target else None))
-    assert made.answered.finding.grade == "pass"
+    assert made.located.finding.grade == "pass"
     assert made.next.purpose is Purpose.NOISE
     assert (made.next.target["task"], made.next.target["level"], section(made.next.target)["list"]) == (
         "tensor",
@@ -87,7 +87,7 @@ def test_an_answer_that_a_narrow_collection_does_not_show_needs_the_whole_step(f
         Run(run.path / "b").step(level="mix", task="tensor", settings={"list": ["Cell.net.norm."]}, keep=inside)
 
     made = found(fill)
-    assert (made.answered.compared.pair.target.name, made.answered.is_unconfirmed) == ("a", True)
+    assert (made.located.compared.pair.target.name, made.located.is_unconfirmed) == ("a", True)
     assert made.next.purpose is Purpose.WHOLE_STEP
 
 
@@ -100,7 +100,7 @@ def proposed(evidence, level="mix", task="tensor", patterns=(), name="Functional
     held = Collection(Path("x"), head=head)
     side = Side("x", task, level, "mindspore", name, ("Cell.net.norm.LayerNorm.forward.0",))
     survey = Survey(side, side, {}, {}, 1, 0, 0)
-    following = after_answer(Answered(ComparedPair(CollectionPair(held, held)), found, 0, 0, survey))
+    following = after_finding(Located(ComparedPair(CollectionPair(held, held)), found, 0, 0, survey))
     return following.purpose if following else None
 
 
@@ -142,7 +142,7 @@ def test_what_is_lacking_depends_on_the_evidence_and_on_what_was_recorded(eviden
 
 def test_code_between_cells_is_looked_for_in_the_cell_around_them(found):
     made = found(lambda run, is_target: run.step(between=0.5 if is_target else 1e-9))
-    assert made.answered.finding.name == f"Cell.{HEAD}.forward.0"
+    assert made.located.finding.name == f"Cell.{HEAD}.forward.0"
     assert made.next.purpose is Purpose.BETWEEN_CALLS
     assert (made.next.target["level"], section(made.next.target)["list"]) == ("mix", ["Cell.net.Net."])
 
@@ -156,7 +156,7 @@ def test_code_between_calls_of_level_mix_is_looked_for_by_dispatch_where_the_fra
         run.step(level="mix", task="tensor", between=0.5 if is_target else 1e-9)
 
     made = found(fill)
-    assert made.answered.finding.kind is FindingKind.CODE
+    assert made.located.finding.kind is FindingKind.CODE
     assert (made.next is not None) is is_dispatched
     if is_dispatched:
         assert made.next.purpose is Purpose.UNRECORDED_CODE
@@ -179,7 +179,7 @@ def test_what_comes_from_outside_a_filtered_collection_needs_the_whole_step(foun
     call = f"Cell.{EMBED}.forward.0"
     settings = {"list": ["Cell.net.embed."]}
     made = found(
-        lambda run, is_target: run.step(2, given=1.5 if is_target else 1.0, settings=settings, keep=[call], level="mix")
+        lambda run, is_target: run.step(2, batch=1.5 if is_target else 1.0, settings=settings, keep=[call], level="mix")
     )
     assert made.next.purpose is Purpose.WHOLE_STEP
     assert (made.next.target["step"], section(made.next.target)["list"]) == ([2], [])
@@ -228,7 +228,7 @@ def test_a_step_that_one_side_lacks_is_collected_there(found):
 
 def test_two_frameworks_have_a_configuration_each(found):
     made = found(lambda run, is_target: run.step(wrong={NORM: 0.5} if is_target else None), golden="pytorch")
-    assert made.answered.finding.name == f"Cell.{NORM}.forward.0"
+    assert made.located.finding.name == f"Cell.{NORM}.forward.0"
     assert not made.next.is_one
     assert section(made.next.target)["list"] == ["Cell.net.norm.LayerNorm."]
     assert section(made.next.golden)["list"] == ["Module.net.norm.LayerNorm."]
@@ -263,10 +263,10 @@ def test_nothing_is_written_over_or_under_a_name_that_a_debugger_does_not_read(s
     target, golden = sides(lambda run, is_target: run.step(wrong={NORM: 0.5} if is_target else None))
     there = tmp_path / "next.json"
     there.write_text("mine")
-    for name, said in ((there, "is there already"), (tmp_path / "next.yaml", "ends in .json")):
+    for name, message in ((there, "is there already"), (tmp_path / "next.yaml", "ends in .json")):
         assert main(["diagnose", str(target), str(golden), "--write-config", str(name)]) == 2
         captured = capsys.readouterr()
-        assert (captured.out, said in captured.err) == ("", True)
+        assert (captured.out, message in captured.err) == ("", True)
     assert there.read_text() == "mine"
 
 

@@ -39,19 +39,19 @@ def test_much_is_still_one_page(found):
 def test_the_json_has_what_the_page_says_as_fields(sides, capsys):
     target, golden = sides(lambda run, is_target: run.step(2, 1, wrong={NORM: 0.5} if is_target else None))
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["verdict"], told["step"], told["rank"], told["is_clean"]) == ("differs", 2, 1, False)
-    (first,) = told["first_wrong"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], report["step"], report["rank"], report["is_clean"]) == ("differs", 2, 1, False)
+    (first,) = report["first_wrong"]
     assert (first["name"], first["kind"], first["evidence"]["type"]) == (
         f"Cell.{NORM}.forward.0",
         "computes differently",
         "Computed",
     )
-    assert told["next_collection"]["purpose"] == "inside_cell"
-    assert told["next_collection"]["target"]["step"] == [2]
-    parameters = next(each for each in told["ruled_out"] if each["what"] == "parameters")
+    assert report["next_collection"]["purpose"] == "inside_cell"
+    assert report["next_collection"]["target"]["step"] == [2]
+    parameters = next(each for each in report["ruled_out"] if each["what"] == "parameters")
     assert (parameters["sureness"], parameters["equal"], parameters["differing"]) == ("statistics", 1, 0)
-    assert told["looked"][0]["jobs"][0]["first_wrong"] == f"Cell.{NORM}.forward.0"
+    assert report["looked"][0]["jobs"][0]["first_wrong"] == f"Cell.{NORM}.forward.0"
 
 
 def test_exit_zero_and_tables_are_as_of_compare(sides, tmp_path, capsys):

@@ -25,7 +25,7 @@ from msprobe.compare.locate.finding import (
     Unclear,
 )
 from msprobe.diagnose.collected import Collection, CollectionPair
-from msprobe.diagnose.diagnosis import About, Answered, ComparedPair, GapKind, RuledOut, Skipped, Sureness, Verdict
+from msprobe.diagnose.diagnosis import About, ComparedPair, GapKind, Located, RuledOut, Skipped, Sureness, Verdict
 from msprobe.diagnose.walk import inside
 from msprobe.store.reader import Head
 
@@ -83,8 +83,8 @@ def test_the_first_step_that_differs_is_named_and_those_before_are_ruled_out(fou
             run.step(step, wrong={HEAD: 0.5} if is_target and step > 1 else None)
 
     made = found(fill)
-    assert (made.verdict, made.answered.step) == (Verdict.DIFFERS, 2)
-    assert made.answered.finding.name == f"Cell.{HEAD}.forward.0"
+    assert (made.verdict, made.located.step) == (Verdict.DIFFERS, 2)
+    assert made.located.finding.name == f"Cell.{HEAD}.forward.0"
     before = ruled_out(made, About.STEPS)
     # Two steps of four calls: 4 inputs, 1 parameter, 4 outputs.
     assert (before.names, before.calls, before.tally.equal) == (("0", "1"), 8, 18)
@@ -95,7 +95,7 @@ def test_what_agrees_before_the_call_is_counted_by_subject(found):
     made = found(
         wrong_norm,
     )
-    seen = made.answered.survey
+    seen = made.located.survey
     # The embedding's input, and that of the net, which ends behind the call.
     assert seen.whole[Subject.RUN_INPUTS] == Tally(equal=2)
     assert seen.whole[Subject.PARAMETERS] == Tally(equal=1)
@@ -144,8 +144,8 @@ def test_how_surely_depends_on_what_was_collected(kind, weakest, found):
 
 def test_steps_that_agree_within_tolerance_are_ruled_out_as_surely_as_that(found):
     made = found(lambda run, is_target: [run.step(n, wrong={HEAD: 1e-5} if is_target and n else None) for n in (0, 1)])
-    assert made.answered.step == 1
-    assert made.answered.finding.grade == "pass", "after equal ones a difference within tolerance is named"
+    assert made.located.step == 1
+    assert made.located.finding.grade == "pass", "after equal ones a difference within tolerance is named"
     assert ruled_out(made, About.STEPS).sureness is Sureness.STATISTICS
     assert ruled_out(made, Subject.PARAMETERS).tally == Tally(equal=1)
 
@@ -156,13 +156,13 @@ def test_ranks_that_agree_are_ruled_out(found):
             run.step(0, rank, wrong={NORM: 0.5} if is_target and rank == 2 else None)
 
     made = found(fill)
-    assert (made.answered.step, made.answered.rank) == (0, 2)
+    assert (made.located.step, made.located.rank) == (0, 2)
     assert ruled_out(made, About.RANKS).names == ("0", "1", "3")
 
 
 def test_run_inputs_and_parameters_that_differ_are_not_ruled_out(found):
-    made = found(lambda run, is_target: run.step(given=1.5 if is_target else 1.0))
-    assert made.answered.finding.kind is FindingKind.RUN_INPUTS
+    made = found(lambda run, is_target: run.step(batch=1.5 if is_target else 1.0))
+    assert made.located.finding.kind is FindingKind.RUN_INPUTS
     assert ruled_out(made, Subject.RUN_INPUTS) is None
     assert ruled_out(made, Subject.PARAMETERS).tally == Tally(equal=1)
     assert made.next is None
@@ -170,7 +170,7 @@ def test_run_inputs_and_parameters_that_differ_are_not_ruled_out(found):
 
 def test_nothing_differs_is_exit_code_0_and_all_is_ruled_out(found):
     made = found(lambda run, _: [run.step(step, digests=True) for step in (3, 4)])
-    assert (made.verdict, made.is_clean, made.answered) == (Verdict.AGREES, True, None)
+    assert (made.verdict, made.is_clean, made.located) == (Verdict.AGREES, True, None)
     assert ruled_out(made, About.STEPS).names == ("3", "4")
     assert ruled_out(made, About.ALL_CALLS).calls == 8
     assert ruled_out(made, About.ALL_CALLS).sureness is Sureness.DIGESTS
@@ -192,8 +192,8 @@ def test_of_several_collections_the_coarse_one_says_where_and_the_fine_one_which
 
     made = found(fill)
     assert [(each.pair.target.name, each.skipped) for each in made.compared] == [("coarse", None), ("fine", None)]
-    assert (made.answered.compared.pair.target.name, made.answered.step) == ("fine", 1)
-    assert made.answered.finding.name == "Functional.sub.0.forward"
+    assert (made.located.compared.pair.target.name, made.located.step) == ("fine", 1)
+    assert made.located.finding.name == "Functional.sub.0.forward"
     assert (made.next, made.verdict) == (None, Verdict.DIFFERS)
 
 
@@ -214,10 +214,10 @@ def test_what_cannot_add_to_the_answer_is_not_compared(found):
 def test_an_answer_that_says_all_ends_the_walk(found):
     def fill(run, is_target):
         for name, level in (("a", "L0"), ("b", "mix")):
-            several(run, name).step(given=2.0 if is_target else 1.0, level=level)
+            several(run, name).step(batch=2.0 if is_target else 1.0, level=level)
 
     made = found(fill)
-    assert [each.skipped for each in made.compared] == [None, Skipped.ANSWERED]
+    assert [each.skipped for each in made.compared] == [None, Skipped.NOT_NEEDED]
 
 
 def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
@@ -226,7 +226,7 @@ def test_a_fine_collection_that_agrees_leaves_the_answer_and_is_told(found):
         several(run, "b").step(level="mix")
 
     made = found(fill)
-    assert made.answered.compared.pair.target.name == "a"
+    assert made.located.compared.pair.target.name == "a"
     agreeing = ruled_out(made, About.COLLECTION)
     assert (agreeing.names, agreeing.sureness) == (("b", "mix", "statistics"), Sureness.STATISTICS)
 
@@ -237,7 +237,7 @@ def test_tensors_of_whole_steps_that_agree_overrule_statistics(found):
         several(run, "b").step(level="mix", task="tensor")
 
     made = found(fill)
-    assert (made.answered, made.verdict) == (None, Verdict.AGREES)
+    assert (made.located, made.verdict) == (None, Verdict.AGREES)
     assert [(each.pair.target.name, each.is_overruled) for each in made.compared] == [("a", True), ("b", False)]
     assert ruled_out(made, About.ALL_CALLS).sureness is Sureness.BITS
 
@@ -249,7 +249,7 @@ def test_tensors_of_another_step_overrule_nothing(found):
         several(run, "b").step(0, level="mix", task="tensor")
 
     made = found(fill)
-    assert (made.answered.step, made.verdict) == (0, Verdict.DIFFERS)
+    assert (made.located.step, made.verdict) == (0, Verdict.DIFFERS)
     assert not any(each.is_overruled for each in made.compared)
 
 
@@ -272,22 +272,22 @@ def test_of_two_runs_that_round_differently_what_begins_inside_a_window_is_the_a
         finding(border, "Functional.mean.0.forward"),
         finding(Computed(Difference("output.0", "error"))),
     )
-    wider = answered(finding(Computed(Difference("output.0", "error"))), settings={})
-    narrow = answered(from_outside, inner, settings={"list": ["Cell.net.norm."]})
+    wider = located(finding(Computed(Difference("output.0", "error"))), settings={})
+    narrow = located(from_outside, inner, settings={"list": ["Cell.net.norm."]})
     found = inside(narrow, wider)
     assert (found.finding, found.border) == (inner, from_outside)
-    assert inside(answered(from_outside, inner, settings={}), wider).finding is from_outside, (
+    assert inside(located(from_outside, inner, settings={}), wider).finding is from_outside, (
         "a whole step has no border"
     )
-    assert inside(answered(inner, from_outside, settings={"list": ["x"]}), wider).border is None
-    assert inside(answered(from_outside, settings={"list": ["x"]}), wider).finding is from_outside
+    assert inside(located(inner, from_outside, settings={"list": ["x"]}), wider).border is None
+    assert inside(located(from_outside, settings={"list": ["x"]}), wider).finding is from_outside
 
 
-def answered(*findings, settings):
+def located(*findings, settings):
     head = Head("tensor", "mix", "mindspore", {}, {"tensor": settings})
     held = Collection(Path("x"), head=head)
     result = Answer((Outcome(findings=findings, step=0, rank=0),))
-    return Answered(ComparedPair(CollectionPair(held, held), result), findings[0], 0, 0)
+    return Located(ComparedPair(CollectionPair(held, held), result), findings[0], 0, 0)
 
 
 def test_a_collection_that_cannot_be_read_does_not_stop_the_others(found):
@@ -347,7 +347,7 @@ def test_a_later_run_in_the_folder_of_the_first_is_a_collection_of_its_own(found
 
     made = found(fill)
     assert [each.pair.target.name for each in made.compared] == ["", "run2"]
-    assert made.answered.finding.name == "Functional.sub.0.forward"
+    assert made.located.finding.name == "Functional.sub.0.forward"
 
 
 def test_configurations_and_checkpoints_beside_the_dumps_are_compared(found):
@@ -358,7 +358,7 @@ def test_configurations_and_checkpoints_beside_the_dumps_are_compared(found):
 
     made = found(fill)
     assert [each.path for each in made.configurations.differences] == ["seed"]
-    assert [(name, answer.is_clean) for name, answer in made.checkpoints] == [("net.ckpt", True)]
+    assert [(name, result.is_clean) for name, result in made.checkpoints] == [("net.ckpt", True)]
     assert made.is_clean, "a setting that differs is an explanation, no fault"
 
 
@@ -380,17 +380,17 @@ def test_a_step_on_one_side_only_is_not_clean(found):
 def test_steps_that_do_not_overlap_are_a_mistake_that_says_what_both_hold(sides, capsys):
     target, golden = sides(lambda run, is_target: [run.step(step) for step in ((0, 1) if is_target else (5, 6))])
     assert main(["diagnose", str(target), str(golden)]) == 2
-    said = capsys.readouterr().err
-    assert f"{target} holds step 0, 1 and {golden} step 5, 6: no step is on both sides" in said
-    assert 'collect "step": [0] on the golden side' in said
+    logged = capsys.readouterr().err
+    assert f"{target} holds step 0, 1 and {golden} step 5, 6: no step is on both sides" in logged
+    assert 'collect "step": [0] on the golden side' in logged
 
 
 def test_an_empty_folder_is_a_mistake_that_says_what_to_give(sides, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     target, _ = sides(lambda run, _: run.step())
     assert main(["diagnose", str(target), str(tmp_path / "empty")]) == 2
-    said = capsys.readouterr().err
-    assert f"{tmp_path / 'empty'}: holds nothing that can be compared; it is empty; give " in said
+    logged = capsys.readouterr().err
+    assert f"{tmp_path / 'empty'}: holds nothing that can be compared; it is empty; give " in logged
 
 
 def test_collections_that_nothing_pairs_are_a_mistake(found):
@@ -419,12 +419,12 @@ def test_a_flow_of_stages_has_the_headline_of_compare(sides, tmp_path, capsys):
     assert page[1:3] == [f"  {headline}", "  in stage actor_update, step 0, rank 0"]
     assert f"  {call}" in page
     assert main(["diagnose", str(target), str(golden), "--format", "json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["stage"], told["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
-    assert told["next_collection"] is None
+    report = json.loads(capsys.readouterr().out)
+    assert (report["stage"], report["first_wrong"][0]["name"]) == ("actor_update", f"Cell.{NORM}.forward.0")
+    assert report["next_collection"] is None
 
 
 def test_two_checkpoints_alone_are_compared(tmp_path, capsys):
     assert main(["diagnose", str(CHECKPOINT), str(CHECKPOINT)]) == 0
-    answer = capsys.readouterr().out.splitlines()[1]
-    assert "6 parameters on both sides: 6 pass" in answer  # weight, bias, gamma, beta, half, epoch_num
+    result = capsys.readouterr().out.splitlines()[1]
+    assert "6 parameters on both sides: 6 pass" in result  # weight, bias, gamma, beta, half, epoch_num

@@ -13,7 +13,7 @@ EMBED, NORM, HEAD = "net.embed.Embedding", "net.norm.LayerNorm", "net.head.Dense
 class Run:
     """One side. A step holds the forward calls of three cells in `Net`; at level mix also the two calls in the norm.
 
-    `given` goes into the embedding, which gives 2, the norm 3, the head 4; `wrong` adds to what a call gives, and what
+    `batch` goes into the embedding, which gives 2, the norm 3, the head 4; `wrong` adds to what a call gives, and what
     comes after is given that. `weight` is the embedding's parameter.
     """
 
@@ -25,8 +25,8 @@ class Run:
         folder.mkdir(parents=True)
         section = {"scope": [], "list": [], "data_mode": ["all"], "summary_mode": "md5" if digests else "statistics"}
         section |= {key: value for key, value in (settings or {}).items() if key in section}
-        told = {"task": task, "level": level, "gradients": "own", "jit_cells": "joined", "dispatch": False}
-        told |= {key: value for key, value in (settings or {}).items() if key not in section}
+        header = {"task": task, "level": level, "gradients": "own", "jit_cells": "joined", "dispatch": False}
+        header |= {key: value for key, value in (settings or {}).items() if key not in section}
         head = {
             "task": task,
             "level": level,
@@ -36,7 +36,7 @@ class Run:
                 "framework": f"{self.framework} {self.version}",
                 "step": step,
                 "rank": rank or 0,
-                "settings": {**told, task: section},
+                "settings": {**header, task: section},
             },
             "format_version": 1,
             "data": dict(self._calls(folder, level, task, digests, **values)),
@@ -50,7 +50,7 @@ class Run:
         (folder / "stack.json").write_text(json.dumps({"0": [list(head["data"]), STACK]}))
         return self
 
-    def _calls(self, folder, level, task, digests, *, given=1.0, weight=5.0, wrong=None, between=0.0, keep=None):
+    def _calls(self, folder, level, task, digests, *, batch=1.0, weight=5.0, wrong=None, between=0.0, keep=None):
         prefix, wrong = "Cell" if self.framework == "mindspore" else "Module", wrong or {}
         shift = 0.0
 
@@ -82,7 +82,7 @@ class Run:
             entry["output"] = [record(f"{full}.output.0", output + shift, "")]
             return full, entry
 
-        calls = [call(EMBED, [(given, "leaf")], 2.0, {"embed.weight": weight})]
+        calls = [call(EMBED, [(batch, "leaf")], 2.0, {"embed.weight": weight})]
         last = 2.0 + shift
         source = f"call {prefix}.{EMBED}.forward.0.output.0"
         if level == "mix":
@@ -92,5 +92,5 @@ class Run:
         calls.append(
             call(HEAD, [(3.0 + shift + between, "" if between else f"call {prefix}.{NORM}.forward.0.output.0")], 4.0)
         )
-        calls.append(call("net.Net", [(given, "leaf")], 4.0))
+        calls.append(call("net.Net", [(batch, "leaf")], 4.0))
         return [each for each in calls if keep is None or each[0] in keep]

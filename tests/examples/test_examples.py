@@ -19,13 +19,13 @@ MEASURED = re.compile(r"\d+\.\d+(e[-+]\d+)?|\d+(?= times| of )|\[[\d, ]+\]")
 """What another processor may round otherwise: numbers with a point, how often a limit is passed, the worst element."""
 
 
-def without_folders(answer):
+def without_folders(result):
     """An answer with the path of its source file cut down to the file's name."""
-    return re.sub(r"\((?:[^()]*/)?([^/()]+:\d+)\)$", r"(\1)", answer)
+    return re.sub(r"\((?:[^()]*/)?([^/()]+:\d+)\)$", r"(\1)", result)
 
 
 def answers(text):
-    return [without_folders(answer) for answer in ANSWER.findall(text)]
+    return [without_folders(result) for result in ANSWER.findall(text)]
 
 
 def blocks(text, language):

@@ -10,13 +10,13 @@ from msprobe.core import MsProbe
 def _alone(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(MsProbe, "_roots", {})
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     yield
     MsProbe.config_init(None)
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """The warnings of the log, line by line."""
     lines = []
     monkeypatch.setattr(log.logger, "log", lambda level, message: lines.append(message))

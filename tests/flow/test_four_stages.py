@@ -115,7 +115,7 @@ def dump(stage, step, root="msprobe_dump"):
     return json.loads(Path(root, stage, f"step{step}", "rank0", "dump.json").read_text())
 
 
-def test_a_flow_leaves_the_documented_trees_and_every_bit_of_the_training(said):
+def test_a_flow_leaves_the_documented_trees_and_every_bit_of_the_training(logged):
     bare = train()
     assert files(".") == []
     MsProbe.config_init({**ON, "dump_path": "b"})
@@ -123,7 +123,7 @@ def test_a_flow_leaves_the_documented_trees_and_every_bit_of_the_training(said):
     assert train() == bare
     MsProbe.config_init({**ON, "dump_path": "a"})
     assert train(by_name=False) == bare
-    assert said == []
+    assert logged == []
 
     layers = [f"{stage}/step{step}/rank0/{file}" for stage in STAGES for step in (1, 2) for file in FILES]
     saves = ["responses", "generated_text", "generated_text", "old_log_prob", "ref_log_prob", "loss"]
@@ -189,7 +189,7 @@ def test_ranges_of_steps_are_of_the_stages_only():
 
 
 def test_a_mistake_in_a_stages_settings_is_raised_at_config_init(tmp_path):
-    for given, what in [
+    for config, what in [
         ({"levle": "mix"}, 'stage_configs, actor_update: argument "levle" of stage("actor_update"): unknown setting'),
         ({"dump_path": "x"}, "dump_path is the same for all stages; leave it out, and set it in msprobe_config"),
         ({"level": "L2"}, 'choose "L0", "L1", "mix" or "debug" for a stage'),
@@ -197,7 +197,7 @@ def test_a_mistake_in_a_stages_settings_is_raised_at_config_init(tmp_path):
         (str(tmp_path / "no.json"), "there is no such file"),
     ]:
         with pytest.raises(SettingsError) as refused:
-            MsProbe.config_init({**ON, "stage_configs": {"actor_update": given}})
+            MsProbe.config_init({**ON, "stage_configs": {"actor_update": config}})
         assert what in str(refused.value)
         assert not MsProbe.enabled
 
@@ -244,7 +244,7 @@ def test_a_mistake_in_the_first_call_is_raised(model, tag, what):
     assert len(dump("actor_update", 0)["data"]) > 1
 
 
-def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(said):
+def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(logged):
     MsProbe.config_init({**EVERY, "step_start": 2, "stage_configs": {}})
     net = Policy(1)
     MsProbe.debugger_start(net, "actor_update")
@@ -259,7 +259,7 @@ def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(
         net(Tensor(np.ones((1, WORDS), np.float32)))
     MsProbe.debugger_stop("actor_update")
     MsProbe.step()
-    assert [line.partition(";")[0] for line in said] == [
+    assert [line.partition(";")[0] for line in logged] == [
         "MsProbe: debugger_start: critic_update begins within actor_update, which ends here",
         "MsProbe: debugger_start: actor_update begins within critic_update, which ends here",
         "MsProbe: debugger_start: actor_update begins within actor_update, which ends here",
@@ -268,7 +268,7 @@ def test_a_stage_within_another_is_refused_at_once_and_later_ends_the_other_one(
     assert {tag: len(calls) for tag, calls in runs.items()} == {"actor_update": 3, "critic_update": 1}
 
 
-def test_what_was_never_started_cannot_be_stopped_and_that_is_said(said):
+def test_what_was_never_started_cannot_be_stopped_and_that_is_said(logged):
     MsProbe.config_init({**EVERY, "stage_configs": {}})
     for _ in range(2):
         MsProbe.debugger_stop("actor_update")
@@ -277,7 +277,7 @@ def test_what_was_never_started_cannot_be_stopped_and_that_is_said(said):
     MsProbe.debugger_start(Policy(1), "actor_update")
     MsProbe.debugger_stop("reference_compute_log_prob")
     MsProbe.step()
-    assert [line.partition(";")[0] for line in said] == [
+    assert [line.partition(";")[0] for line in logged] == [
         "MsProbe: debugger_stop('actor_update'): it was not started, nothing is",
         'MsProbe: debugger_stop: there is no stage "no stage"',
         "MsProbe: debugger_stop('reference_compute_log_prob'): it was not started, actor_update is",
@@ -329,11 +329,11 @@ def test_switches_changed_between_two_steps_go_on_in_the_same_steps():
     assert [p.name for p in Path("msprobe_dump/reference_compute_log_prob").iterdir()] == ["step1"]
 
 
-def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(said, monkeypatch):
+def test_a_failure_while_a_stage_is_started_does_not_reach_the_training(logged, monkeypatch):
     MsProbe.config_init(EVERY)
-    monkeypatch.setattr(PrecisionDebugger, "_takes", lambda *_: 1 / 0)
+    monkeypatch.setattr(PrecisionDebugger, "_collects", lambda *_: 1 / 0)
     forward(Policy(1), "actor_update")
-    assert said[0] == (
+    assert logged[0] == (
         'MsProbe: debugger_start("actor_update") failed: ZeroDivisionError: division by zero; the training goes on '
         "without it"
     )

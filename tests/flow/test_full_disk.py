@@ -17,7 +17,7 @@ mindspore = pytest.importorskip("mindspore", reason="a stage is of a model")
 TAGS = ("reference_compute_log_prob", "actor_update")
 
 
-def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monkeypatch, said):
+def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monkeypatch, logged):
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     net = mindspore.nn.SequentialCell(mindspore.nn.ReLU())
     is_full, assemble = [], writer.assemble
@@ -42,7 +42,7 @@ def test_a_full_disk_at_the_end_of_a_step_stops_neither_training_nor_stages(monk
     for tag in TAGS:
         whole = [step for step in range(3) if Path(f"run/{tag}/step{step}/rank0/dump.json").is_file()]
         assert whole == [0, 2]
-    assert len([line for line in said if "No space left" in line]) == 1
+    assert len([line for line in logged if "No space left" in line]) == 1
     monkeypatch.setattr(writer, "assemble", assemble)
     assert doctor.run(Namespace(folder="run")) == 1  # step 1 says itself that the disk was full
     assert all(Path(f"run/{tag}/step1/rank0/dump.json").is_file() for tag in TAGS), "the journal had everything"

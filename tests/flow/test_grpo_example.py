@@ -84,18 +84,18 @@ print(*train.FAULTS)
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """The folder with a run of two steps for each fault, and two without."""
-    home = tmp_path_factory.mktemp("grpo") / "grpo"
-    shutil.copytree(EXAMPLE, home, ignore=shutil.ignore_patterns("out", "__pycache__"))
+    folder = tmp_path_factory.mktemp("grpo") / "grpo"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("out", "__pycache__"))
     command = [sys.executable, "-c", TRAIN_ALL]
-    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     *_, is_untouched, faults = done.stdout.splitlines()
     assert is_untouched == "True", "who records a training leaves every bit of its weights alone"
     assert set(faults.split()) == set(TRUTH), "a truth for each fault"
-    return home / "out"
+    return folder / "out"
 
 
-def said(capsys, *command):
+def printed(capsys, *command):
     """The lines of an answer of the command line."""
     main([str(word) for word in command])
     return capsys.readouterr().out.splitlines()
@@ -138,7 +138,7 @@ def test_two_clean_runs_are_the_same_to_the_bit(runs, capsys):
             assert (again / file.relative_to(clean)).read_bytes() == file.read_bytes()
     for file in clean.rglob("dump.json"):
         assert json.loads((again / file.relative_to(clean)).read_text())["data"] == json.loads(file.read_text())["data"]
-    assert said(capsys, "compare", again, clean, "-o", runs / "same")[-1].startswith("no difference: ")
+    assert printed(capsys, "compare", again, clean, "-o", runs / "same")[-1].startswith("no difference: ")
 
 
 @pytest.mark.parametrize("fault", TRUTH)
@@ -155,17 +155,17 @@ def test_the_first_key_leads_to_the_stage_and_its_dump_to_the_call(fault, runs, 
     assert (first_step, first_key) == (step, key)
     if stage:
         of_stage = f"{stage}/step{step}"
-        answer = said(capsys, "compare", "-tp", target / of_stage, "-gp", golden / of_stage, "-o", report)[-1]
-        assert answer.startswith(f"first wrong call: {call} in ")
-        assert f": {kind} " in answer
+        result = printed(capsys, "compare", "-tp", target / of_stage, "-gp", golden / of_stage, "-o", report)[-1]
+        assert result.startswith(f"first wrong call: {call} in ")
+        assert f": {kind} " in result
 
 
 @pytest.mark.parametrize("fault", TRUTH)
 def test_one_command_leads_from_the_roots_to_the_call(fault, runs, capsys):
     step, key, stage, call, kind = TRUTH[fault]
-    lines = said(capsys, "compare", runs / fault, runs / "clean", "-o", runs / f"{fault}-walk")
-    answer = next(at for at, line in enumerate(lines) if line.startswith("first difference: "))
-    first, why, last = lines[answer : answer + 3]
+    lines = printed(capsys, "compare", runs / fault, runs / "clean", "-o", runs / f"{fault}-walk")
+    result = next(at for at, line in enumerate(lines) if line.startswith("first difference: "))
+    first, why, last = lines[result : result + 3]
     assert first.startswith(f"first difference: step {step}, rank 0, {f'stage {stage}' if stage else f'key {key}'}")
     if stage:
         assert f"call {call}, seen in key " in first
@@ -189,7 +189,7 @@ def test_generation_is_checked_against_training(fault, cause, runs, capsys):
     names = {"generated": "rollout_log_prob", "recomputed": "old_log_prob", "mask": "response_mask"}
     names |= {"tokens": "responses", "prompt_lengths": "prompt_lengths"}
     options = [word for option, key in names.items() for word in (f"--{option}", key)]
-    answer = said(capsys, "rollout_check", runs / fault, *options, "-o", runs / f"{fault}-rollout")
-    assert re.search(r"cause: ([\w ]+)", answer[0])[1] == cause
+    result = printed(capsys, "rollout_check", runs / fault, *options, "-o", runs / f"{fault}-rollout")
+    assert re.search(r"cause: ([\w ]+)", result[0])[1] == cause
     if cause == "unclear":
-        assert "  candidates: mask 0.45, truncation 0.44" in answer
+        assert "  candidates: mask 0.45, truncation 0.44" in result

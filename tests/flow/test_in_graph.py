@@ -142,12 +142,12 @@ def test_a_gradient_is_what_it_is_without(compiled):
     assert saved("y")["y", 0][2] == [1, 4]
 
 
-def test_what_cannot_be_saved_is_said_and_the_training_goes_on(compiled, said):
+def test_what_cannot_be_saved_is_said_and_the_training_goes_on(compiled, logged):
     MsProbe.config_init(SECTION)
     assert compiled(mistakes)(X).asnumpy().tolist() == [2, 3]
     MsProbe.step()
     assert not list(Path().rglob("*.npy"))
-    warnings = [line for line in said if line.startswith("MsProbe: ")]
+    warnings = [line for line in logged if line.startswith("MsProbe: ")]
     for beginning in (
         "save_data: number is neither a tensor nor a container of tensors",
         "save_data in a graph takes a name and its data",
@@ -206,9 +206,9 @@ def test_where_python_runs_a_method_looks_as_it_is():
 
 def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, monkeypatch):
     """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
-    told = []
+    received = []
     monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
-    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: told.append(path)))
+    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
     MsProbe.config_init(SECTION)
     compiled(squares)(X)
-    assert set(told) == {f"{Path('run/data/y').absolute()}/{{step}}/{{rank}}/y"}
+    assert set(received) == {f"{Path('run/data/y').absolute()}/{{step}}/{{rank}}/y"}

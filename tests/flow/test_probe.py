@@ -123,7 +123,7 @@ def test_every_text_comes_back(text):
     assert bytes(second).decode() == "second"
 
 
-def test_what_is_no_key_data_is_said_once_and_the_rest_is_saved(said):
+def test_what_is_no_key_data_is_said_once_and_the_rest_is_saved(logged):
     MsProbe.config_init(ON)
     for _ in range(2):
         MsProbe.save_data("loss", 0.5)
@@ -138,15 +138,15 @@ def test_what_is_no_key_data_is_said_once_and_the_rest_is_saved(said):
     assert [Path(name).name for name in files()] == [
         *("good.json", "good.npy", "good.json", "good.npy", "parts.0_float32_0.npy", "parts.0_float32_1.npy")
     ]
-    assert len(said) == len(set(said)) == 9
+    assert len(logged) == len(set(logged)) == 9
     MsProbe.save_data({"worse": [X]})
     assert Path("msprobe_dump/data/worse/step0/rank0/micro_step2/worse.0.npy").is_file(), "what is left out is counted"
-    assert said[0] == (
+    assert logged[0] == (
         "MsProbe: save_data: loss is 0.5 of type float; make it a tensor, or use save_string_list; it is not saved"
     )
 
 
-def test_any_mapping_is_as_good_as_a_dict_and_both_trees_may_share_a_key(said):
+def test_any_mapping_is_as_good_as_a_dict_and_both_trees_may_share_a_key(logged):
     MsProbe.config_init(ON)
     batch = UserDict(ids=X, more=UserDict(mask=X))  # as tokenizers and batches of frameworks are
     MsProbe.save_data("batch", batch)
@@ -155,7 +155,7 @@ def test_any_mapping_is_as_good_as_a_dict_and_both_trees_may_share_a_key(said):
     assert [Path(name).name for name in files()] == [
         *("batch.ids_float32_0.npy", "batch.more.mask_float32_1.npy", "batch.ids.npy", "batch.json")
     ]
-    assert said == [], "nobody was there before"
+    assert logged == [], "nobody was there before"
 
 
 def test_names_lead_nowhere_else():
@@ -197,23 +197,23 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("call", STRANGE)
-def test_what_foreign_objects_raise_never_reaches_the_training(call, said):
+def test_what_foreign_objects_raise_never_reaches_the_training(call, logged):
     MsProbe.config_init(ON)
     call()
-    assert len(said) == 1
+    assert len(logged) == 1
     assert files() == []
 
 
 @pytest.mark.parametrize("make", [lambda: {Strange(): X}, lambda: Changing(a=X)])
-def test_members_that_foreign_code_hides_are_saved(make, said):
+def test_members_that_foreign_code_hides_are_saved(make, logged):
     MsProbe.config_init(ON)
     MsProbe.save_data("x", make())
     drained()
-    assert said == []
+    assert logged == []
     assert len(files()) == 1
 
 
-def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, said):
+def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, logged):
     def failed(tensors):
         raise TypeError("an operator of the training")
 
@@ -222,7 +222,7 @@ def test_an_error_of_the_training_comes_out_whatever_its_type_is(monkeypatch, sa
     for call in (lambda: MsProbe.save_data("x", X), lambda: MsProbe.save_data({"x": X})):
         with pytest.raises(TypeError, match="an operator of the training"):
             call()
-    assert said == []
+    assert logged == []
 
 
 FORKED = """
@@ -280,7 +280,7 @@ def test_a_signal_handler_that_saves_within_a_save_waits_for_nobody(monkeypatch)
     np.testing.assert_array_equal(both, [X, X + 1])
 
 
-def test_configurations_hold_what_json_holds_and_texts_of_the_rest(said):
+def test_configurations_hold_what_json_holds_and_texts_of_the_rest(logged):
     MsProbe.config_init(ON)
     MsProbe.save_configs({"actor": {"lr": 1e-3, "dtype": np.float32, "path": Path("/x")}, "rl": Strange(), 5: None})
     assert json.loads(Path("msprobe_dump/configurations.json").read_text()) == {
@@ -288,10 +288,10 @@ def test_configurations_hold_what_json_holds_and_texts_of_the_rest(said):
         "rl": "<Strange>",
         "5": None,
     }
-    assert said == []
+    assert logged == []
 
 
-def test_a_disk_that_refuses_is_said_and_the_training_goes_on(said, monkeypatch):
+def test_a_disk_that_refuses_is_said_and_the_training_goes_on(logged, monkeypatch):
     MsProbe.config_init(ON)
     Path("msprobe_dump/data").write_text("in the way")
     Path("msprobe_dump/configurations.json").mkdir()
@@ -300,8 +300,8 @@ def test_a_disk_that_refuses_is_said_and_the_training_goes_on(said, monkeypatch)
         MsProbe.save_data({"x": X})
         MsProbe.save_configs({})
         MsProbe.step()
-    assert len(said) == len(set(said)) == 3
-    assert all("the training goes on" in line for line in said)
+    assert len(logged) == len(set(logged)) == 3
+    assert all("the training goes on" in line for line in logged)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_training():

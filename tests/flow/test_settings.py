@@ -30,8 +30,8 @@ OTHER = {
 }
 
 
-def as_yaml(given):
-    lines = [f"  {key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in given.items()]
+def as_yaml(config):
+    lines = [f"  {key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in config.items()]
     return "\n".join(["trainer: {lr: 1.0e-3}", "msprobe_config:", *lines, ""])
 
 
@@ -62,9 +62,9 @@ class Whole:
 def test_the_section_is_taken_from_whatever_holds_it(tmp_path):
     file = tmp_path / "rl.yaml"
     file.write_text(as_yaml(OTHER))
-    given = [OTHER, {"msprobe_config": OTHER, "trainer": {}}, SimpleNamespace(**OTHER, other=object())]
-    given += [Whole(OTHER), Whole(SimpleNamespace(**OTHER)), str(file), file]
-    for each in given:
+    config = [OTHER, {"msprobe_config": OTHER, "trainer": {}}, SimpleNamespace(**OTHER, other=object())]
+    config += [Whole(OTHER), Whole(SimpleNamespace(**OTHER)), str(file), file]
+    for each in config:
         assert fields(load(each)) == {**OTHER, "dump_path": Path("elsewhere").absolute()}
     assert load(Config()) == load({"msprobe": True, "key_data_dump": True}), "of an object the known names are read"
     (tmp_path / "empty.yaml").write_text("msprobe_config:\n")
@@ -72,7 +72,7 @@ def test_the_section_is_taken_from_whatever_holds_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "what"),
+    ("config", "what"),
     [
         ({"mspobe": True}, 'config_init, msprobe_config.mspobe: unknown setting "mspobe"; did you mean "msprobe"?'),
         ({"keydata_dump": True}, 'did you mean "key_data_dump"?'),
@@ -93,9 +93,9 @@ def test_the_section_is_taken_from_whatever_holds_it(tmp_path):
         ("no/such.yaml", "no/such.yaml: the configuration of the flow cannot be read (No such file or directory)"),
     ],
 )
-def test_what_cannot_be_meant_is_said_with_its_place_and_a_remedy(given, what):
+def test_what_cannot_be_meant_is_said_with_its_place_and_a_remedy(config, what):
     with pytest.raises(SettingsError) as refused:
-        load(given)
+        load(config)
     assert what in str(refused.value)
 
 

@@ -98,8 +98,8 @@ def test_stages_of_one_step_have_their_places_settings_and_numbers(debugger):
 def test_settings_are_the_debuggers_unless_a_file_or_an_argument_stands_in_their_place(tmp_path):
     file = tmp_path / "stage.json"
     file.write_text(json.dumps({"dump_path": "passed over", "task": "statistics", "level": "mix", "rank": [0]}))
-    given = {"dump_path": "dump", "task": "tensor", "level": "L0", "step": [0, 2], "tensor": {"list": ["head"]}}
-    (tmp_path / "config.json").write_text(json.dumps(given))
+    arguments = {"dump_path": "dump", "task": "tensor", "level": "L0", "step": [0, 2], "tensor": {"list": ["head"]}}
+    (tmp_path / "config.json").write_text(json.dumps(arguments))
     debugger = PrecisionDebugger(str(tmp_path / "config.json"))
 
     def settings(stage):
@@ -151,7 +151,7 @@ def test_what_cannot_be_a_stage_is_refused(debugger, name, settings, what):
     assert debugger.stage("update").level == "L0"
 
 
-def test_only_the_debugger_counts_steps(debugger, said):
+def test_only_the_debugger_counts_steps(debugger, logged):
     stage = debugger.stage("update")
     with pytest.raises(UsageError, match=r"is a stage itself; call stage\('inner'\) of the debugger of"):
         stage.stage("inner")
@@ -160,8 +160,8 @@ def test_only_the_debugger_counts_steps(debugger, said):
     for _ in range(2):
         forward(stage, Net())
         stage.step()
-    assert len(said) == 1
-    assert "step() of the stage in" in said[0]
+    assert len(logged) == 1
+    assert "step() of the stage in" in logged[0]
     debugger.step()
     assert names("dump/update", 0) == [*calls(0), *[f"{stem}.forward.1" for stem in (BODY, HEAD)]]
     debugger.set_init_step(7)
@@ -251,7 +251,7 @@ net(Tensor(np.ones(2, np.float32)))
         assert names(f"ended/{stage}") == ["Cell.0.ReLU.forward.0"]
 
 
-def test_stages_share_the_disk_budget_of_their_debugger(tmp_path, said):
+def test_stages_share_the_disk_budget_of_their_debugger(tmp_path, logged):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"dump_path": "dump", "level": "L0", "task": "tensor", "disk_budget": 400}))
     debugger = PrecisionDebugger(str(config))
@@ -259,7 +259,7 @@ def test_stages_share_the_disk_budget_of_their_debugger(tmp_path, said):
     forward(debugger.stage("two"), Net())
     debugger.step()
     assert len(list(Path("dump").rglob("*.npy"))) < 3
-    assert any("disk_budget" in line for line in said)
+    assert any("disk_budget" in line for line in logged)
 
 
 # ---- gradients that come late ---------------------------------------------------------------------------------------

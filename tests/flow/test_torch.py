@@ -59,11 +59,11 @@ def train():
     return [parameter.detach().numpy().tobytes() for parameter in actor.parameters()]
 
 
-def test_a_flow_with_pytorch_leaves_the_same_trees_and_every_bit_of_the_training(said):
+def test_a_flow_with_pytorch_leaves_the_same_trees_and_every_bit_of_the_training(logged):
     bare = train()
     MsProbe.config_init(ON)
     assert train() == bare
-    assert said == []
+    assert logged == []
     found = [
         p.relative_to("msprobe_dump") for p in Path("msprobe_dump").rglob("*") if p.is_file() and p.name != "run.jsonl"
     ]

@@ -52,10 +52,10 @@ class Root:
                 self._saves += 1
         return self
 
-    def dump(self, stage, step=0, rank=0, *, given=1.0, weight=11.0, made=(2.0, 3.0, 4.0)):
-        """Three calls in a row; `given` goes into the first, `made` are their results, `weight` is of the second."""
+    def dump(self, stage, step=0, rank=0, *, inputs=1.0, weight=11.0, made=(2.0, 3.0, 4.0)):
+        """Three calls in a row; `inputs` goes into the first, `made` are their results, `weight` is of the second."""
         folder = self.path / stage / f"step{step}" / f"rank{rank}"
-        data, before = {}, given
+        data, before = {}, inputs
         for at, (name, result) in enumerate(
             zip(("embed.Embedding", "norm.LayerNorm", "head.Dense"), made, strict=True)
         ):
@@ -109,18 +109,18 @@ def compare(roots, tmp_path, capfd):
         sides = (target, golden) if positional else ("-tp", target, "-gp", golden)
         out = tmp_path / "out"
         code = main(["compare", *sides, "-o", str(out), *options])
-        said = capfd.readouterr()
-        assert "Traceback" not in said.err + said.out
+        captured = capfd.readouterr()
+        assert "Traceback" not in captured.err + captured.out
         found = sorted(out.glob("compare_flow_2*.json"))
         whole = json.loads(found[-1].read_text()) if found else None
-        return code, said.out.splitlines() or said.err.splitlines()[-1:], whole
+        return code, captured.out.splitlines() or captured.err.splitlines()[-1:], whole
 
     return run
 
 
 @pytest.fixture
-def told():
-    """`told(lines)["why"]`: the lines of the answer by the words that they begin with; empty where there is none."""
+def summary():
+    """`summary(lines)["why"]`: the lines of the answer by the words that they begin with; empty where there is none."""
 
     def by_word(lines):
         words = ("first difference", "why", "first wrong call", "collect it", "look at")

@@ -9,7 +9,7 @@ import pytest
 from msprobe.cli import main
 
 WRONG = {"made": (2.0, 3.5, 4.5)}
-OTHER_INPUT = {"given": 7.0, "made": (8.0, 9.0, 10.0)}
+OTHER_INPUT = {"inputs": 7.0, "made": (8.0, 9.0, 10.0)}
 NORM = "Cell.norm.LayerNorm.forward.0"
 LINES = {"sample": 30, "score": 34, "learn": 38}
 
@@ -42,8 +42,8 @@ def runs(roots):
 
 
 def order(lines):
-    (said,) = [line for line in lines if line.startswith("order of the stages in a step")]
-    return said
+    (printed,) = [line for line in lines if line.startswith("order of the stages in a step")]
+    return printed
 
 
 def test_equal_runs_have_no_difference(runs, compare):
@@ -59,92 +59,92 @@ def test_equal_runs_have_no_difference(runs, compare):
 
 @pytest.mark.parametrize("stage", LINES)
 @pytest.mark.parametrize("step", [0, 1])
-def test_the_stage_the_step_and_the_call_are_named(stage, step, runs, compare, told):
+def test_the_stage_the_step_and_the_call_are_named(stage, step, runs, compare, summary):
     """Everything after the fault is given what differs, and is not named."""
     for number in range(2):
-        behind = [name for name in LINES if LINES[name] > LINES[stage]] if number == step else []
-        runs(number, **dict.fromkeys(behind, OTHER_INPUT), **({stage: WRONG} if number == step else {}))
+        after = [name for name in LINES if LINES[name] > LINES[stage]] if number == step else []
+        runs(number, **dict.fromkeys(after, OTHER_INPUT), **({stage: WRONG} if number == step else {}))
     code, lines, whole = compare()
     assert code == 1
-    assert told(lines)["first difference"] == f"step {step}, rank 0, stage {stage}, call {NORM}"
-    assert told(lines)["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
-    assert told(lines)["first wrong call"].startswith(f"{NORM} in the root: computes differently: ")
+    assert summary(lines)["first difference"] == f"step {step}, rank 0, stage {stage}, call {NORM}"
+    assert summary(lines)["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
+    assert summary(lines)["first wrong call"].startswith(f"{NORM} in the root: computes differently: ")
     assert lines[-1].startswith("first wrong call: "), "no other difference begins"
     roles = {(at["step"], at["stage"]): at["role"] for at in whole["walk"]}
-    assert [roles[step, name] for name in behind] == ["received"] * len(behind)
+    assert [roles[step, name] for name in after] == ["received"] * len(after)
     assert order(lines) == "order of the stages in a step, by the lines that call them: sample, score, learn"
 
 
-def test_input_that_differs_behind_a_stage_that_agrees_is_of_the_code_between(runs, compare, told):
+def test_input_that_differs_behind_a_stage_that_agrees_is_of_the_code_between(runs, compare, summary):
     runs(score=OTHER_INPUT)
-    answer = told(compare()[1])
-    assert answer["why"] == (
+    result = summary(compare()[1])
+    assert result["why"] == (
         "the stage received different input, although the stage sample before it agrees: it comes from host code "
         "between the stages"
     )
-    assert answer["look at"] == "the code between sample and score"
+    assert result["look at"] == "the code between sample and score"
 
 
-def test_input_that_differs_before_all_stages_is_of_the_data(runs, compare, told):
+def test_input_that_differs_before_all_stages_is_of_the_data(runs, compare, summary):
     runs(0)
     runs(1, **dict.fromkeys(LINES, OTHER_INPUT))
-    answer = told(compare()[1])
-    assert answer["first difference"].startswith("step 1, rank 0, stage sample, ")
-    assert answer["look at"].startswith("the data of step 1, ")
+    result = summary(compare()[1])
+    assert result["first difference"].startswith("step 1, rank 0, stage sample, ")
+    assert result["look at"].startswith("the data of step 1, ")
 
 
-def test_weights_that_differ_behind_stages_that_agree_are_of_the_optimizer(runs, compare, told):
+def test_weights_that_differ_behind_stages_that_agree_are_of_the_optimizer(runs, compare, summary):
     runs(0)
     runs(1, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)}, learn={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
     _, lines, whole = compare()
-    answer = told(lines)
-    assert answer["why"] == "it begins before this stage: its weights differ, although every stage of step 0 agrees"
-    assert "the optimizer" in answer["look at"]
+    result = summary(lines)
+    assert result["why"] == "it begins before this stage: its weights differ, although every stage of step 0 agrees"
+    assert "the optimizer" in result["look at"]
     assert [at["role"] for at in whole["walk"][3:]] == ["begins", "agrees", "received"]
 
 
-def test_weights_of_a_step_before_that_was_not_collected_are_to_be(runs, compare, told):
+def test_weights_of_a_step_before_that_was_not_collected_are_to_be(runs, compare, summary):
     runs(3, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
-    answer = told(compare()[1])
-    assert answer["why"].endswith("differ as they were loaded or made, or since an update before")
-    assert answer["collect it"].endswith("; set step=[2] of the PrecisionDebugger; then run both again")
+    result = summary(compare()[1])
+    assert result["why"].endswith("differ as they were loaded or made, or since an update before")
+    assert result["collect it"].endswith("; set step=[2] of the PrecisionDebugger; then run both again")
 
 
-def test_a_step_before_that_was_not_asked_for_is_not_to_be_collected_again(runs, compare, told):
+def test_a_step_before_that_was_not_asked_for_is_not_to_be_collected_again(runs, compare, summary):
     runs(2)
     runs(3, sample={"weight": 11.5, "made": (2.0, 3.5, 4.5)})
-    assert told(compare("--step", "3")[1])["look at"] == (
+    assert summary(compare("--step", "3")[1])["look at"] == (
         "the update of step 2; both sides have a dump of it, which --step left out; give that step too"
     )
 
 
 @pytest.mark.parametrize("lines", [{}, dict.fromkeys(LINES, 30)])
-def test_where_the_dumps_do_not_tell_the_order_it_is_said_and_what_begins_is_named(lines, runs, compare, told):
+def test_where_the_dumps_do_not_tell_the_order_it_is_said_and_what_begins_is_named(lines, runs, compare, summary):
     """By the alphabet `learn` would be first, which only was given what differs."""
     runs(lines=lines, sample=WRONG, score=OTHER_INPUT, learn=OTHER_INPUT)
-    _, said, whole = compare()
-    assert "the dumps do not tell it for learn, sample, score" in order(said)
-    assert told(said)["first difference"].startswith("step 0, rank 0, stage sample, ")
+    _, message, whole = compare()
+    assert "the dumps do not tell it for learn, sample, score" in order(message)
+    assert summary(message)["first difference"].startswith("step 0, rank 0, stage sample, ")
     assert [at["role"] for at in whole["walk"]] == ["begins", "received", "received"]
 
 
-def test_without_an_order_other_input_is_not_blamed_on_a_stage(runs, compare, told):
+def test_without_an_order_other_input_is_not_blamed_on_a_stage(runs, compare, summary):
     runs(lines={}, score=OTHER_INPUT)
-    assert told(compare()[1])["why"] == (
+    assert summary(compare()[1])["why"] == (
         "the stage received different input, and the dumps do not tell which stage runs before it"
     )
 
 
-def test_without_an_order_all_stages_that_were_given_other_input_are_named(runs, compare, told):
+def test_without_an_order_all_stages_that_were_given_other_input_are_named(runs, compare, summary):
     runs(lines={}, score=OTHER_INPUT, learn=OTHER_INPUT)
     _, lines, whole = compare()
-    assert told(lines)["why"] == (
+    assert summary(lines)["why"] == (
         "the stages learn and score received different input, and the dumps do not tell which of them runs first"
     )
     assert [at["through"] for at in whole["walk"]] == [[]] * 3, "nothing is said to come before another"
 
 
-def test_a_key_of_an_unknown_name_before_the_step_of_the_stages_is_to_be_collected(runs, roots, compare, told):
+def test_a_key_of_an_unknown_name_before_the_step_of_the_stages_is_to_be_collected(runs, roots, compare, summary):
     runs(1, score=WRONG)
     for at, root in enumerate(roots):
         for step in range(2):
@@ -152,8 +152,8 @@ def test_a_key_of_an_unknown_name_before_the_step_of_the_stages_is_to_be_collect
         for stage in LINES:
             as_debugger(root, stage, 1)
     _, lines, _ = compare()
-    assert told(lines)["first difference"].startswith("step 0, rank 0, key score_out ")
-    assert told(lines)["collect it"] == (
+    assert summary(lines)["first difference"].startswith("step 0, rank 0, key score_out ")
+    assert summary(lines)["collect it"] == (
         "the stages of step 0, of which there is no dump; set step=[0] of the PrecisionDebugger; then run both again"
     )
     assert f"another difference: step 1, rank 0, stage score, call {NORM} in the root: computes differently" in lines
@@ -176,15 +176,15 @@ def say_turns(root, turns, step=0, rank=0):
 
 
 @pytest.mark.parametrize("lines", [{}, dict.fromkeys(LINES, 30), {"learn": 30, "score": 34, "sample": 38}])
-def test_dumps_that_say_their_turn_tell_the_order_whatever_the_lines(lines, runs, roots, compare, told):
+def test_dumps_that_say_their_turn_tell_the_order_whatever_the_lines(lines, runs, roots, compare, summary):
     """By the alphabet, or by the last of these lines, `learn` would be first, which only was given what differs."""
     runs(lines=lines, sample=WRONG, score=OTHER_INPUT, learn=OTHER_INPUT)
     for root in roots:
         say_turns(root, {"sample": 0, "score": 2, "learn": 3})  # 1 is of a stage that is gone
-    _, said, whole = compare()
-    assert order(said) == "order of the stages in a step: sample, score, learn"
+    _, message, whole = compare()
+    assert order(message) == "order of the stages in a step: sample, score, learn"
     assert [at["stage"] for at in whole["walk"]] == ["sample", "score", "learn"]
-    assert told(said)["first difference"].startswith("step 0, rank 0, stage sample, ")
+    assert summary(message)["first difference"].startswith("step 0, rank 0, stage sample, ")
 
 
 @pytest.mark.parametrize("turns", [{"sample": 0, "score": 1}, dict.fromkeys(LINES, 0), dict.fromkeys(LINES, "0")])
@@ -213,12 +213,12 @@ def test_two_models_called_at_one_line_are_in_no_order(runs, roots, compare):
     assert "the dumps do not tell it" in order(compare()[1])
 
 
-def test_stages_of_one_side_are_said(runs, compare, told):
+def test_stages_of_one_side_are_said(runs, compare, summary):
     runs(learn=None, score=WRONG)
     code, lines, _ = compare()
     assert code == 1
     assert "missing: stage learn has a dump only on the golden side" in lines
-    assert told(lines)["first difference"].startswith("step 0, rank 0, stage score, ")
+    assert summary(lines)["first difference"].startswith("step 0, rank 0, stage score, ")
 
 
 def test_stages_without_one_in_common_are_refused_with_their_names(roots, runs, compare):
@@ -230,20 +230,22 @@ def test_stages_without_one_in_common_are_refused_with_their_names(roots, runs, 
         assert f"stage {stage} has a dump only on the {one} side" in lines[0]
 
 
-def test_the_earliest_stage_counts_over_all_ranks(runs, compare, told):
+def test_the_earliest_stage_counts_over_all_ranks(runs, compare, summary):
     runs(0, 0, learn=WRONG)
     runs(0, 1, sample=WRONG)
-    answer = told(compare()[1])
-    assert answer["first difference"].startswith("step 0, rank 1, stage sample, ")
+    result = summary(compare()[1])
+    assert result["first difference"].startswith("step 0, rank 1, stage sample, ")
 
 
-def test_what_the_debugger_itself_collected_is_walked_too(runs, roots, compare, told, tmp_path):
+def test_what_the_debugger_itself_collected_is_walked_too(runs, roots, compare, summary, tmp_path):
     """`step0/rank0` beside the stages; a run of such steps alone counts as a root beside it."""
     for root, fault in zip(runs(), (WRONG, {}), strict=True):
         root.dump("", **fault)
     code, lines, whole = compare()
     assert code == 1
-    assert told(lines)["first difference"] == (f"step 0, rank 0, the debugger itself (outside its stages), call {NORM}")
+    assert summary(lines)["first difference"] == (
+        f"step 0, rank 0, the debugger itself (outside its stages), call {NORM}"
+    )
     assert len(whole["stages"]) == 4
     assert (tmp_path / "out/debugger_itself/step0").is_dir()
     for stage in LINES:
@@ -251,15 +253,15 @@ def test_what_the_debugger_itself_collected_is_walked_too(runs, roots, compare, 
     code, lines, whole = compare()
     assert code == 1
     assert len([line for line in lines if line.startswith("missing: stage ")]) == 3
-    assert told(lines)["first wrong call"].startswith(NORM)
+    assert summary(lines)["first wrong call"].startswith(NORM)
 
 
 def test_a_plain_run_beside_stages_is_refused(runs, roots, compare, tmp_path, capfd):
     runs()
     assert main(["compare", str(roots[0].path), str(roots[1].path / "score"), "-o", str(tmp_path / "out")]) == 2
-    said = capfd.readouterr().err
-    assert "the sides are of two kinds" in said
-    assert "as in ROOT/learn" in said
+    logged = capfd.readouterr().err
+    assert "the sides are of two kinds" in logged
+    assert "as in ROOT/learn" in logged
 
 
 def test_a_stage_of_a_known_name_has_its_place_and_the_others_theirs_around_it(roots, compare):
@@ -280,7 +282,7 @@ def as_debugger(root, stage, step=0):
 
 
 @pytest.mark.parametrize("existing", ["sample", "actor_update"])
-def test_who_collects_by_stages_is_told_of_stages(existing, roots, compare, changed, told):
+def test_who_collects_by_stages_is_told_of_stages(existing, roots, compare, changed, summary):
     for root in roots:
         (root.path / "configurations.json").unlink()
         root.save(1).dump(existing, 1)
@@ -288,14 +290,14 @@ def test_who_collects_by_stages_is_told_of_stages(existing, roots, compare, chan
     roots[0].save(1, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
     _, lines, whole = compare()
     name = "reference_compute_log_prob"
-    assert told(lines)["collect it"] == (
+    assert summary(lines)["collect it"] == (
         f'put debugger.stage("{name}").start(model) before that part of the step and debugger.stage("{name}").stop() '
         "behind it, with step=[1] of the PrecisionDebugger; then run both again"
     )
     assert whole["first_difference"]["collect"] == {"stage": name, "step": [1]}
 
 
-def test_who_collects_by_stages_is_told_the_tokens_and_the_name_of_the_stage(roots, compare, told):
+def test_who_collects_by_stages_is_told_the_tokens_and_the_name_of_the_stage(roots, compare, summary):
     """The stage is there under a name of the user's, of another step; tokens of sample 1 differ from 1 on."""
     for root in roots:
         (root.path / "configurations.json").unlink()
@@ -305,35 +307,37 @@ def test_who_collects_by_stages_is_told_the_tokens_and_the_name_of_the_stage(roo
     roots[0].save(1, responses=np.array([[5, 6, 0], [8, 0, 10]], np.int32))
     roots[1].save(1)
     _, lines, whole = compare()
-    assert 'debugger.stage("rollout").start(model, token_range=[1, 1])' in told(lines)["collect it"]
-    assert "_dump: true" not in told(lines)["collect it"]
+    assert 'debugger.stage("rollout").start(model, token_range=[1, 1])' in summary(lines)["collect it"]
+    assert "_dump: true" not in summary(lines)["collect it"]
     assert whole["first_difference"]["collect"] == {"stage": "rollout", "step": [1], "token_range": [1, 1]}
 
 
-def test_host_code_within_a_stage_is_recorded_by_level_mix_of_the_stage(roots, compare, changed, told):
+def test_host_code_within_a_stage_is_recorded_by_level_mix_of_the_stage(roots, compare, changed, summary):
     for root in roots:
         root.save().dump("ref")
         as_debugger(root, "ref")
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
-    assert told(compare()[1])["look at"].endswith(
+    assert summary(compare()[1])["look at"].endswith(
         'where that code runs before stop(), debugger.stage("ref", level="mix") records its calls'
     )
 
 
-def test_who_may_collect_by_either_is_told_of_both(roots, compare, changed, told):
+def test_who_may_collect_by_either_is_told_of_both(roots, compare, changed, summary):
     """A stage as `MsProbe` has it, and one that it does not know."""
     for root in roots:
         root.save().dump("actor_update").dump("reward_model")
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
-    said = told(compare()[1])["collect it"]
-    assert said.startswith("set reference_dump: true, step_start: 0, step_end: 0, where MsProbe collects it; or put ")
-    assert said.endswith(", where debugger.stage does; then run both again")
+    message = summary(compare()[1])["collect it"]
+    assert message.startswith(
+        "set reference_dump: true, step_start: 0, step_end: 0, where MsProbe collects it; or put "
+    )
+    assert message.endswith(", where debugger.stage does; then run both again")
 
 
-def test_a_wrong_call_in_a_stage_of_an_own_name_is_told_beside_the_key(roots, compare, changed, told):
+def test_a_wrong_call_in_a_stage_of_an_own_name_is_told_beside_the_key(roots, compare, changed, summary):
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump("teacher", **WRONG)
     roots[1].save().dump("teacher")
     assert (
         "; stage teacher has a dump of this step, and a difference begins there too: first wrong call: "
-        f"{NORM} in the root: computes differently" in told(compare()[1])["why"]
+        f"{NORM} in the root: computes differently" in summary(compare()[1])["why"]
     )

@@ -26,7 +26,7 @@ def test_two_equal_runs_have_no_difference(way, roots, compare):
     assert (whole["is_clean"], whole["first_difference"], whole["missing"]) == (True, None, [])
 
 
-def test_the_stage_in_which_it_begins_is_named_with_its_call_and_its_key(roots, changed, compare, told):
+def test_the_stage_in_which_it_begins_is_named_with_its_call_and_its_key(roots, changed, compare, summary):
     target, golden = roots
     for step in range(3):
         golden.save(step)
@@ -36,14 +36,14 @@ def test_the_stage_in_which_it_begins_is_named_with_its_call_and_its_key(roots, 
     target.dump(REFERENCE, 1, made=(2.0, 3.5, 4.5))
     code, lines, whole = compare()
     assert code == 1
-    answer = told(lines)
-    says, call = answer["first difference"], answer["first wrong call"]
-    assert says.startswith(
+    result = summary(lines)
+    message, call = result["first difference"], result["first wrong call"]
+    assert message.startswith(
         f"step 1, rank 0, stage {REFERENCE}, call Cell.norm.LayerNorm.forward.0, seen in key ref_log"
     )
-    assert "key ref_log_prob (error: 1 of 6 elements" in says
-    assert says.endswith("; first at [1, 2])")
-    assert answer["why"] == BEGINS
+    assert "key ref_log_prob (error: 1 of 6 elements" in message
+    assert message.endswith("; first at [1, 2])")
+    assert result["why"] == BEGINS
     assert call.startswith("Cell.norm.LayerNorm.forward.0 in the root: computes differently: all inputs")
     assert call.endswith("(/train/policy.py:7)")
     assert lines[-1] == f"first wrong call: {call}"
@@ -67,44 +67,44 @@ def test_positions_of_the_two_paths_mean_target_and_golden(roots, changed, compa
     ("key", "switch"),
     [("ref_log_prob", "reference_dump"), ("old_log_prob", "actor_train_dump"), ("loss", "actor_train_dump")],
 )
-def test_a_stage_without_a_dump_is_to_be_collected(key, switch, roots, changed, compare, told):
+def test_a_stage_without_a_dump_is_to_be_collected(key, switch, roots, changed, compare, summary):
     target, golden = roots
     for step in range(3):
         golden.save(step)
         target.save(step, **({key: changed(key, ..., -0.75)} if step == 2 else {}))
     code, lines, whole = compare()
     assert code == 1
-    answer = told(lines)
-    assert answer["collect it"].startswith(f"set {switch}: true, step_start: 2, step_end: 2; then run both again")
-    assert answer["why"].endswith(" makes it, and it has no dump of step 2")
+    result = summary(lines)
+    assert result["collect it"].startswith(f"set {switch}: true, step_start: 2, step_end: 2; then run both again")
+    assert result["why"].endswith(" makes it, and it has no dump of step 2")
     assert whole["first_difference"]["collect"] == {switch: True, "step_start": 2, "step_end": 2}
     assert whole["first_wrong"] == []
     too = "its weights may be the cause: actor_train_dump: true, step_start: 1 collects the update before in the same"
-    assert (too in answer["collect it"]) == (switch == "actor_train_dump")
+    assert (too in result["collect it"]) == (switch == "actor_train_dump")
 
 
-def test_values_are_the_critics(roots, compare, told):
+def test_values_are_the_critics(roots, compare, summary):
     values = np.array([0.5, 0.25], np.float32)
     roots[0].save(values=values)
     roots[1].save(values=2 * values)
-    answer = told(compare()[1])
-    assert answer["why"].endswith("critic_compute_values makes it, and it has no dump of step 0")
-    assert answer["collect it"].startswith("set critic_train_dump: true")
+    result = summary(compare()[1])
+    assert result["why"].endswith("critic_compute_values makes it, and it has no dump of step 0")
+    assert result["collect it"].startswith("set critic_train_dump: true")
 
 
-def test_generation_is_to_be_collected_at_the_first_token_that_differs(roots, compare, told):
+def test_generation_is_to_be_collected_at_the_first_token_that_differs(roots, compare, summary):
     """The first element is token 2 of sample 0; the first token is 1, of sample 1."""
     responses = np.array([[5, 6, 0], [8, 0, 10]], np.int32)
     roots[0].save(responses=responses)
     roots[1].save()
     _, lines, whole = compare()
-    answer = told(lines)
-    assert answer["first difference"].endswith(
+    result = summary(lines)
+    assert result["first difference"].endswith(
         "key responses (error: Integers and booleans must be equal: 2 of 6 elements differ, the largest difference is "
         "9, at [1, 1]; first at [0, 2])"
     )
-    assert answer["why"] == f"the key prompts before it agrees; {GENERATE} makes it, and it has no dump of step 0"
-    assert answer["collect it"] == (
+    assert result["why"] == f"the key prompts before it agrees; {GENERATE} makes it, and it has no dump of step 0"
+    assert result["collect it"] == (
         "set actor_infer_dump: true, token_range_start: 1, token_range_end: 1, step_start: 0, step_end: 0; then run "
         "both again"
     )
@@ -120,19 +120,19 @@ def test_a_longer_response_differs_at_the_first_token_that_only_it_has(roots, co
     assert "token_range_start: 3, token_range_end: 3" in lines[-1]
 
 
-def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compare, told):
+def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compare, summary):
     target, golden = roots
     golden.save().dump(REFERENCE)
     target.save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump(REFERENCE)
     code, lines, whole = compare()
     assert code == 1
-    answer = told(lines)
-    assert answer["why"] == (
+    result = summary(lines)
+    assert result["why"] == (
         "the keys prompts and responses before it agree; no call can be named: the dump of "
         f"{REFERENCE} agrees in this step (as far as statistics tell), so it is host code after the stage"
     )
-    assert answer["look at"].startswith("how the log probabilities of the responses' tokens")
-    assert answer["look at"].endswith(
+    assert result["look at"].startswith("how the log probabilities of the responses' tokens")
+    assert result["look at"].endswith(
         f"where that code runs before debugger_stop, stage_configs: {{{REFERENCE}: {{level: mix}}}} records its calls"
     )
     assert whole["first_difference"]["collect"] is None
@@ -147,16 +147,16 @@ def test_a_dump_that_agrees_leaves_the_host_code_after_it(roots, changed, compar
         ("advantages", "the estimate of advantages"),
     ],
 )
-def test_what_no_stage_makes_is_of_the_host(key, words, roots, changed, compare, told):
+def test_what_no_stage_makes_is_of_the_host(key, words, roots, changed, compare, summary):
     roots[0].save(**{key: changed(key, ..., 3)})
     roots[1].save()
     _, lines, _ = compare()
-    answer = told(lines)
-    assert answer["why"].endswith(f"no call can be named: no stage makes {key}")
-    assert words in answer["look at"]
+    result = summary(lines)
+    assert result["why"].endswith(f"no call can be named: no stage makes {key}")
+    assert words in result["look at"]
 
 
-def test_a_stage_that_was_given_what_differs_carries_on(roots, changed, compare, told):
+def test_a_stage_that_was_given_what_differs_carries_on(roots, changed, compare, summary):
     """The responses differ, so the reference's dump and its log probabilities do."""
     target, golden = roots
     golden.save().dump(REFERENCE)
@@ -164,33 +164,33 @@ def test_a_stage_that_was_given_what_differs_carries_on(roots, changed, compare,
         responses=changed("responses", (0, 1), 60),
         ref_log_prob=changed("ref_log_prob", (0, 1), -9.0),
         loss=changed("loss", (), 0.75),
-    ).dump(REFERENCE, given=7.0, made=(8.0, 9.0, 10.0))
+    ).dump(REFERENCE, inputs=7.0, made=(8.0, 9.0, 10.0))
     _, lines, whole = compare()
-    answer = told(lines)
-    assert answer["first difference"].startswith("step 0, rank 0, key responses (error")
-    assert "actor_infer_dump: true" in answer["collect it"]
+    result = summary(lines)
+    assert result["first difference"].startswith("step 0, rank 0, key responses (error")
+    assert "actor_infer_dump: true" in result["collect it"]
     assert any(
         f"stage {REFERENCE}" in line and "it carries on a difference, responses differing" in line for line in lines
     )
     assert roles(whole) | {(0, REFERENCE): "received", (0, "loss"): "received"} == roles(whole)
 
 
-def test_inputs_that_differ_although_the_keys_agree_are_of_the_host_code_before(roots, changed, compare, told):
+def test_inputs_that_differ_although_the_keys_agree_are_of_the_host_code_before(roots, changed, compare, summary):
     target, golden = roots
     golden.save().dump(REFERENCE)
-    target.save(ref_log_prob=changed("ref_log_prob", (0, 1), -9.0)).dump(REFERENCE, given=7.0, made=(8.0, 9.0, 10.0))
+    target.save(ref_log_prob=changed("ref_log_prob", (0, 1), -9.0)).dump(REFERENCE, inputs=7.0, made=(8.0, 9.0, 10.0))
     _, lines, _ = compare()
-    answer = told(lines)
-    assert answer["why"] == (
+    result = summary(lines)
+    assert result["why"] == (
         "the stage received different input, although the keys prompts and responses that the stage reads agree: it "
         "comes from host code before the stage"
     )
-    assert "masks, positions and padding" in answer["look at"]
-    assert ": run inputs differ: " in answer["first wrong call"]
+    assert "masks, positions and padding" in result["look at"]
+    assert ": run inputs differ: " in result["first wrong call"]
 
 
 @pytest.mark.parametrize(("step", "when"), [(0, "as they were loaded or made"), (1, "since an update before")])
-def test_weights_that_differ_are_said(step, when, roots, changed, compare, told):
+def test_weights_that_differ_are_said(step, when, roots, changed, compare, summary):
     target, golden = roots
     for number in range(2):
         golden.save(number)
@@ -198,27 +198,27 @@ def test_weights_that_differ_are_said(step, when, roots, changed, compare, told)
     golden.dump("actor_compute_log_prob", step)
     target.dump("actor_compute_log_prob", step, weight=11.5, made=(2.0, 3.5, 4.5))
     _, lines, whole = compare()
-    answer = told(lines)
+    result = summary(lines)
     switches = {"actor_train_dump": True, "step_start": 0, "step_end": 0}
-    assert answer["why"] == f"it begins before this stage: the weights of the actor differ {when}"
+    assert result["why"] == f"it begins before this stage: the weights of the actor differ {when}"
     assert whole["first_difference"]["collect"] == (switches if step else None)
-    assert answer["collect it"] == (
+    assert result["collect it"] == (
         "the update of step 0, of which there are no two dumps; set actor_train_dump: true, step_start: 0, "
         "step_end: 0; then run both again"
         if step
         else ""
     )
-    assert ("checkpoints that are loaded" in answer["look at"]) == (not step)
-    assert ": parameters differ: " in answer["first wrong call"]
+    assert ("checkpoints that are loaded" in result["look at"]) == (not step)
+    assert ": parameters differ: " in result["first wrong call"]
 
 
-def test_weights_that_differ_in_the_first_step_that_was_collected_may_be_of_an_update(roots, compare, told):
+def test_weights_that_differ_in_the_first_step_that_was_collected_may_be_of_an_update(roots, compare, summary):
     """Step 3 alone was collected: nobody knows what step 2 did."""
     roots[0].dump("actor_compute_log_prob", 3, weight=11.5, made=(2.0, 3.5, 4.5))
     roots[1].dump("actor_compute_log_prob", 3)
-    answer = told(compare()[1])
-    assert answer["why"].endswith("differ as they were loaded or made, or since an update before")
-    assert "set actor_train_dump: true, step_start: 2, step_end: 2" in answer["collect it"]
+    result = summary(compare()[1])
+    assert result["why"].endswith("differ as they were loaded or made, or since an update before")
+    assert "set actor_train_dump: true, step_start: 2, step_end: 2" in result["collect it"]
 
 
 def test_weights_that_differ_in_two_stages_of_a_model_begin_once(roots, compare):
@@ -248,38 +248,38 @@ def test_returns_that_were_not_saved_follow_advantages(differing, role, roots, c
         ({"weight": 11.5, "made": (2.0, 3.5, 4.5)}, "although actor_update of step 0 agrees"),
     ],
 )
-def test_weights_that_differ_in_one_stage_only_did_not_reach_it(other, words, roots, compare, told):
+def test_weights_that_differ_in_one_stage_only_did_not_reach_it(other, words, roots, compare, summary):
     """Generation has other weights in step 1; whether the actor's other stage has them too says which it is."""
     for at, root in enumerate(roots):
         wrong = {} if at else {"weight": 11.5, "made": (2.0, 3.5, 4.5)}
         root.save(0).dump(UPDATE, 0).save(1).dump(GENERATE, 1, **wrong)
         root.dump("actor_compute_log_prob", 1, **({} if at else other))
     _, lines, _ = compare()
-    answer = told(lines)
-    assert answer["first difference"].startswith(f"step 1, rank 0, stage {GENERATE}, call ")
-    assert answer["why"].startswith(f"it begins before this stage: the weights of the actor differ, {words}")
-    assert ("how weights are handed to" in answer["look at"]) == (not other)
-    assert ("optimizer" in answer["look at"]) == bool(other)
-    assert ": parameters differ: " in answer["first wrong call"]
+    result = summary(lines)
+    assert result["first difference"].startswith(f"step 1, rank 0, stage {GENERATE}, call ")
+    assert result["why"].startswith(f"it begins before this stage: the weights of the actor differ, {words}")
+    assert ("how weights are handed to" in result["look at"]) == (not other)
+    assert ("optimizer" in result["look at"]) == bool(other)
+    assert ": parameters differ: " in result["first wrong call"]
 
 
-def test_without_the_keys_it_reads_a_stage_says_so(roots, compare, told):
+def test_without_the_keys_it_reads_a_stage_says_so(roots, compare, summary):
     roots[0].dump(UPDATE, 2, made=(2.0, 3.5, 4.5))
     roots[1].dump(UPDATE, 2)
     code, lines, _ = compare()
     assert code == 1
-    answer = told(lines)
-    assert answer["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
-    assert answer["first wrong call"].startswith("Cell.norm.LayerNorm.forward.0")
+    result = summary(lines)
+    assert result["why"] == "it begins here, as far as the dump says: all inputs of the call agrees"
+    assert result["first wrong call"].startswith("Cell.norm.LayerNorm.forward.0")
 
 
-def test_a_stage_that_shows_in_none_of_its_keys_says_so(roots, compare, told):
+def test_a_stage_that_shows_in_none_of_its_keys_says_so(roots, compare, summary):
     roots[0].save().dump(REFERENCE, made=(2.0, 3.5, 4.5))
     roots[1].save().dump(REFERENCE)
-    assert told(compare()[1])["why"] == f"{BEGINS}; none of the keys that the stage makes shows it"
+    assert summary(compare()[1])["why"] == f"{BEGINS}; none of the keys that the stage makes shows it"
 
 
-def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, changed, compare, told):
+def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, changed, compare, summary):
     target, golden = roots
     for step in range(2):
         golden.save(step)
@@ -287,18 +287,18 @@ def test_a_later_dump_of_the_stage_names_its_call_beside_what_to_collect(roots, 
     golden.dump(REFERENCE, 1)
     target.dump(REFERENCE, 1, made=(2.0, 3.5, 4.5))
     _, lines, _ = compare()
-    answer = told(lines)
-    assert answer["collect it"] == "set reference_dump: true, step_start: 0, step_end: 0; then run both again"
-    assert "; its dump of step 1 says: first wrong call: Cell.norm.LayerNorm.forward.0" in answer["why"]
+    result = summary(lines)
+    assert result["collect it"] == "set reference_dump: true, step_start: 0, step_end: 0; then run both again"
+    assert "; its dump of step 1 says: first wrong call: Cell.norm.LayerNorm.forward.0" in result["why"]
 
 
-def test_a_second_beginning_is_told_behind_the_answer(roots, changed, compare, told):
+def test_a_second_beginning_is_told_behind_the_answer(roots, changed, compare, summary):
     target, golden = roots
     for step in range(2):
         golden.save(step)
         target.save(step, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5), rewards=changed("rewards", 1, 0.5))
     _, lines, whole = compare()
-    assert "key ref_log_prob" in told(lines)["first difference"]
+    assert "key ref_log_prob" in summary(lines)["first difference"]
     assert lines[-1].startswith("another difference: step 0, rank 0, key rewards (error")
     assert lines[-1].endswith("; again in step 1")
     assert lines[-2].startswith("collect it: ")
@@ -306,7 +306,7 @@ def test_a_second_beginning_is_told_behind_the_answer(roots, changed, compare, t
     assert compare("--top", "0")[1][-1] == "another difference: 1 more, in the json"
 
 
-def test_a_difference_within_tolerance_is_named_and_passes(roots, changed, compare, told):
+def test_a_difference_within_tolerance_is_named_and_passes(roots, changed, compare, summary):
     target, golden = roots
     for step in range(2):
         golden.save(step)
@@ -314,7 +314,7 @@ def test_a_difference_within_tolerance_is_named_and_passes(roots, changed, compa
         target.save(step, **near, **({"loss": changed("loss", (), 0.75)} if step else {}))
     code, lines, whole = compare()
     assert code == 1
-    assert "key ref_log_prob (pass: 6 of 6 elements differ within tolerance, by" in told(lines)["first difference"]
+    assert "key ref_log_prob (pass: 6 of 6 elements differ within tolerance, by" in summary(lines)["first difference"]
     (near,) = [line for line in lines if line.startswith("it is within tolerance; ")]
     assert near.startswith("it is within tolerance; the first beyond it: step 1, rank 0, key loss (error")
     assert roles(whole)[1, "ref_log_prob"] == "agrees"
@@ -339,24 +339,26 @@ def test_log_prob_alone_is_what_the_actor_computes_before_the_update(roots, chan
     assert "; actor_compute_log_prob makes it, and it has no dump of step 0" in compare()[1][-2]
 
 
-def test_the_earliest_place_in_the_flow_counts_over_all_ranks(roots, changed, compare, told):
+def test_the_earliest_place_in_the_flow_counts_over_all_ranks(roots, changed, compare, summary):
     target, golden = roots
     for rank in range(2):
         golden.save(rank=rank)
     target.save(rank=0, loss=changed("loss", (), 0.25))
     target.save(rank=1, ref_log_prob=changed("ref_log_prob", (0, 0), -1.5))
-    assert "step 0, rank 1, key ref_log_prob" in told(compare()[1])["first difference"]
+    assert "step 0, rank 1, key ref_log_prob" in summary(compare()[1])["first difference"]
 
 
-def test_an_unknown_key_stands_where_it_was_saved(roots, compare, told):
+def test_an_unknown_key_stands_where_it_was_saved(roots, compare, summary):
     """`kv_norm` is saved between ref_log_prob and old_log_prob, and differs before old_log_prob does."""
     order = ("prompts", "responses", "ref_log_prob", "kv_norm", "old_log_prob")
     keys = {name: np.arange(3, dtype=np.float32) + at for at, name in enumerate(order)}
     roots[1].graph_save(keys=keys)
     roots[0].graph_save(keys=keys, kv_norm=keys["kv_norm"] + 1, old_log_prob=keys["old_log_prob"] + 1)
     _, lines, whole = compare()
-    assert "key kv_norm" in told(lines)["first difference"]
-    assert told(lines)["why"].endswith("whose stage is known; it was saved after ref_log_prob and before old_log_prob")
+    assert "key kv_norm" in summary(lines)["first difference"]
+    assert summary(lines)["why"].endswith(
+        "whose stage is known; it was saved after ref_log_prob and before old_log_prob"
+    )
     walked = [at["key"] for at in whole["walk"]]
     assert walked == list(order)
 

@@ -32,13 +32,13 @@ def test_a_configuration_that_is_a_folder_is_said(roots, compare):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b'{"data": 3}', b'{"task": "statistics", "data": {"x": []}}']
 )
-def test_a_broken_dump_of_a_stage_is_said(content, roots, changed, compare, told):
+def test_a_broken_dump_of_a_stage_is_said(content, roots, changed, compare, summary):
     roots[0].save(loss=changed("loss", (), 0.25)).dump(UPDATE)
     roots[1].save().dump(UPDATE)
     (roots[0].path / UPDATE / "step0" / "rank0" / "dump.json").write_bytes(content)
     code, lines, _ = compare()
     assert code == 1
-    assert "key loss (error" in told(lines)["first difference"] or UPDATE in told(lines)["first difference"]
+    assert "key loss (error" in summary(lines)["first difference"] or UPDATE in summary(lines)["first difference"]
     assert any(UPDATE in line for line in lines)
 
 
@@ -84,7 +84,7 @@ def test_empty_folders_are_no_difference(roots, compare):
 
 
 @pytest.mark.parametrize("name", ["=1+2", "-rf", "a b", "\x1b[31m", "键", "\udcff", "a.b", "x" * 200, "step0", "..."])
-def test_odd_names_of_keys_and_stages(name, roots, compare, told):
+def test_odd_names_of_keys_and_stages(name, roots, compare, summary):
     try:
         for at, root in enumerate(roots):
             folder = root.save().path / "data" / name / "step0" / "rank0"
@@ -95,8 +95,8 @@ def test_odd_names_of_keys_and_stages(name, roots, compare, told):
         pytest.skip(f"this file system takes no such name: {err}")
     code, lines, _ = compare("--format", "json")
     assert code == 1
-    assert told(lines)["first difference"].startswith("step 0, rank 0, stage ")
-    assert told(lines)["first wrong call"].startswith("Cell.head.Dense.forward.0")
+    assert summary(lines)["first difference"].startswith("step 0, rank 0, stage ")
+    assert summary(lines)["first wrong call"].startswith("Cell.head.Dense.forward.0")
     assert "\x1b" not in "".join(lines)
 
 

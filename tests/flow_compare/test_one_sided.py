@@ -74,13 +74,13 @@ def test_key_data_on_one_side(roots, compare):
     assert lines[-1] == "no difference in what both sides have: 7 pairs judged, 8 not: 8 without a partner"
 
 
-def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare, told):
+def test_a_stage_on_one_side_and_what_to_collect(roots, changed, compare, summary):
     roots[0].save(ref_log_prob=changed("ref_log_prob", (0, 0), -1.5)).dump(REFERENCE)
     roots[1].save()
     code, lines, _ = compare()
     assert code == 1
     assert missing(lines) == [f"stage {REFERENCE} has a dump only on the target side"]
-    assert "key ref_log_prob" in told(lines)["first difference"]
+    assert "key ref_log_prob" in summary(lines)["first difference"]
     assert "set reference_dump: true, step_start: 0, step_end: 0" in lines[-1]
 
 
@@ -92,9 +92,9 @@ def test_a_stage_without_a_step_in_common(roots, changed, compare):
     roots[1].dump(REFERENCE, 1)
     code, lines, _ = compare()
     assert code == 1
-    (said,) = missing(lines)
-    assert said.startswith(f"stage {REFERENCE} not compared: ")
-    assert "step 0 is only on the target side; step 1 is only on the golden side" in said
+    (cause,) = missing(lines)
+    assert cause.startswith(f"stage {REFERENCE} not compared: ")
+    assert "step 0 is only on the target side; step 1 is only on the golden side" in cause
     assert f"{REFERENCE} makes it, and its dumps could not be compared (" in lines[-2]
     assert lines[-1].startswith("collect it: set reference_dump: true, step_start: 0, step_end: 0")
 
@@ -182,9 +182,9 @@ def test_a_root_beside_something_else_is_refused(roots, compare, tmp_path, capfd
     roots[1].dump(UPDATE)
     code = main(["compare", str(roots[0].path), str(roots[1].path / UPDATE), "-o", str(tmp_path / "out")])
     assert code == 2
-    said = capfd.readouterr().err
-    assert "the sides are of two kinds" in said
-    assert "as in ROOT/actor_update" in said
+    logged = capfd.readouterr().err
+    assert "the sides are of two kinds" in logged
+    assert "as in ROOT/actor_update" in logged
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_what_cannot_be_meant_is_refused(options, words, roots, compare):
     assert words in lines[0]
 
 
-@pytest.mark.parametrize("given", [("a",), ("a", "b", "c"), ("a", "b", "-tp", "x", "-gp", "y")])
-def test_paths_that_belong_to_no_option_are_refused(given, capsys):
-    assert main(["compare", *given]) == 2
+@pytest.mark.parametrize("paths", [("a",), ("a", "b", "c"), ("a", "b", "-tp", "x", "-gp", "y")])
+def test_paths_that_belong_to_no_option_are_refused(paths, capsys):
+    assert main(["compare", *paths]) == 2
     assert "'a' belongs to no option; write -tp TARGET -gp GOLDEN" in capsys.readouterr().err
 
 
@@ -244,6 +244,6 @@ def test_a_flow_is_not_calibrated_but_one_of_its_stages(roots, tmp_path, capsys)
         root.configure(seed=1).save().dump("actor_update")
     words = ["compare", str(target.path), str(golden.path), "-o", str(tmp_path / "out")]
     assert main([*words, "--calibrate", str(tmp_path / "clean")]) == 2
-    said = capsys.readouterr().err
-    assert "calibrate with the folder of one stage" in said
+    logged = capsys.readouterr().err
+    assert "calibrate with the folder of one stage" in logged
     assert not (tmp_path / "out").exists()

@@ -12,8 +12,8 @@ STAGES = ("reference_compute_log_prob", "actor_update")
 
 
 @pytest.fixture
-def talk(roots, tmp_path, capsys):
-    """`talk(level)`: the lines of a comparison of two runs with two stages of one and of three steps."""
+def log(roots, tmp_path, capsys):
+    """`log(level)`: the lines of a comparison of two runs with two stages of one and of three steps."""
 
     def run(level):
         for root in roots:
@@ -31,8 +31,8 @@ def talk(roots, tmp_path, capsys):
     return run
 
 
-def test_each_stage_has_one_line(talk, tmp_path):
-    lines = talk(logging.INFO)
+def test_each_stage_has_one_line(log, tmp_path):
+    lines = log(logging.INFO)
     out = tmp_path / "out"
     assert lines[0].startswith("msprobe INFO: target: ")
     assert lines[1:-1] == [
@@ -42,27 +42,27 @@ def test_each_stage_has_one_line(talk, tmp_path):
     assert lines[-1].startswith(f"msprobe INFO: the tables are in {out}, ")
 
 
-def test_the_rest_is_there_for_who_asks(talk, tmp_path):
-    detail = [line for line in talk(logging.DEBUG) if line.startswith("msprobe DEBUG: ")]
+def test_the_rest_is_there_for_who_asks(log, tmp_path):
+    detail = [line for line in log(logging.DEBUG) if line.startswith("msprobe DEBUG: ")]
     assert any("; 3 comparisons" in line for line in detail)
     assert any(f"the table is in {tmp_path / 'out' / STAGES[0]}" in line for line in detail)
     assert any("target: MindSpore, statistics, level L0" in line for line in detail)
 
 
-def test_what_is_walked_beside_the_steps_of_the_debugger_itself_is_not_said_to_be_skipped(roots, talk):
+def test_what_is_walked_beside_the_steps_of_the_debugger_itself_is_not_said_to_be_skipped(roots, log):
     """Configurations, key data and stages; a file that nobody compares is, and all of them in a plain comparison."""
     for root in roots:
         root.dump("").configure(lr=0.1)
     (roots[1].path / "notes.txt").write_text("")
-    skipped = [line for line in talk(logging.INFO) if "skipped" in line]
+    skipped = [line for line in log(logging.INFO) if "skipped" in line]
     assert skipped == [f"msprobe INFO: {roots[1].path}: skipped, being neither a step nor a rank: notes.txt"]
-    (told,) = side(roots[0].path, "kernels").skipped
-    assert told.endswith(f": actor_update, data, {STAGES[0]}, configurations.json")
+    (summary,) = side(roots[0].path, "kernels").skipped
+    assert summary.endswith(f": actor_update, data, {STAGES[0]}, configurations.json")
 
 
-def test_what_is_skipped_is_said_still(roots, talk):
+def test_what_is_skipped_is_said_still(roots, log):
     roots[0].save(0)
     folder = roots[0].path / STAGES[1] / "step0"
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("")
-    assert any("skipped, being neither a step nor a rank: notes.txt" in line for line in talk(logging.INFO))
+    assert any("skipped, being neither a step nor a rank: notes.txt" in line for line in log(logging.INFO))

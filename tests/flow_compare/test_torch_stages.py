@@ -46,9 +46,9 @@ def two(roots):
     """`two(eps=0.1)`: the target with a fault, the golden without."""
 
     def make(**fault):
-        for root, given in zip(roots, (fault, {}), strict=True):
+        for root, inputs in zip(roots, (fault, {}), strict=True):
             (root.path / "configurations.json").unlink()
-            train(root.path, **given)
+            train(root.path, **inputs)
 
     return make
 
@@ -61,22 +61,22 @@ def test_equal_runs_are_equal_and_in_the_order_of_the_step(two, compare):
     assert [at["stage"] for at in whole["walk"]] == ["sample", "score", "learn"] * 2
 
 
-def test_a_fault_in_one_stage_is_named_and_what_takes_its_result_begins_nothing(two, compare, told):
+def test_a_fault_in_one_stage_is_named_and_what_takes_its_result_begins_nothing(two, compare, summary):
     two(eps=0.1)
     _, lines, whole = compare()
-    assert told(lines)["first difference"] == "step 0, rank 0, stage score, call Functional.layer_norm.0.forward"
-    assert told(lines)["why"].endswith(": all other inputs of the call agrees")
-    assert told(lines)["first wrong call"].startswith(
+    assert summary(lines)["first difference"] == "step 0, rank 0, stage score, call Functional.layer_norm.0.forward"
+    assert summary(lines)["why"].endswith(": all other inputs of the call agrees")
+    assert summary(lines)["first wrong call"].startswith(
         "Functional.layer_norm.0.forward in norm: argument differs: input.4 is 0.1, golden 1e-05 ("
     )
     assert [at["role"] for at in whole["walk"][:3]] == ["agrees", "begins", "received"]
     assert not [line for line in lines if line.startswith("another difference")]
 
 
-def test_a_tensor_that_was_changed_between_two_stages_is_not_blamed_on_the_call_that_takes_it(two, compare, told):
+def test_a_tensor_that_was_changed_between_two_stages_is_not_blamed_on_the_call_that_takes_it(two, compare, summary):
     two(shift=0.25)
-    answer = told(compare()[1])
-    assert answer["first difference"] == "step 0, rank 0, stage learn, call Tensor.__sub__.0.forward"
-    assert answer["why"] == (
+    result = summary(compare()[1])
+    assert result["first difference"] == "step 0, rank 0, stage learn, call Tensor.__sub__.0.forward"
+    assert result["why"] == (
         "it begins in the inputs of the call, from outside the stage or from code of it between two calls"
     )

@@ -184,7 +184,7 @@ def test_what_cannot_be_read_is_refused_with_what_to_give_instead(sample, dump, 
     (tmp_path / "empty").mkdir()
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "statistic.csv").write_text("a,b\n1,2\n")
-    for args, said in (
+    for args, message in (
         (("--ir", tmp_path / "none.ir", "--dump_data", dump), "cannot be read"),
         (("--ir", tmp_path / "no.ir", "--dump_data", dump), "names no kernel"),
         (("--ir", graph, "--dump_data", tmp_path / "none"), "there is no such file or folder"),
@@ -195,4 +195,4 @@ def test_what_cannot_be_read_is_refused_with_what_to_give_instead(sample, dump, 
         (("--ir", graph, "--dump_data", dump, "--output", graph), "cannot be written"),
     ):
         assert run(*args) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err

@@ -57,7 +57,7 @@ def test_what_was_asked_for_and_came_is_not_spoken_of(kernels, gather, raw, out)
 
 
 @pytest.mark.parametrize(
-    ("kernel", "says"),
+    ("kernel", "message"),
     [
         ("Default/fc-Dense/MatMul-op1", "matches no kernel; did you mean Default/fc-Dense/MatMul-op0?"),
         ("Default/fc-Dense/Matmul-op0", "matches no kernel; did you mean Default/fc-Dense/MatMul-op0?"),
@@ -67,11 +67,11 @@ def test_what_was_asked_for_and_came_is_not_spoken_of(kernels, gather, raw, out)
         ("name-regex(()", "is no regular expression"),
     ],
 )
-def test_a_name_that_matches_nothing_is_reported_with_the_nearest(kernel, says, gather, raw):
+def test_a_name_that_matches_nothing_is_reported_with_the_nearest(kernel, message, gather, raw):
     ask(raw, "ReLU", kernel)
     code, lines = gather(raw)
     assert code == 1
-    assert says in lines[-1]
+    assert message in lines[-1]
     assert len(lines) == 2
 
 
@@ -86,21 +86,21 @@ def test_where_nothing_was_dumped_the_mistyped_name_is_reported_too(gather, raw)
 
 
 @pytest.mark.parametrize(
-    ("kernel", "says"),
+    ("kernel", "message"),
     [
         ("ReLU", "is Default/ReLU-op0, which did not run in what was dumped"),
         ("name-regex(.*ReLU-op[0-9]+)", "is Default/ReLU-op0, which did not run in what was dumped"),
         ("Default/ReLU-op0", "or ran under another number, as in graphs after the first; 'name-regex(Default/ReLU-op["),
     ],
 )
-def test_a_kernel_that_exists_and_did_not_come_is_told_apart(kernel, says, gather, raw):
+def test_a_kernel_that_exists_and_did_not_come_is_told_apart(kernel, message, gather, raw):
     for file in (raw / "rank_0/Net/0/0").glob("ReLU*"):
         file.unlink()
     ask(raw, kernel)
     code, lines = gather(raw)
     assert code == 1
     assert f"kernels: {kernel!r} is " in lines[-1]
-    assert says in lines[-1]
+    assert message in lines[-1]
 
 
 def test_a_rank_without_files_is_said_beside_one_that_has_some(gather, raw):

@@ -31,7 +31,7 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("--step", "7"), "none of the iterations that --step names"),
         (("--rank", "7"), "none of the ranks that --rank names"),
@@ -39,11 +39,11 @@ def test_steps_and_ranks_can_be_chosen(gather, tmp_path, out):
         (("--workers", "0"), "--workers must be 1 or more"),
     ],
 )
-def test_a_command_that_cannot_be_meant_is_one_line(words, says, tmp_path, capsys):
+def test_a_command_that_cannot_be_meant_is_one_line(words, message, tmp_path, capsys):
     assert main(["gather", str(CPU), "-o", str(tmp_path), *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert says in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") == 1
 
 
@@ -55,17 +55,17 @@ def test_two_dumps_of_one_rank_are_refused(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (lambda path: None, "is no folder"),
         (lambda path: path.mkdir(), "holds no kernel dump"),
         (lambda path: save(path / "step0/rank0/dump_tensor_data", "Exp.E-op0.0.0.1.output.0.D", [1]), "no kernel dump"),
     ],
 )
-def test_a_folder_without_a_kernel_dump_is_said(make, says, tmp_path, capsys):
+def test_a_folder_without_a_kernel_dump_is_said(make, message, tmp_path, capsys):
     make(tmp_path / "raw")
     assert main(["gather", str(tmp_path / "raw"), "-o", str(tmp_path / "out")]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_two_gathered_runs_are_compared_and_the_first_wrong_call_is_a_kernel(raw, tmp_path, capsys):

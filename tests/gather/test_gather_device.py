@@ -44,9 +44,9 @@ def test_ascend_statistics_become_records_without_tensors(gather, tmp_path, out)
         "Kernel.Default.net-Net.Cast.0.forward",
         "Kernel.Default.net-Net.Cast.1.forward",
     ]
-    given, gave = dump.calls[0].records
-    assert (given.dtype, given.shape) == ("Float32", (2, 4))
-    statistics = given.statistics
+    argument, gave = dump.calls[0].records
+    assert (argument.dtype, argument.shape) == ("Float32", (2, 4))
+    statistics = argument.statistics
     assert (statistics.max, statistics.min, statistics.mean, statistics.norm) == (7.5, -1, 2.25, 9.5)
     assert (gave.dtype, gave.statistics.min, gave.statistics.norm) == ("BFloat16", None, float("inf"))
     assert data(out / "step2/rank3")["data"]["Kernel.Default.net-Net.Cast.0.forward"]["output"][0]["Max"] == 7

@@ -206,8 +206,8 @@ def test_a_number_that_cannot_be_trusted_is_no_node_of_the_graph():
 
 def test_no_two_calls_of_an_iteration_have_one_name():
     names = CallNames()
-    given = ["S/A-op0", "S/A-op0", "S/A", "S.A-op0", "/A-op3", "S//A-op0"]
-    assert [names.of("Kernel", name) for name in given] == [
+    inputs = ["S/A-op0", "S/A-op0", "S/A", "S.A-op0", "/A-op3", "S//A-op0"]
+    assert [names.of("Kernel", name) for name in inputs] == [
         "Kernel.S.A.0.forward",
         "Kernel.S.A.round1.0.forward",
         "Kernel.S.A.round2.0.forward",

@@ -104,8 +104,11 @@ def test_what_a_kernel_was_given_is_what_its_source_gave_bit_by_bit(name, gather
         for record in held.values():
             if record.source.startswith("call "):
                 source = held[record.source.removeprefix("call ")]
-                given, gave = load_tensor(dump, record), load_tensor(dump, source)
-                assert (given.dtype, given.tobytes()) == (gave.dtype, gave.tobytes()), (record.name, record.source)
+                argument, gave = load_tensor(dump, record), load_tensor(dump, source)
+                assert (argument.dtype, argument.tobytes()) == (gave.dtype, gave.tobytes()), (
+                    record.name,
+                    record.source,
+                )
                 checked += 1
     assert checked > 50
 
@@ -165,19 +168,20 @@ def test_a_gradient_has_the_line_of_its_own_layer_whatever_its_scope_says(gather
 @pytest.mark.parametrize("name", ["mlp", "conv", "flow", "odd"])
 def test_only_the_optimizer_and_what_the_graph_knows_no_line_of_has_none_of_the_users(name, gathered, capsys):
     main(["gather", str(gathered / name / "raw"), "-o", str(gathered / name / "out")])
-    said = capsys.readouterr().out.splitlines()
-    for dump, told in zip(dumps(gathered, name), said, strict=True):
+    printed = capsys.readouterr().out.splitlines()
+    for dump, expected in zip(dumps(gathered, name), printed, strict=True):
         kernels = {call.name: call for call in dump.calls if "kernel" in entries(dump)[call.name]}
         without = {n for n, call in kernels.items() if user_line(call.stack) is None}
         optimizer = {n for n in kernels if ".optimizer-" in n}
         assert optimizer <= without
         assert all("cell_wrapper.py" in str(kernels[n].stack) for n in optimizer), "where the optimizer is called"
-        assert "only lines of the framework for Default/optimizer-" in told
+        assert "only lines of the framework for Default/optimizer-" in expected
         rest = without - optimizer
         if name == "flow":
             assert {n.split(".")[-3] for n in rest if "round" not in n} == {"Less", "TensorMove"}
             assert (
-                "the graph has no line for Default/network-WithLoss/net-Flow/Less-op0, Default/TensorMove-op1;" in told
+                "the graph has no line for Default/network-WithLoss/net-Flow/Less-op0, Default/TensorMove-op1;"
+                in expected
             )
         else:
             assert rest == set()
@@ -233,8 +237,8 @@ def test_recomputed_kernels_are_marked_and_odd_types_are_read(gathered):
     (exp,) = [
         c for c in dump.calls if entries(dump)[c.name].get("kernel", {}).get("type") == "Exp" and "Grad" not in c.name
     ]
-    given, gave = (load_tensor(dump, record) for record in exp.records)
-    np.testing.assert_allclose(gave, np.exp(given), rtol=1e-5)
+    argument, gave = (load_tensor(dump, record) for record in exp.records)
+    np.testing.assert_allclose(gave, np.exp(argument), rtol=1e-5)
 
 
 def test_two_runs_of_one_program_are_equal_whatever_the_order_of_their_kernels(gathered, tmp_path, capsys):
@@ -273,9 +277,9 @@ def shown(page):
 
 def test_the_page_shows_what_the_command_says_in_both_languages(gathered, tmp_path, capsys):
     assert shown("zh/how-to/collecting/gather.md") == shown("en/how-to/collecting/gather.md")
-    _, answer, _, wrong, _ = shown("en/how-to/collecting/gather.md")
+    _, result, _, wrong, _ = shown("en/how-to/collecting/gather.md")
     main(["gather", str(gathered / "mlp" / "raw"), "-o", str(tmp_path / "dump"), "--step", "0"])
-    assert capsys.readouterr().out.replace(str(tmp_path / "dump"), "dump") == answer
+    assert capsys.readouterr().out.replace(str(tmp_path / "dump"), "dump") == result
     sides = [str(gathered / name / "out" / "step0") for name in ("faulty", "mlp")]
     main(["compare", "-tp", sides[0], "-gp", sides[1], "-o", str(tmp_path)])
     last = capsys.readouterr().out.splitlines()[-1]

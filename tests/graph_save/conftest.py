@@ -90,7 +90,7 @@ def compiled(request, saved):
 
 
 @pytest.fixture
-def said(capsys):
+def logged(capsys):
     """The lines that were said, also those that were said before in this process."""
-    log._said.clear()
+    log._logged.clear()
     return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe")]

@@ -28,7 +28,7 @@ X = Tensor(np.ones((2, 3), np.float32))
 def _graph_mode(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the framework writes the graph that it cannot compile
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
-    log._said.clear()
+    log._logged.clear()
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for debugger in list(PrecisionDebugger._known.values()):
@@ -137,13 +137,13 @@ def compare(target, golden, tmp_path, capsys):
 
 
 def test_graph_and_pynative_are_compared_and_equal(compared, tmp_path, capsys):
-    code, said = compare(compared / "graph", compared / "python", tmp_path, capsys)
-    assert code == 0, said
-    assert " 0 warning, 0 error, 0 unjudged" in said
+    code, logged = compare(compared / "graph", compared / "python", tmp_path, capsys)
+    assert code == 0, logged
+    assert " 0 warning, 0 error, 0 unjudged" in logged
 
 
 def test_the_first_wrong_call_is_found_across_modes(compared, tmp_path, capsys):
-    code, said = compare(compared / "wrong", compared / "python", tmp_path, capsys)
+    code, logged = compare(compared / "wrong", compared / "python", tmp_path, capsys)
     assert code == 1
-    assert "first wrong call: Cell.fc.Dense.forward.0" in said
-    assert "fc.weight" in said
+    assert "first wrong call: Cell.fc.Dense.forward.0" in logged
+    assert "fc.weight" in logged

@@ -28,8 +28,8 @@ RUNS = {
 class Trained:
     """A training and its dump."""
 
-    def __init__(self, folder, given):
-        self.folder, self.given = folder, given
+    def __init__(self, folder, inputs):
+        self.folder, self.inputs = folder, inputs
 
     def file(self, step, name="dump.json"):
         return json.loads((self.folder / f"step{step}" / "rank" / name).read_text())
@@ -93,9 +93,9 @@ def scale(name, arrays):
     [*((case, "graph", "bare") for case in graph_nets.CASES), *((case, "O1", "bare O1") for case in OPTIMISED)],
 )
 def test_losses_and_weights_are_bit_by_bit_those_without_us(case, way, bare, trained):
-    losses, weights = trained(case, way).given
+    losses, weights = trained(case, way).inputs
     assert len(set(losses)) == len(STEPS), "the network learns"
-    assert (losses, weights) == trained(case, bare).given
+    assert (losses, weights) == trained(case, bare).inputs
 
 
 def test_nothing_is_left_on_the_cells(tmp_path):
@@ -153,7 +153,7 @@ def test_gradients_of_parameters_stand_before_the_backward_of_the_first_call(tra
 @pytest.mark.parametrize("way", ["graph", "O1", "function"])
 def test_values_of_a_convolution_are_bit_by_bit_those_of_pynative(way, trained):
     ours, python = trained("convolution", way), trained("convolution", "python")
-    assert ours.given == python.given
+    assert ours.inputs == python.inputs
     for step in STEPS:
         assert all_records(ours.data(step)) == all_records(python.data(step))
         got, expected = ours.arrays(step), python.arrays(step)
@@ -215,7 +215,7 @@ def test_the_kernel_that_differs_adds_the_same_gradients_in_another_order(traine
 
 def test_containers_keywords_and_kinds_are_those_of_pynative(trained):
     ours, python = trained("odd", "graph"), trained("odd", "python")
-    assert ours.given == python.given
+    assert ours.inputs == python.inputs
     cells = ("first-layer", "pair", "named", "listed.0", "listed.1", "kinds", "head", "idle")
     for step in STEPS:
         got, expected = all_records(ours.data(step)), all_records(python.data(step))

@@ -24,11 +24,11 @@ def data_of(folder, rank, step):
 
 
 def test_the_training_is_bit_by_bit_that_without_us(trained):
-    given = [json.loads((trained / f"{rank}.json").read_text()) for rank in RANKS]
-    for each in given:
+    received = [json.loads((trained / f"{rank}.json").read_text()) for rank in RANKS]
+    for each in received:
         assert each["graph"] == each["bare"] == each["python"]
-    assert given[0]["graph"][1] == given[1]["graph"][1], "the ranks have the same weights"
-    assert given[0]["graph"][0] != given[1]["graph"][0], "and other data"
+    assert received[0]["graph"][1] == received[1]["graph"][1], "the ranks have the same weights"
+    assert received[0]["graph"][0] != received[1]["graph"][0], "and other data"
 
 
 @pytest.mark.parametrize("step", range(STEPS))

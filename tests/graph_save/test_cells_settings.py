@@ -21,7 +21,7 @@ with pytest.MonkeyPatch.context() as patch:
 @pytest.fixture(autouse=True)
 def _graph_mode():
     ms.set_context(mode=ms.GRAPH_MODE, jit_config={"jit_level": "O0"})
-    log._said.clear()
+    log._logged.clear()
     yield
     ms.set_context(mode=ms.PYNATIVE_MODE)
     for debugger in list(PrecisionDebugger._known.values()):
@@ -74,9 +74,9 @@ def run(debugger, net=None, steps=1, gradient=True, **start):
 
 def test_without_an_optimizer_the_dump_says_why_there_are_no_gradients_of_parameters(tmp_path):
     run(collector(tmp_path))
-    (said,) = dump_of(tmp_path)["missing"]
-    assert (said["name"], said["part"]) == ("step", "parameters_grad")
-    assert said["cause"].startswith("no optimizer ran in a graph between start and stop")
+    (logged,) = dump_of(tmp_path)["missing"]
+    assert (logged["name"], logged["part"]) == ("step", "parameters_grad")
+    assert logged["cause"].startswith("no optimizer ran in a graph between start and stop")
     run(collector(tmp_path, name="forward"), gradient=False)
     assert "missing" not in dump_of(tmp_path, name="forward"), "no backward, no gradients to miss"
 
@@ -215,15 +215,15 @@ def test_a_gradient_that_is_a_constant_of_the_graph_is_told_in_every_step(tmp_pa
     gradient = ms.grad(net, 0)
     for _ in range(3):
         debugger.start(net)
-        given = gradient(X)
+        found = gradient(X)
         debugger.stop()
         debugger.step()
     for step in range(3):
         entry = dump_of(tmp_path, step)["data"]["Cell.scale.Scale.backward.0"]
         folder = tmp_path / f"dump/step{step}/rank/dump_tensor_data"
         assert np.array_equal(np.load(folder / entry["input"][0]["data_name"]), np.ones((2, 3), np.float32))
-        assert np.array_equal(np.load(folder / entry["output"][0]["data_name"]), given.asnumpy())
-    assert given.asnumpy().tolist() == [[2.0, 3.0, 4.0]] * 2
+        assert np.array_equal(np.load(folder / entry["output"][0]["data_name"]), found.asnumpy())
+    assert found.asnumpy().tolist() == [[2.0, 3.0, 4.0]] * 2
 
 
 class Trains(nn.Cell):
@@ -245,14 +245,14 @@ def test_a_gradient_inside_a_cell_and_its_optimizer(tmp_path):
     before = net.first.weight.asnumpy().copy()
     step, debugger = Trains(net), collector(tmp_path, task="tensor")
     debugger.start(net)
-    given = step(X).asnumpy()
+    found = step(X).asnumpy()
     debugger.stop()
     debugger.step()
     data = dump_of(tmp_path)["data"]
     assert [name for name in data if "parameters_grad" not in name] == [*FORWARD, *BACKWARD]
     folder = tmp_path / "dump/step0/rank/dump_tensor_data"
     (weight,) = data["Cell.first.Dense.parameters_grad"]["weight"]
-    assert np.array_equal(np.load(folder / weight["data_name"]), given)
+    assert np.array_equal(np.load(folder / weight["data_name"]), found)
     used = np.load(folder / data["Cell.first.Dense.forward.0"]["parameters"]["weight"]["data_name"])
     assert np.array_equal(used, before), "as the forward used it"
     assert not np.array_equal(net.first.weight.asnumpy(), before)
@@ -387,10 +387,10 @@ def test_parameters_that_are_given_as_arguments_stay_apart(tmp_path):
     ones = np.ones((2, 3))
     expected = {"one": (ones @ two).T @ x, "two": ones.T @ (x @ one.T)}
     folder = tmp_path / "dump/step0/rank/dump_tensor_data"
-    for number, (given, (name, right)) in enumerate(zip(gradients, expected.items(), strict=True)):
-        np.testing.assert_allclose(given.asnumpy(), right, rtol=1e-5, atol=1e-5, err_msg=name)
-        told = np.load(folder / f"Cell.weigh.Weighing.backward.{number}.output.1.npy")
-        np.testing.assert_array_equal(told, given.asnumpy())
+    for number, (argument, (name, right)) in enumerate(zip(gradients, expected.items(), strict=True)):
+        np.testing.assert_allclose(argument.asnumpy(), right, rtol=1e-5, atol=1e-5, err_msg=name)
+        reported = np.load(folder / f"Cell.weigh.Weighing.backward.{number}.output.1.npy")
+        np.testing.assert_array_equal(reported, argument.asnumpy())
 
 
 def _flat(value):

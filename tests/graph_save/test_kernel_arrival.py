@@ -23,26 +23,26 @@ def test_what_came_is_not_spoken_of(root):
 
 
 def test_a_step_without_files_is_told(root):
-    (said,) = complaints(root, ("MatMul",), {0, 2, 3})
-    assert said == (
+    (logged,) = complaints(root, ("MatMul",), {0, 2, 3})
+    assert logged == (
         "level L2: nothing was dumped of step 2, 3: no graph with the kernels asked for ran between start() and stop()"
     )
 
 
 def test_where_a_number_was_asked_for_the_name_for_all_is_told(root):
-    (said,) = complaints(root, ("name-regex(.*fc-Dense/MatMul-op0)",), {2})
-    assert said.endswith('or with other numbers; "name-regex(Default/fc-Dense/MatMul-op[0-9]+)" asks for all of them')
+    (logged,) = complaints(root, ("name-regex(.*fc-Dense/MatMul-op0)",), {2})
+    assert logged.endswith('or with other numbers; "name-regex(Default/fc-Dense/MatMul-op[0-9]+)" asks for all of them')
 
 
 def test_names_that_match_nothing_are_told_each_and_an_empty_step_is_no_wonder_then(root):
-    said = list(complaints(root, ("MatMull", "Softmax"), {2}))
-    assert said == [
+    logged = list(complaints(root, ("MatMull", "Softmax"), {2}))
+    assert logged == [
         'level L2: "MatMull" of list has matched no kernel; did you mean "MatMul"?',
         f'level L2: "Softmax" of list has matched no kernel; the names are in {root / "execution_order"}',
     ]
 
 
 def test_without_any_graph_the_remedy_is_said(tmp_path):
-    (said,) = complaints(tmp_path, (), {0})
-    assert "use GRAPH_MODE or @jit" in said
-    assert "construct the debugger at the top of the script" in said
+    (logged,) = complaints(tmp_path, (), {0})
+    assert "use GRAPH_MODE or @jit" in logged
+    assert "construct the debugger at the top of the script" in logged

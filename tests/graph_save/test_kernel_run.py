@@ -43,10 +43,10 @@ def train(tmp_path):
     def train(mode="graph", jit_level="O0", runs=1, **options):
         folder = tmp_path / "dump"
         options |= {"mode": mode, "jit_level": jit_level, "runs": runs}
-        report, said = run("kernels.py", folder, json.dumps(options))
+        report, logged = run("kernels.py", folder, json.dumps(options))
         if "error" not in report:
             assert report == bare(mode, jit_level, runs), "the same losses and weights to the last bit"
-        return folder, report, said
+        return folder, report, logged
 
     return train
 
@@ -71,27 +71,27 @@ def losses_dumped(folder, step):
 
 
 def test_the_steps_asked_for_are_dumped_between_start_and_stop(train):
-    folder, report, said = train(debugger={"task": "statistics", "step": [0, 2]})
+    folder, report, logged = train(debugger={"task": "statistics", "step": [0, 2]})
     assert {f.name for f in (folder / "rank_0/Net/0").iterdir()} == {"0", "2"}, "the steps of ours"
     # three runs a step: before start, between start and stop, behind stop
     assert losses_dumped(folder, 0) == [report["losses"][1]]
     assert losses_dumped(folder, 2) == [report["losses"][7]]
     assert len(stems(folder, 0)) > 20, "all kernels, inputs and outputs, and the parameters"
     assert {"input", "output"} == {part for _, _, part in stems(folder, 0)}
-    assert "on a CPU: the framework saves tensors only" in said
-    told = json.loads((folder / "kernel_kbyk_dump.json").read_text())
-    assert told["common_dump_settings"]["saved_data"] == "tensor"
-    assert told["msprobe"]["task"] == "statistics", "what gather needs to know"
-    assert told["common_dump_settings"]["iteration"] == "0|2"
+    assert "on a CPU: the framework saves tensors only" in logged
+    written = json.loads((folder / "kernel_kbyk_dump.json").read_text())
+    assert written["common_dump_settings"]["saved_data"] == "tensor"
+    assert written["msprobe"]["task"] == "statistics", "what gather needs to know"
+    assert written["common_dump_settings"]["iteration"] == "0|2"
 
 
 def test_kernels_are_chosen_by_scope_name_type_and_expression(train):
     exp = "name-regex(.+Net/Exp-op[0-9]+)"
-    asked = ["Default/network-Net/act-ReLU/ReLU-op0", "atmul", exp, "MatMulX", "Default/network-Net/fc/BiasAdd-op0"]
-    folder, _, said = train(
+    requested = ["Default/network-Net/act-ReLU/ReLU-op0", "atmul", exp, "MatMulX", "Default/network-Net/fc/BiasAdd-op0"]
+    folder, _, logged = train(
         jit_level="O1",
         late="pynative",
-        config={"tensor": {"list": asked, "data_mode": ["output"]}},
+        config={"tensor": {"list": requested, "data_mode": ["output"]}},
         debugger={"task": "tensor"},
     )
     for step in STEPS:
@@ -103,12 +103,12 @@ def test_kernels_are_chosen_by_scope_name_type_and_expression(train):
             ("MatMul", f"{GRADIENT}_MatMul-op0"),
             ("Exp", "Default_network-Net_Exp-op0"),
         }
-    assert '"MatMulX" of list has matched no kernel; did you mean "MatMul"?' in said
+    assert '"MatMulX" of list has matched no kernel; did you mean "MatMul"?' in logged
     assert (
         '"Default/network-Net/fc/BiasAdd-op0" of list has matched no kernel; '
-        'did you mean "Default/network-Net/fc-Dense/BiasAdd-op0"?' in said
+        'did you mean "Default/network-Net/fc-Dense/BiasAdd-op0"?' in logged
     )
-    assert said.count("has matched no kernel") == 2
+    assert logged.count("has matched no kernel") == 2
 
 
 def test_all_runs_of_jit_functions_in_a_step_belong_to_the_step(train):
@@ -118,11 +118,11 @@ def test_all_runs_of_jit_functions_in_a_step_belong_to_the_step(train):
 
 
 def test_several_graphs_of_a_step_have_folders_of_their_own(train):
-    folder, _, said = train(other=True, config={"tensor": {"list": ["ReLU"]}}, debugger={"task": "tensor"})
+    folder, _, logged = train(other=True, config={"tensor": {"list": ["ReLU"]}}, debugger={"task": "tensor"})
     for step in STEPS:
         kinds = [{file.name.split(".")[0] for file in files(folder, step, graph)} for graph in (0, 1)]
         assert kinds == [{"ReLU", "ReluGrad"}, {"ReLU"}], "the second graph is a ReLU alone"
-    assert "matched no kernel" not in said
+    assert "matched no kernel" not in logged
 
 
 @pytest.mark.parametrize("what", ["graph", "jit", "optimizer"])
@@ -145,14 +145,14 @@ def test_nothing_that_could_be_dumped_is_said(tmp_path):
         "debugger.stop()\n"
     )
     (tmp_path / "pynative.py").write_text(script)
-    report, said = run(tmp_path / "pynative.py", tmp_path / "dump")
+    report, logged = run(tmp_path / "pynative.py", tmp_path / "dump")
     assert report == [1.0]
-    assert "has dumped no kernel" in said
-    assert "use GRAPH_MODE or @jit" in said
+    assert "has dumped no kernel" in logged
+    assert "use GRAPH_MODE or @jit" in logged
 
 
 def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
-    said, _ = run("kernel_refusals.py", tmp_path)
+    logged, _ = run("kernel_refusals.py", tmp_path)
     refusals = {
         "foreign letter": ("SettingsError", "holds '.'", "choose another folder"),
         "exception_dump": ("UsageError", "on Ascend only", 'collect the task "statistics"'),
@@ -169,12 +169,12 @@ def test_what_the_framework_would_not_do_is_refused_with_the_remedy(tmp_path):
         "second": ("UsageError", "one kernel dump in the life of a process", "another process"),
     }
     for case, (error, *texts) in refusals.items():
-        assert said[case][0] == error
-        assert all(text in said[case][1] for text in texts), said[case]
-    assert said["left behind"] is None, "a refusal leaves the environment as it was"
-    assert said["made"] is None
-    assert said["started"] is None
-    assert said["told"] == str(tmp_path / "dump" / "kernel_kbyk_dump.json")
+        assert logged[case][0] == error
+        assert all(text in logged[case][1] for text in texts), logged[case]
+    assert logged["left behind"] is None, "a refusal leaves the environment as it was"
+    assert logged["made"] is None
+    assert logged["started"] is None
+    assert logged["told"] == str(tmp_path / "dump" / "kernel_kbyk_dump.json")
 
 
 def test_the_ranks_asked_for_are_dumped(tmp_path, msrun):
@@ -185,9 +185,9 @@ def test_the_ranks_asked_for_are_dumped(tmp_path, msrun):
     dump = tmp_path / "dump"
     assert not (dump / "rank_0" / "Net").exists()
     for step in (0, 1):
-        given, made = (
+        argument, made = (
             np.load(next((dump / f"rank_1/Net/0/{step}").glob(f"Exp.*.{part}.0.*"))) for part in ("input", "output")
         )
-        assert given.tolist() == [1.0 + step] * 3
-        np.testing.assert_allclose(made, np.exp(given), rtol=1e-6)
+        assert argument.tolist() == [1.0 + step] * 3
+        np.testing.assert_allclose(made, np.exp(argument), rtol=1e-6)
     assert not any("level L2" in log for log in logs.values()), logs

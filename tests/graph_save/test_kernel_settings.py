@@ -23,15 +23,15 @@ EVERY = [0, 1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.fixture
-def meant(tmp_path):
+def settings_of(tmp_path):
     """Settings of level L2."""
 
-    def meant(task="statistics", section=None, **common):
+    def settings_of(task="statistics", section=None, **common):
         path = tmp_path / "config.json"
         path.write_text(json.dumps({"dump_path": "/dump", "task": task, "level": "L2", task: section or {}, **common}))
         return load(path)
 
-    return meant
+    return settings_of
 
 
 def common(**others):
@@ -55,8 +55,8 @@ def of_graph(**others):
     return {**common(), "file_format": "npy", **others}
 
 
-def test_statistics_on_ascend(meant):
-    plan = plan_of(meant(), KERNELS)
+def test_statistics_on_ascend(settings_of):
+    plan = plan_of(settings_of(), KERNELS)
     four = ["max", "min", "avg", "l2norm"]
     assert plan.file == "kernel_kbyk_dump.json"
     assert plan.contents == {
@@ -71,7 +71,7 @@ def test_statistics_on_ascend(meant):
     assert (plan.acl, plan.by_step, plan.notes) == (False, True, ())
 
 
-def test_everything_set_on_ascend(meant):
+def test_everything_set_on_ascend(settings_of):
     section = {
         "list": ["MatMul", "name-regex(.*Exp.*)"],
         "data_mode": ["output"],
@@ -79,7 +79,7 @@ def test_everything_set_on_ascend(meant):
         "precision": "low",
         "summary_mode": ["mean", "max", "nan count"],
     }
-    plan = plan_of(meant(section=section, rank=[0, "4-5"], step=[1, "3-4"], async_dump=True), KERNELS)
+    plan = plan_of(settings_of(section=section, rank=[0, "4-5"], step=[1, "3-4"], async_dump=True), KERNELS)
     assert plan.contents == {
         "common_dump_settings": common(
             dump_mode=1,
@@ -108,51 +108,51 @@ def test_everything_set_on_ascend(meant):
         (["hash", "md5"], OLD, ["md5"]),
     ],
 )
-def test_digests_are_called_as_the_version_calls_them(meant, summary_mode, version, categories):
+def test_digests_are_called_as_the_version_calls_them(settings_of, summary_mode, version, categories):
     machine = Machine("Ascend", True, "O1", version)
-    told = plan_of(meant(section={"summary_mode": summary_mode}), machine).contents
-    assert told["common_dump_settings"]["statistic_category"] == categories
+    contents = plan_of(settings_of(section={"summary_mode": summary_mode}), machine).contents
+    assert contents["common_dump_settings"]["statistic_category"] == categories
 
 
 @pytest.mark.parametrize(("mode", "number"), [("all", 0), ("input", 1), ("output", 2)])
 @pytest.mark.parametrize("machine", [CPU, KERNELS, WHOLE])
-def test_data_mode_is_a_number(meant, mode, number, machine):
-    told = plan_of(meant("tensor", {"data_mode": [mode]}), machine).contents
-    assert told["common_dump_settings"]["input_output"] == number
+def test_data_mode_is_a_number(settings_of, mode, number, machine):
+    contents = plan_of(settings_of("tensor", {"data_mode": [mode]}), machine).contents
+    assert contents["common_dump_settings"]["input_output"] == number
 
 
-def test_tensors_on_ascend(meant):
-    plan = plan_of(meant("tensor"), PYNATIVE)
+def test_tensors_on_ascend(settings_of):
+    plan = plan_of(settings_of("tensor"), PYNATIVE)
     assert plan.contents == {
         "common_dump_settings": common(),
         "e2e_dump_settings": {"enable": True, "trans_flag": True},
     }, "of the @jit parts of PyNative, which are launched kernel by kernel whatever jit_level says"
 
 
-def test_on_a_cpu_tensors_are_saved_at_once_and_a_step_that_is_not_collected_is_beyond_the_last(meant):
-    plan = plan_of(meant(async_dump=True, section={"tensor_list": ["relu"], "device": "device"}), CPU)
+def test_on_a_cpu_tensors_are_saved_at_once_and_a_step_that_is_not_collected_is_beyond_the_last(settings_of):
+    plan = plan_of(settings_of(async_dump=True, section={"tensor_list": ["relu"], "device": "device"}), CPU)
     assert plan.contents == {
         "common_dump_settings": common(iteration=f"0-{LAST}"),
         "e2e_dump_settings": {"enable": True, "trans_flag": True},
     }
     assert PARKED == LAST + 1 == 2**31 - 1
     assert [note.split(" ")[0] for note in plan.notes] == ["tensor_list", "async_dump", "level"]
-    assert plan_of(meant(step=[2, 7]), CPU).contents["common_dump_settings"]["iteration"] == "2|7"
+    assert plan_of(settings_of(step=[2, 7]), CPU).contents["common_dump_settings"]["iteration"] == "2|7"
 
 
-def test_whole_graphs(meant):
-    plan = plan_of(meant("tensor", {"file_format": "bin"}, step=[0]), WHOLE)
+def test_whole_graphs(settings_of):
+    plan = plan_of(settings_of("tensor", {"file_format": "bin"}, step=[0]), WHOLE)
     assert plan.file == "kernel_graph_dump.json"
     assert plan.contents == {"common_dump_settings": of_graph(iteration="0", file_format="bin")}
     assert (plan.acl, plan.by_step) == (True, False)
     assert "deprecated since version 2.6" in plan.notes[0]
-    plan = plan_of(meant(section={"list": ["MatMul"]}), WHOLE)
+    plan = plan_of(settings_of(section={"list": ["MatMul"]}), WHOLE)
     assert plan.contents == {"common_dump_settings": of_graph(dump_mode=1, kernels=["MatMul"], saved_data="statistic")}
     assert not plan.acl, "the Ascend runtime knows no list of kernels"
 
 
-def test_overflows_of_whole_graphs(meant):
-    plan = plan_of(meant("overflow_check", {"overflow_nums": 5}, step=[3]), WHOLE)
+def test_overflows_of_whole_graphs(settings_of):
+    plan = plan_of(settings_of("overflow_check", {"overflow_nums": 5}, step=[3]), WHOLE)
     assert plan.file == "kernel_graph_overflow_check.json"
     assert plan.contents == {"common_dump_settings": of_graph(saved_data="full", op_debug_mode=3)}
     assert (plan.acl, plan.by_step) == (False, False)
@@ -160,9 +160,9 @@ def test_overflows_of_whole_graphs(meant):
     assert "overflow_nums has no effect" in plan.notes[1]
 
 
-def test_exceptions(meant):
+def test_exceptions(settings_of):
     for machine in (KERNELS, PYNATIVE):
-        plan = plan_of(meant("exception_dump", rank=[2]), machine)
+        plan = plan_of(settings_of("exception_dump", rank=[2]), machine)
         assert plan.file == "kernel_graph_exception_check.json"
         assert plan.contents == {
             "common_dump_settings": of_graph(op_debug_mode=4, support_device=[2]),
@@ -172,7 +172,7 @@ def test_exceptions(meant):
 
 
 @pytest.mark.parametrize(
-    ("task", "machine", "said"),
+    ("task", "machine", "message"),
     [
         ("exception_dump", CPU, "on Ascend only"),
         ("exception_dump", WHOLE, "at jit_level O2 the framework launches no kernels"),
@@ -180,16 +180,16 @@ def test_exceptions(meant):
         ("overflow_check", KERNELS, "needs graph mode at jit_level O2"),
     ],
 )
-def test_what_the_framework_does_not_offer_is_refused(meant, task, machine, said):
-    with pytest.raises(UsageError, match=said):
-        plan_of(meant(task), machine)
+def test_what_the_framework_does_not_offer_is_refused(settings_of, task, machine, message):
+    with pytest.raises(UsageError, match=message):
+        plan_of(settings_of(task), machine)
 
 
 API = "Functional.linear.0.backward"
 
 
-def test_the_kernels_of_one_api_are_captured_by_the_runtime(meant, tmp_path):
-    settings = meant("tensor", {"list": [API]})
+def test_the_kernels_of_one_api_are_captured_by_the_runtime(settings_of, tmp_path):
+    settings = settings_of("tensor", {"list": [API]})
     assert dump_settings.serves(settings, PYNATIVE)
     assert json.loads(dump_settings.write(tmp_path, 3, 1).read_text()) == {
         "dump": {"dump_list": [], "dump_path": str(tmp_path / "step3"), "dump_mode": "all", "dump_op_switch": "on"}
@@ -199,23 +199,23 @@ def test_the_kernels_of_one_api_are_captured_by_the_runtime(meant, tmp_path):
 
 
 @pytest.mark.parametrize("machine", [CPU, KERNELS, WHOLE])
-def test_elsewhere_the_name_of_an_api_is_refused(meant, machine):
-    settings = meant("tensor", {"list": [API]})
+def test_elsewhere_the_name_of_an_api_is_refused(settings_of, machine):
+    settings = settings_of("tensor", {"list": [API]})
     assert not dump_settings.serves(settings, machine)
     with pytest.raises(UsageError, match="is the name of an API"):
         plan_of(settings, machine)
 
 
 @pytest.mark.parametrize("section", [{"list": [API, "Functional.relu.0.forward"]}, {"list": ["MatMul"]}, {}])
-def test_a_capture_is_of_exactly_one_api(meant, section):
-    assert not dump_settings.serves(meant("tensor", section), PYNATIVE)
+def test_a_capture_is_of_exactly_one_api(settings_of, section):
+    assert not dump_settings.serves(settings_of("tensor", section), PYNATIVE)
 
 
 def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("MS_ACL_DUMP_CFG_PATH", "of the user")
     monkeypatch.setenv("MINDSPORE_DUMP_CONFIG", "of the user")
     monkeypatch.setattr(environment, "_dump_folders", [])
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     file = tmp_path / "kernel_graph_dump.json"
     take_back = environment.set_variables(file, acl=True)
     assert [environment.os.environ[key] for key in ("MINDSPORE_DUMP_CONFIG", "MS_ACL_DUMP_CFG_PATH")] == [str(file)] * 2
@@ -229,15 +229,15 @@ def test_the_runtime_is_told_only_where_it_takes_part(tmp_path, monkeypatch, cap
 
 
 def test_on_ascend_the_framework_itself_starts_and_stops(monkeypatch):
-    told = []
+    received = []
     for name in ("_dump_set_dynamic", "_dump_start", "_dump_stop", "_set_init_iter"):
-        record = lambda *given, name=name: told.append((name, *given))  # noqa: E731  # one line a function
+        record = lambda *arguments, name=name: received.append((name, *arguments))  # noqa: E731  # one line a function
         monkeypatch.setattr(f"mindspore._c_expression.{name}", record)
-    monkeypatch.setattr("mindspore.runtime.synchronize", lambda: told.append(("synchronize",)))
+    monkeypatch.setattr("mindspore.runtime.synchronize", lambda: received.append(("synchronize",)))
     switch = Switch()
     switch.begin(4)
     switch.end()
-    assert told == [
+    assert received == [
         ("_dump_set_dynamic",),
         ("_set_init_iter", 4),
         ("_dump_start",),

@@ -34,20 +34,20 @@ class Saving(nn.Cell):
         super().__init__()
         self.folder, self.name = str(folder), name
 
-    def construct(self, *given):
-        for each in given:
+    def construct(self, *inputs):
+        for each in inputs:
             save(self.folder, self.name, each)
-        return given[0]
+        return inputs[0]
 
 
 # ---- values --------------------------------------------------------------------------------------------------------
 
 
 def test_every_type_and_shape_is_saved_as_it_is(mode, saved):
-    given = [np.array(v).astype(t) for t in NUMPY_TYPES for v in ([[1, 0, 3]], 1, np.zeros((0, 2)))]
-    mode.ready(Saving(saved.folder))(*map(Tensor, given))
+    inputs = [np.array(v).astype(t) for t in NUMPY_TYPES for v in ([[1, 0, 3]], 1, np.zeros((0, 2)))]
+    mode.ready(Saving(saved.folder))(*map(Tensor, inputs))
     records = saved.records()
-    for number, (record, array) in enumerate(zip(records, given, strict=True)):
+    for number, (record, array) in enumerate(zip(records, inputs, strict=True)):
         got = saved.array(record)
         assert (got.dtype, got.shape, got.tobytes()) == (array.dtype, array.shape, array.tobytes())
         assert (record["shape"], record["dtype"].lower()) == (list(array.shape), str(array.dtype))
@@ -56,8 +56,8 @@ def test_every_type_and_shape_is_saved_as_it_is(mode, saved):
 
 
 def test_bfloat16_is_widened(mode, saved):
-    given = [Tensor([1.5, -2.0], ms.bfloat16), Tensor(0.5, ms.bfloat16), Tensor(np.zeros((0, 2)), ms.bfloat16)]
-    mode.ready(Saving(saved.folder))(*given)
+    inputs = [Tensor([1.5, -2.0], ms.bfloat16), Tensor(0.5, ms.bfloat16), Tensor(np.zeros((0, 2)), ms.bfloat16)]
+    mode.ready(Saving(saved.folder))(*inputs)
     records = saved.records()
     arrays = [saved.array(record) for record in records]
     assert [a.tolist() for a in arrays] == [[1.5, -2.0], 0.5, []]
@@ -251,13 +251,13 @@ class Growing(nn.Cell):
         return x.sum()
 
 
-def test_an_input_of_unknown_shape_is_saved_and_its_gradient_is_refused_once(saved, said):
+def test_an_input_of_unknown_shape_is_saved_and_its_gradient_is_refused_once(saved, logged):
     ms.set_context(mode=ms.GRAPH_MODE)
     net = Growing(saved.folder)
     net.set_inputs(Tensor(shape=[None], dtype=ms.float32))
     assert [net(floats(*range(n))).asnumpy().item() for n in (2, 3)] == [2.0, 6.0]
     assert list(saved.values().values()) == [[0.0, 1.0], [0.0, 1.0, 2.0]]
-    late, refused = said()
+    late, refused = logged()
     assert "save(): the shape of x is not known when the graph is compiled; Python saves it" in late
     assert "its gradient is not saved; give the network inputs of fixed shapes" in refused
 
@@ -391,11 +391,11 @@ def test_without_tensors_the_index_has_the_statistics(task, mode, saved, monkeyp
 def test_on_ascend_the_operator_of_the_framework_stands_in_the_graph(compiled, saved, monkeypatch):
     """Up to the door: what that operator does is not run here. It puts step and rank into the braces itself."""
     assert operators._DEVICE == "Ascend"
-    told = []
+    received = []
     monkeypatch.setattr(planted_save._dumps, "_function", lambda: True)
-    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: told.append(path)))
+    monkeypatch.setattr(planted_save, "dump", AtCompile(lambda path, tensor: received.append(path)))
     compiled.ready(Nested("./dump/"))(floats(1), floats(2))
-    assert sorted(set(told)) == [f"./dump/{{step}}/{{rank}}/nest.{n}" for n in ("3", "a", "b.0", "b.1.0", "b.1.2")]
+    assert sorted(set(received)) == [f"./dump/{{step}}/{{rank}}/nest.{n}" for n in ("3", "a", "b.0", "b.1.0", "b.1.2")]
 
 
 def test_on_ascend_so_it_does_for_gradients(compiled, saved, monkeypatch):
@@ -410,11 +410,11 @@ def test_on_ascend_so_it_does_for_gradients(compiled, saved, monkeypatch):
 
 
 def test_on_ascend_a_step_is_told_to_the_framework(saved, monkeypatch):
-    told = []
+    received = []
     monkeypatch.setattr(saving, "has_tensor_dump", lambda: True)
-    monkeypatch.setattr(tensordump, "dump", lambda name, tensor: told.append(name))
+    monkeypatch.setattr(tensordump, "dump", lambda name, tensor: received.append(name))
     step()
-    assert told == ["<tensordump-update-step>"]
+    assert received == ["<tensordump-update-step>"]
 
 
 # ---- beside a debugger ---------------------------------------------------------------------------------------------

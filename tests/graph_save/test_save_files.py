@@ -49,7 +49,7 @@ def test_two_folders_share_the_ids_and_count_on_their_own(saved):
     assert [(r["count"], r["id"]) for r in saved.records()] == [(0, 0), (1, 2)]
 
 
-def test_of_two_processes_in_one_folder_neither_removes_what_the_other_saves(saved, said):
+def test_of_two_processes_in_one_folder_neither_removes_what_the_other_saves(saved, logged):
     trees = SaveTree(), SaveTree()  # each holds the index as a process does
     for name in ("first", "second"):
         for number, tree in enumerate(trees):
@@ -60,39 +60,39 @@ def test_of_two_processes_in_one_folder_neither_removes_what_the_other_saves(sav
     assert {record["name"]: saved.array(record).tolist() for record in saved.records()} == {
         **{"first0": [0], "second0": [0], "first1": [1], "second1": [1]}
     }
-    (line,) = said()
+    (line,) = logged()
     assert "step0/rank0: another process saves here too" in line
 
 
-def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_goes_on(saved, said, tmp_path):
+def test_a_folder_that_cannot_be_written_is_said_once_and_the_training_goes_on(saved, logged, tmp_path):
     (tmp_path / "file").touch()
     for _ in range(3):
         save(str(tmp_path / "file"), "x", ONE)
-    (line,) = said()
+    (line,) = logged()
     assert line.startswith("msprobe WARNING: save: x could not be saved: NotADirectoryError")
     assert line.endswith("; the training goes on")
     save(str(saved.folder), "x", ONE)
     assert len(saved.records()) == 1
 
 
-def test_a_file_that_the_disk_refuses_is_said_once_and_the_others_are_written(saved, said, tmp_path):
+def test_a_file_that_the_disk_refuses_is_said_once_and_the_others_are_written(saved, logged, tmp_path):
     (saved.folder / "step0" / "rank0" / "x_float32_1.npy").mkdir(parents=True)
     for _ in range(3):
         save(str(saved.folder), "x", ONE)
     flush()
-    (line,) = said()
+    (line,) = logged()
     assert "x_float32_1.npy: cannot be written" in line
     assert [saved.array(saved.records()[i]).tolist() for i in (0, 2)] == [[1.0], [1.0]]
 
 
-def test_an_index_whose_descriptor_was_closed_is_opened_again(saved, said):
+def test_an_index_whose_descriptor_was_closed_is_opened_again(saved, logged):
     saved.tree.save(f"{saved.folder}/", "a", np.ones(2), "Float32", 0, 0)
     saved.tree.save(str(saved.folder), "b", np.ones(2), "Float32", 0, 0)
     for number in filter(_leads_to_the_index, os.listdir("/proc/self/fd")):
         os.close(int(number))
     for folder in (f"{saved.folder}/", str(saved.folder)):
         saved.tree.save(folder, "c", np.ones(2), "Float32", 0, 0)
-    assert said() == []
+    assert logged() == []
     assert [record["name"] for record in saved.records()] == ["a", "b", "c", "c"]
     saved.tree.step()
     assert not any(map(_leads_to_the_index, os.listdir("/proc/self/fd")))

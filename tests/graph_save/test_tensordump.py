@@ -13,7 +13,7 @@ from mindspore import Tensor, nn
 
 from msprobe.base.scope import Scope
 from msprobe.base.settings import CollectOptions
-from msprobe.graph_save.calls import Alone, GraphCalls
+from msprobe.graph_save.calls import GraphCalls, GraphsOnly
 from msprobe.graph_save.transport import tensordump
 from msprobe.mindspore_debugger import PrecisionDebugger
 from msprobe.store.writer import Writer
@@ -64,9 +64,9 @@ def refused(tmp_path_factory):
 def test_the_operator_is_chosen_and_where_it_has_no_kernel_the_training_goes_on_without(refused):
     _, dump, (loss, _) = refused
     assert np.isfinite(loss.asnumpy())
-    (said,) = dump["missing"]
-    assert said["part"] == "graph"
-    assert "TensorDump" in said["cause"]
+    (logged,) = dump["missing"]
+    assert logged["part"] == "graph"
+    assert "TensorDump" in logged["cause"]
 
 
 def test_what_the_compiler_read_is_known(refused):
@@ -116,13 +116,13 @@ def replayed(refused, tmp_path):
     """The dump that becomes of the files of one step; every second gradient lies between files of the forward."""
     raw = tmp_path / "raw"
     raw.mkdir()
-    told = FORWARD[:-2] + BACKWARD[:1] + FORWARD[-2:] + BACKWARD[1:]
-    for number, (stem, value) in enumerate(told, 90):  # past 99: names do not sort as numbers do
+    events = FORWARD[:-2] + BACKWARD[:1] + FORWARD[-2:] + BACKWARD[1:]
+    for number, (stem, value) in enumerate(events, 90):  # past 99: names do not sort as numbers do
         dtype = "int32" if stem.endswith(("begin", "end")) else "float32"
         np.save(raw / f"{stem}_{dtype}_{number}.npy", np.array(value, dtype))
     np.save(raw / "something_else_float32_7.npy", np.zeros(1, np.float32))
     writer = Writer(tmp_path / "dump", {"task": "statistics", "level": "L0", "framework": "mindspore"})
-    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), Alone())
+    calls = GraphCalls(CollectOptions(data_mode=_all()), writer, Scope("L0"), GraphsOnly())
     tensordump.replay(raw, refused[0], calls)
     calls.flush()
     writer.close()

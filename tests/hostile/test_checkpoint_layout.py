@@ -31,13 +31,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("header", "size", "says"), REFUSED.values(), ids=REFUSED)
-def test_entries_that_do_not_fill_the_file_are_refused(tmp_path, header, size, says):
+@pytest.mark.parametrize(("header", "size", "message"), REFUSED.values(), ids=REFUSED)
+def test_entries_that_do_not_fill_the_file_are_refused(tmp_path, header, size, message):
     path = safetensors(tmp_path / "x.safetensors", header, size)
     with pytest.raises(DumpError) as refused:
         read_safetensors(path)
     assert str(refused.value).startswith(f"{path}: ")
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 

@@ -90,18 +90,18 @@ WRONG = {
 @pytest.mark.parametrize("verb", WRONG)
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(folder, verb, capfd, monkeypatch):
     monkeypatch.chdir(folder)
-    said = {}
+    outputs = {}
     for words in WRONG[verb]:
-        given = [verb] * bool(verb) + ["" if word == "EMPTY" else word for word in words.split(" ") if word]
+        argv = [verb] * bool(verb) + ["" if word == "EMPTY" else word for word in words.split(" ") if word]
         try:
-            code = main(given)
+            code = main(argv)
         except SystemExit as err:  # as argparse ends
             code = err.code
         out, err = capfd.readouterr()
         lines = [line for line in err.splitlines() if " INFO: " not in line]
         if (code, out, len(lines)) != (2, "", 1) or not lines[0].startswith("msprobe"):
-            said[words] = code, lines
-    assert said == {}
+            outputs[words] = code, lines
+    assert outputs == {}
 
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="the device that is always full is one of Linux")
@@ -200,6 +200,6 @@ def test_an_interrupt_at_any_time_is_one_line(folder):
         )
         time.sleep(wait)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+        _, output = process.communicate(timeout=60)
         # Before `main` runs the interrupt is Python's own.
-        assert b"Traceback" not in said or b"in main" not in said, said
+        assert b"Traceback" not in output or b"in main" not in output, output

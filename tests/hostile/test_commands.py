@@ -176,15 +176,15 @@ def test_odd_values_are_compared_or_refused(dump, golden, tmp_path, change, tabl
     rewrite(dump, change)
     # In this process, because whatever is not caught fails the test here as well, and sooner.
     code = main(["compare", "-tp", str(dump), "-gp", str(golden), "-o", str(tmp_path / "out"), "--format", table])
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     if code == 2:
-        (line,) = [line for line in said.err.splitlines() if not line.startswith("msprobe WARNING")]
+        (line,) = [line for line in captured.err.splitlines() if not line.startswith("msprobe WARNING")]
         assert line.startswith("msprobe compare: ")
     else:
         assert code in (0, 1)
         assert len(list((tmp_path / "out").glob(f"*.{table}"))) == 1
         # What stands in a dump cannot steer the terminal.
-        assert "\x1b" not in said.out
+        assert "\x1b" not in captured.out
 
 
 @pytest.mark.parametrize("name", ["stack.json", "construct.json"])

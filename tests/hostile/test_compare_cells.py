@@ -282,8 +282,8 @@ def test_rows_beyond_one_sheet_go_on_in_the_next(tmp_path, monkeypatch):
         book = load_workbook(path)
         assert [part.max_row for part in book] == parts
         assert len(set(book.sheetnames)) == len(parts)
-        told = [row for part in book for row in part.iter_rows(min_row=2, values_only=True)]
-        assert told == [(f"={n}", n, n / 2, "error") for n in range(count)]
+        rows = [row for part in book for row in part.iter_rows(min_row=2, values_only=True)]
+        assert rows == [(f"={n}", n, n / 2, "error") for n in range(count)]
         assert all(cell.data_type != "f" for part in book for row in part.iter_rows() for cell in row)
 
 
@@ -311,8 +311,8 @@ def test_a_shape_and_a_name_of_megabytes_fit_a_cell_and_a_terminal(tmp_path, cap
     for form in ("xlsx", "csv"):
         command = ["compare", "-tp", str(tmp_path / "target"), "-gp", str(tmp_path / "golden"), "--format", form]
         main([*command, "-o", str(tmp_path / form)])
-        said = capsys.readouterr()
-        assert all(len(line) <= 4096 for line in (said.out + said.err).splitlines())
+        captured = capsys.readouterr()
+        assert all(len(line) <= 4096 for line in (captured.out + captured.err).splitlines())
     (path,) = (tmp_path / "xlsx").glob("*.xlsx")
     cells = [str(cell) for row in load_workbook(path)["compare"].iter_rows(values_only=True) for cell in row]
     assert max(map(len, cells)) == LONGEST

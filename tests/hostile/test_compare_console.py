@@ -58,9 +58,9 @@ def test_text_of_a_dump_does_not_reach_the_terminal_raw(tmp_path, capsys, data, 
     harmless(capsys.readouterr(), code)
 
 
-def harmless(said, code):
+def harmless(message, code):
     assert code in (0, 1, 2)
-    text = said.out + said.err
+    text = message.out + message.err
     assert text
     assert not any(sign in text for sign in "\x1b\x07\x9b")
 

@@ -75,19 +75,19 @@ def test_odd_statistics_never_pass_against_plain_ones(compare, target, golden, t
     assert row["Reason"]
 
 
-@pytest.mark.parametrize("told", ["(1+2j)", [5.0], {"a": 1}, 10**400, ""], ids=lambda told: str(told)[:10])
+@pytest.mark.parametrize("value", ["(1+2j)", [5.0], {"a": 1}, 10**400, ""], ids=lambda value: str(value)[:10])
 @pytest.mark.parametrize("key", ["Max", "Min", "Mean", "Norm"])
-def test_a_statistic_that_is_no_number_on_both_sides_is_not_judged(compare, key, told):
+def test_a_statistic_that_is_no_number_on_both_sides_is_not_judged(compare, key, value):
     """What stands there may differ, and nobody could say so."""
-    code, (row,) = compare(with_leaf(**{key: told}), with_leaf(**{key: [told]}))
+    code, (row,) = compare(with_leaf(**{key: value}), with_leaf(**{key: [value]}))
     assert (code, row["Verdict"]) == (1, "unjudged")
     assert row["Reason"] == "On both sides a statistic is no number."
 
 
 @pytest.mark.parametrize("key", ["Max", "Min", "Mean", "Norm"])
 def test_beside_a_statistic_that_is_no_number_the_others_are_compared(compare, key):
-    told, other = "5.0", "Min" if key == "Max" else "Max"
-    code, (row,) = compare(with_leaf(**{key: told}), with_leaf(**{key: told, other: 9.0}))
+    value, other = "5.0", "Min" if key == "Max" else "Max"
+    code, (row,) = compare(with_leaf(**{key: value}), with_leaf(**{key: value, other: 9.0}))
     assert (code, row["Verdict"]) == (1, "error")
 
 
@@ -249,11 +249,11 @@ def test_what_is_no_dump_is_one_line(tmp_path, text, capsys):
     start = time.process_time()
     assert main(["compare", "-tp", str(target), "-gp", str(golden), "-o", str(tmp_path / "out")]) == 2
     assert time.process_time() - start < 10
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
     assert line.startswith(f"msprobe compare: {target / 'dump.json'}: ")
     assert len(line) < 1000
-    assert said.out == ""
+    assert captured.out == ""
 
 
 def test_two_dumps_without_calls_are_one_line(tmp_path, capsys):

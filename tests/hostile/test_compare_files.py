@@ -284,21 +284,21 @@ def test_a_companion_that_is_no_plain_file_is_left_out(tmp_path, golden, name, m
     target = write(tmp_path / "target", FILE)
     make(target / name)
     assert compare(target, golden, tmp_path / "out", 0)[0]["Verdict"] == "pass"
-    said = capsys.readouterr().err
-    assert f"{target / name}: cannot be read (it is no plain file" in said
+    logged = capsys.readouterr().err
+    assert f"{target / name}: cannot be read (it is no plain file" in logged
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)], ids=["pipe", "device"])
-@pytest.mark.parametrize("given", ["", "dump.json"], ids=["folder", "file"])
-def test_a_dump_that_is_no_plain_file_is_one_line(tmp_path, golden, make, given, capsys):
+@pytest.mark.parametrize("part", ["", "dump.json"], ids=["folder", "file"])
+def test_a_dump_that_is_no_plain_file_is_one_line(tmp_path, golden, make, part, capsys):
     target = write(tmp_path / "target", FILE)
     (target / "dump.json").unlink()
     make(target / "dump.json")
-    assert main(["compare", "-tp", str(target / given), "-gp", str(golden), "-o", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
+    assert main(["compare", "-tp", str(target / part), "-gp", str(golden), "-o", str(tmp_path / "out")]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
     assert line.startswith(f"msprobe compare: {target / 'dump.json'}: ")
-    assert said.out == ""
+    assert captured.out == ""
     assert not (tmp_path / "out").exists()
 
 

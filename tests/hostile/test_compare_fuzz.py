@@ -78,20 +78,20 @@ def test_changed_bytes_give_an_answer_or_our_error(target, tmp_path, capsys):
             target, SAMPLE, out, FORMATS[number % 3], with_stack=True, highlight=True, diff_analyze=True, workers=1
         )
         try:
-            answer = run_request(request)
+            result = run_request(request)
         except MsprobeError as err:
             refused.append((path, str(err)))
         else:
-            (outcome,) = answer.outcomes
+            (outcome,) = result.outcomes
             assert Path(outcome.table).exists()
             assert sum(outcome.counts.values()) >= rows - 60
-            text = "\n".join(answer.lines())
+            text = "\n".join(result.lines())
             assert not any(sign in text for sign in "\x1b\x07\x00"), (number, path)
-            clean += answer.is_clean
+            clean += result.is_clean
         finally:
             path.write_bytes(whole)
             shutil.rmtree(out, ignore_errors=True)
-    assert [said for path, said in refused if str(path) not in said] == []
+    assert [printed for path, printed in refused if str(path) not in printed] == []
     # All three happen: changes that break a file, that are found, and that lie where nothing is compared.
     assert 20 < len(refused) < TIMES - 60
     assert clean > 20

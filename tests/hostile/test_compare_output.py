@@ -43,13 +43,13 @@ def compare(dump, out, *more, form="csv"):
     return main(["compare", "-tp", str(dump), "-gp", str(dump), "-o", str(out), "--format", form, *more])
 
 
-def refused(said, *words):
-    (line,) = [line for line in said.err.splitlines() if not line.startswith("msprobe INFO")]
+def refused(message, *words):
+    (line,) = [line for line in message.err.splitlines() if not line.startswith("msprobe INFO")]
     assert line.startswith("msprobe compare: ")
     assert line.endswith("give another folder with -o")
     for word in words:
         assert str(word) in line
-    assert said.out == ""
+    assert message.out == ""
 
 
 def test_a_dump_equals_itself_and_may_hold_the_answer(dump):

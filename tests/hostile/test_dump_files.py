@@ -173,9 +173,9 @@ def test_a_broken_companion_is_left_out(dump, name, text):
 def test_a_broken_companion_is_said(dump, capsys):
     (dump / "stack.json").write_text("{")
     read(dump)
-    said = capsys.readouterr().err
-    assert "stack.json: is broken at line 1" in said
-    assert "read without it" in said
+    logged = capsys.readouterr().err
+    assert "stack.json: is broken at line 1" in logged
+    assert "read without it" in logged
 
 
 def test_cells_that_enclose_each_other_are_parted(dump, capsys):

@@ -309,13 +309,13 @@ def test_an_odd_file_is_no_end_of_the_world(place, world, tmp_path, monkeypatch,
         except (Exception, Late) as end:
             code = repr(end)
         signal.alarm(0)
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         is_no_file = odd in NO_FILES
-        problem = complaint(command.split()[0], code, said, path, is_named and is_no_file, is_whole(path, odd))
+        problem = complaint(command.split()[0], code, captured, path, is_named and is_no_file, is_whole(path, odd))
         if odd is None and code == 2 and "pt" not in path.suffix and "megatron" not in place:  # without torch
             problem = "the whole one is refused"
         if problem:
-            wrong[odd] = f"{problem}: {code} {said.err[-600:]} {said.out[-600:]}"
+            wrong[odd] = f"{problem}: {code} {captured.err[-600:]} {captured.out[-600:]}"
     if kept.is_dir():
         spoil_away(path)
         shutil.move(kept, path)
@@ -345,21 +345,21 @@ def is_whole(path, odd):
     return odd is None or (path.suffix == ".json" and odd in OBJECTS)
 
 
-def complaint(verb, code, said, path, must_refuse, is_whole):
+def complaint(verb, code, output, path, must_refuse, is_whole):
     """What is wrong with an answer; None where nothing is."""
-    talk = [line for line in said.err.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
+    log = [line for line in output.err.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
     if code not in (0, 1, 2):
         return "an exit code of no command"
     if must_refuse and code != 2:
         return "not refused"
     if code == 2:
-        if len(talk) != 1 or not talk[0].startswith(f"msprobe {verb}: "):
+        if len(log) != 1 or not log[0].startswith(f"msprobe {verb}: "):
             return "not one line"
-        if must_refuse and path.name not in talk[0]:
+        if must_refuse and path.name not in log[0]:
             return "does not name the file"
         return None
-    if talk:
+    if log:
         return "more was said"
     if verb == "doctor" and code == 0 and not is_whole:
         return "called whole"
-    return None if said.out else "no answer"
+    return None if output.out else "no answer"

@@ -141,8 +141,8 @@ def test_any_index(root, texts):
         max_size=8,
     )
 )
-def test_any_index_of_saves(root, told):
+def test_any_index_of_saves(root, expected):
     folder = root / "step0" / "rank0"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "saves.jsonl").write_text("\n".join(map(json.dumps, told)))
+    (folder / "saves.jsonl").write_text("\n".join(map(json.dumps, expected)))
     check(root)

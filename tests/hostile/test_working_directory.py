@@ -30,8 +30,8 @@ def home(dump, tmp_path, monkeypatch):
 def test_a_tilde_is_the_home_at_every_entrance(home, tmp_path):
     assert main(["compare", "-tp", "~/target", "--golden_path=~/golden", "--output_path=~/out", "--format", "csv"]) == 0
     (home / "names.yaml").write_text("Cell.a.A: Cell.a.A\n")
-    said = {"npu_path": "~/target", "bench_path": "~/golden", "stack_path": "~/target/stack.json"}
-    (home / "compare.json").write_text(json.dumps(said))
+    message = {"npu_path": "~/target", "bench_path": "~/golden", "stack_path": "~/target/stack.json"}
+    (home / "compare.json").write_text(json.dumps(message))
     options = ["-o", "~/out", "--format", "csv", "--cell_mapping=~/names.yaml"]
     assert main(["compare", "--input_path=~/compare.json", *options, "-c"]) == 0
     assert main(["compare", "~/target", "~/golden", *options]) == 0
@@ -72,9 +72,9 @@ def test_a_deleted_working_directory_is_one_line(home):
     lines += [f"compare -tp {home}/target -gp {home}/golden", f"mapping suggest {home}/target {home}/golden"]
     done = subprocess.run([sys.executable, "-c", GONE, *lines], capture_output=True, timeout=120, text=True)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
-    assert said[1::2] == ["code 2"] * len(lines)
-    assert [line.partition(":")[0] for line in said[::2]] == [f"msprobe {line.split()[0]}" for line in lines]
+    logged = [line for line in done.stderr.splitlines() if not line.startswith(("msprobe INFO", "msprobe WARNING"))]
+    assert logged[1::2] == ["code 2"] * len(lines)
+    assert [line.partition(":")[0] for line in logged[::2]] == [f"msprobe {line.split()[0]}" for line in lines]
 
 
 def test_what_needs_no_working_directory_works_without(home):

@@ -309,7 +309,7 @@ def test_names_of_older_versions_are_found():
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"arg": {}}, "unknown key 'arg'; known: pt, ms_args"),
         ({"ms_args": "input"}, "ms_args is 'input'; make it a list"),
@@ -323,12 +323,12 @@ def test_names_of_older_versions_are_found():
         ({"ms_args": ["x"], "defaults": {"ms": {"x": "1e-05"}}}, "1e-05 is a text in yaml; write 1.0e-05"),
     ],
 )
-def test_an_entry_that_contradicts_itself_is_refused(keys, said):
-    with pytest.raises(MappingError) as told:
+def test_an_entry_that_contradicts_itself_is_refused(keys, message):
+    with pytest.raises(MappingError) as error:
         entry(**keys)
-    assert said in str(told.value)
-    if "turn" not in said:
-        assert "Functional.x" in str(told.value)
+    assert message in str(error.value)
+    if "turn" not in message:
+        assert "Functional.x" in str(error.value)
 
 
 @pytest.mark.parametrize("wrong", ["Torch.x", None, ["Torch.x"], {"ms_args": []}])

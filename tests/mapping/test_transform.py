@@ -100,7 +100,7 @@ def test_what_loses_or_joins_has_no_inverse(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("transposed(1, 0)", "'transposed(1, 0)' is no step; known: complement, concat"),
         ("transpose(1, 0", "is no step"),
@@ -113,15 +113,15 @@ def test_what_loses_or_joins_has_no_inverse(text):
         ("__import__('os')", "is no step"),
     ],
 )
-def test_a_text_that_is_no_transform_is_refused(text, said):
-    with pytest.raises(MappingError) as told:
+def test_a_text_that_is_no_transform_is_refused(text, message):
+    with pytest.raises(MappingError) as error:
         parse(text)
-    assert said in str(told.value)
-    assert repr(text) in str(told.value)
+    assert message in str(error.value)
+    assert repr(text) in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "said"),
+    ("text", "value", "message"),
     [
         ("transpose(1, 0)", X, "a tensor of shape (2, 3, 4)"),
         ("reshape(5, -1)", X, "cannot reshape"),
@@ -135,11 +135,11 @@ def test_a_text_that_is_no_transform_is_refused(text, said):
         ("reverse", 3, "a int"),
     ],
 )
-def test_a_tensor_that_does_not_fit_is_refused(text, value, said):
-    with pytest.raises(MappingError) as told:
+def test_a_tensor_that_does_not_fit_is_refused(text, value, message):
+    with pytest.raises(MappingError) as error:
         parse(text)(value)
-    assert said in str(told.value)
-    assert "correct the transform" in str(told.value)
+    assert message in str(error.value)
+    assert "correct the transform" in str(error.value)
 
 
 def test_shapes_are_computed_without_memory():

@@ -7,8 +7,8 @@ from msprobe.mapping.user_files import NONE, DataRule, LayerRules, UserMapping, 
 
 
 @pytest.fixture
-def given(tmp_path):
-    """`given(api="...")`: the mapping of files with these texts."""
+def rules_of(tmp_path):
+    """`rules_of(api="...")`: the mapping of files with these texts."""
 
     def make(**texts):
         options = {}
@@ -32,44 +32,44 @@ API = """
 
 
 class TestApis:
-    def test_places_are_translated_and_what_is_in_no_list_has_none(self, given):
-        (rule,) = given(api=API).apis
+    def test_places_are_translated_and_what_is_in_no_list_has_none(self, rules_of):
+        (rule,) = rules_of(api=API).apis
         assert (rule.ms_api, rule.pt_api) == ("Functional.flash_attention_score", "NPU.npu_fusion_attention")
         assert rule.place("input", ("3",)) == ("head_num",)
         assert rule.place("input", ("2", "0")) == ("2", "0")
         assert rule.place("input", ("4",)) is None
         assert rule.place("output", ("1",)) is None
 
-    def test_a_part_without_lists_keeps_its_places(self, given):
-        (rule,) = given(api=API).apis
+    def test_a_part_without_lists_keeps_its_places(self, rules_of):
+        (rule,) = rules_of(api=API).apis
         assert rule.place("parameters", ("weight",)) == ("weight",)
 
-    def test_an_index_is_a_whole_part_of_a_path(self, given):
-        (rule,) = given(api="{ms_api: Mint.a, pt_api: Torch.b, ms_args: [1], pt_args: [2]}").apis
+    def test_an_index_is_a_whole_part_of_a_path(self, rules_of):
+        (rule,) = rules_of(api="{ms_api: Mint.a, pt_api: Torch.b, ms_args: [1], pt_args: [2]}").apis
         assert rule.place("input", ("1", "0")) == ("2", "0")
         assert rule.place("input", ("10",)) is None
 
     @pytest.mark.parametrize("ending", ["output", "outputs"])
-    def test_one_bare_map_and_both_spellings_are_taken(self, given, ending):
+    def test_one_bare_map_and_both_spellings_are_taken(self, rules_of, ending):
         text = f"{{ms_api: Mint.a, pt_api: Torch.b, ms_{ending}: [1], pt_{ending}: [0]}}"
-        assert given(api=text).apis[0].place("output", ("1",)) == ("0",)
+        assert rules_of(api=text).apis[0].place("output", ("1",)) == ("0",)
 
     @pytest.mark.parametrize("part", ["parameters", "parameters_grad"])
-    def test_parameters_and_their_gradients_are_renamed(self, given, part):
+    def test_parameters_and_their_gradients_are_renamed(self, rules_of, part):
         text = f"{{ms_api: Mint.a, pt_api: Torch.b, ms_{part}: [gamma], pt_{part}: [weight]}}"
-        assert given(api=text).apis[0].place(part, ("gamma",)) == ("weight",)
+        assert rules_of(api=text).apis[0].place(part, ("gamma",)) == ("weight",)
 
-    def test_an_entry_with_lists_of_two_lengths_is_left_out_and_said(self, given, capsys):
+    def test_an_entry_with_lists_of_two_lengths_is_left_out_and_said(self, rules_of, capsys):
         text = "- {ms_api: Mint.a, pt_api: Torch.b, ms_args: [0, 1], pt_args: [0]}\n- {ms_api: Mint.c, pt_api: Torch.d}"
-        assert [rule.ms_api for rule in given(api=text).apis] == ["Mint.c"]
+        assert [rule.ms_api for rule in rules_of(api=text).apis] == ["Mint.c"]
         assert "ms_args has 2 places, pt_args 1" in capsys.readouterr().err
 
-    def test_a_transform_is_read(self, given):
+    def test_a_transform_is_read(self, rules_of):
         text = '{ms_api: Mint.a, pt_api: Torch.b, ms_args: [1], pt_args: [1], transforms: {1: "transpose(1, 0)"}}'
-        assert given(api=text).apis[0].transforms == {("1",): "transpose(1, 0)"}
+        assert rules_of(api=text).apis[0].transforms == {("1",): "transpose(1, 0)"}
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("3", "must be a list of rules"),
             ("[3]", "rule 1: must be a map"),
@@ -86,16 +86,16 @@ class TestApis:
             ("- {ms_api: Mint.a, pt_api: Torch.a, transforms: [0]}", "transforms must be a map"),
         ],
     )
-    def test_a_mistake_is_named(self, given, text, said):
+    def test_a_mistake_is_named(self, rules_of, text, message):
         with pytest.raises(UsageError, match=r"api\.yaml: ") as err:
-            given(api=text)
-        assert said in str(err.value)
+            rules_of(api=text)
+        assert message in str(err.value)
 
 
 class TestCells:
-    def test_both_sides_may_have_their_prefix(self, given):
+    def test_both_sides_may_have_their_prefix(self, rules_of):
         text = "fc1.Dense: fc1.Linear\nCell.fc2.Dense: Module.fc2.Linear"
-        assert given(cell=text).cells == {"fc1.Dense": "fc1.Linear", "fc2.Dense": "fc2.Linear"}
+        assert rules_of(cell=text).cells == {"fc1.Dense": "fc1.Linear", "fc2.Dense": "fc2.Linear"}
 
     def test_without_a_file_there_are_no_rules_but_cells_are_paired(self):
         mapping = user_mapping({"cell_mapping": True})
@@ -103,7 +103,7 @@ class TestCells:
         assert mapping
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("[a]", "must be a map of names"),
             ("a: 1", "both must be names"),
@@ -114,25 +114,25 @@ class TestCells:
             ("# nothing", "is empty"),
         ],
     )
-    def test_a_mistake_is_named(self, given, text, said):
+    def test_a_mistake_is_named(self, rules_of, text, message):
         with pytest.raises(UsageError, match=r"cell\.yaml: ") as err:
-            given(cell=text)
-        assert said in str(err.value)
+            rules_of(cell=text)
+        assert message in str(err.value)
 
 
 class TestLayers:
     @pytest.mark.parametrize("top", ["TopLayer", "Cell"])
-    def test_values_are_cut_at_a_parenthesis_and_cell_means_the_top(self, given, top):
-        mapping = given(layer=f"{top}:\n  network_with_loss: module(GPTModel)\n")
+    def test_values_are_cut_at_a_parenthesis_and_cell_means_the_top(self, rules_of, top):
+        mapping = rules_of(layer=f"{top}:\n  network_with_loss: module(GPTModel)\n")
         assert mapping.layers == LayerRules({"TopLayer": {("network_with_loss",): ("module",)}})
 
-    def test_the_longest_rule_comes_first_and_an_equal_name_last(self, given):
-        rules = given(layer="Block:\n  a: x\n  a.b: y.z\n  c: d\n").layers
+    def test_the_longest_rule_comes_first_and_an_equal_name_last(self, rules_of):
+        rules = rules_of(layer="Block:\n  a: x\n  a.b: y.z\n  c: d\n").layers
         assert rules.of("Block", "a") == [(("a", "b"), ("y", "z")), (("a",), ("x",)), (("a",), ("a",))]
         assert rules.of("Other", "a") == [(("a",), ("a",))]
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("- a", "must be a map by class"),
             ("Block: a", "must be a map of names"),
@@ -141,22 +141,22 @@ class TestLayers:
             ("TopLayer: {a: b}\nCell: {c: d}", "are the same thing"),
         ],
     )
-    def test_a_mistake_is_named(self, given, text, said):
+    def test_a_mistake_is_named(self, rules_of, text, message):
         with pytest.raises(UsageError, match=r"layer\.yaml: ") as err:
-            given(layer=text)
-        assert said.replace("'", '"') in str(err.value).replace("'", '"')
+            rules_of(layer=text)
+        assert message.replace("'", '"') in str(err.value).replace("'", '"')
 
 
 class TestData:
-    def test_a_row_may_say_a_transform(self, given):
-        found = given(data='a.input.0: b.input.1\nc: {to: d, transform: "transpose(1, 0)"}\n').data
+    def test_a_row_may_say_a_transform(self, rules_of):
+        found = rules_of(data='a.input.0: b.input.1\nc: {to: d, transform: "transpose(1, 0)"}\n').data
         assert found == {"a.input.0": DataRule("b.input.1"), "c": DataRule("d", "transpose(1, 0)")}
 
     def test_a_dict_means_the_same(self):
         assert user_mapping({"data_mapping": {"a": "b"}}).data == {"a": DataRule("b")}
 
     @pytest.mark.parametrize(
-        ("text", "said"),
+        ("text", "message"),
         [
             ("[a]", "must be a map of rows"),
             ("a: 1", "1 is no row's name"),
@@ -166,13 +166,13 @@ class TestData:
             ("a: x\nb: y\nc: {to: x}", "a and c are both given x"),
         ],
     )
-    def test_a_mistake_is_named(self, given, text, said):
+    def test_a_mistake_is_named(self, rules_of, text, message):
         with pytest.raises(UsageError, match=r"data\.yaml: ") as err:
-            given(data=text)
-        assert said in str(err.value)
+            rules_of(data=text)
+        assert message in str(err.value)
 
-    def test_many_rows_may_have_no_counterpart(self, given):
-        assert set(given(data="a: N/A\nb: N/A\n").data) == {"a", "b"}
+    def test_many_rows_may_have_no_counterpart(self, rules_of):
+        assert set(rules_of(data="a: N/A\nb: N/A\n").data) == {"a", "b"}
 
 
 def test_nothing_given_says_nothing():
@@ -191,16 +191,16 @@ def test_what_is_no_text_is_said(tmp_path):
         user_mapping({"cell_mapping": tmp_path / "a.yaml"})
 
 
-def test_nothing_in_a_file_is_run(given):
+def test_nothing_in_a_file_is_run(rules_of):
     with pytest.raises(UsageError, match="is no yaml that can be read"):
-        given(cell="a: !!python/object/apply:os.system ['true']")
+        rules_of(cell="a: !!python/object/apply:os.system ['true']")
 
 
 @pytest.mark.parametrize(
     ("text", "place"),
     [("a: b\nc: [d", "line 2, column"), ("a: b\na: c", "line 2, column 1"), ("a: \x00", "position 3")],
 )
-def test_where_a_file_is_no_yaml_the_place_in_it_is_said_and_no_word_of_the_reader(given, text, place):
+def test_where_a_file_is_no_yaml_the_place_in_it_is_said_and_no_word_of_the_reader(rules_of, text, place):
     with pytest.raises(UsageError, match=rf"cell\.yaml: .*{place}") as err:
-        given(cell=text)
+        rules_of(cell=text)
     assert "unicode string" not in str(err.value)

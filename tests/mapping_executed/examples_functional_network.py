@@ -24,8 +24,8 @@ def call(name, *args, **kwargs):
 
 
 def batch_norm(training, **kwargs):
-    given = (floats(4), floats(4, low=0.5, high=2), floats(4, seed=2), floats(4, seed=3))
-    held = given if not training else tuple(Parameter(a) for a in given)
+    arrays = (floats(4), floats(4, low=0.5, high=2), floats(4, seed=2), floats(4, seed=3))
+    held = arrays if not training else tuple(Parameter(a) for a in arrays)
     return replace(call("batch_norm", IMAGE, *held, training, **kwargs), tolerance=(1e-4, 1e-5))
 
 

@@ -25,7 +25,7 @@ def nth(overload, example):
     return replace(example, overload=overload)
 
 
-def given(example, **inserted):
+def insert(example, **inserted):
     """With arguments of PyTorch that no table can tell."""
     return replace(example, inserted=inserted)
 
@@ -64,12 +64,12 @@ EXAMPLES = [
     P("Triu", M, diagonal=1),
     P("TrilIndices", row=3, col=4, offset=1),
     P("TriuIndices", row=3, col=4, offset=1),
-    nth(0, given(P("Slice", X, (0, 1, 1), (2, 2, 3)), index=(slice(0, 2), slice(1, 3), slice(1, 4)))),
-    nth(1, given(P("Slice", X, (0, 1, 0), (2, 2, 4)), dim=1, start=1, length=2)),
-    given(P("StridedSlice", X, (0, 1, 0), (2, 3, 4), (1, 1, 2)), index=(slice(0, 2), slice(1, 3), slice(0, 4, 2))),
-    given(P("Pad", M, paddings=((1, 2), (0, 3))), pad=(0, 3, 1, 2)),
-    given(P("MirrorPad", floats(2, 3, 4), np.array([[0, 0], [0, 0], [2, 1]], np.int64)), pad=(2, 1)),
-    given(P("PadV3", floats(2, 3, 4), np.array([2, 1], np.int64), np.array(1.5, np.float32)), pad=(2, 1), value=1.5),
+    nth(0, insert(P("Slice", X, (0, 1, 1), (2, 2, 3)), index=(slice(0, 2), slice(1, 3), slice(1, 4)))),
+    nth(1, insert(P("Slice", X, (0, 1, 0), (2, 2, 4)), dim=1, start=1, length=2)),
+    insert(P("StridedSlice", X, (0, 1, 0), (2, 3, 4), (1, 1, 2)), index=(slice(0, 2), slice(1, 3), slice(0, 4, 2))),
+    insert(P("Pad", M, paddings=((1, 2), (0, 3))), pad=(0, 3, 1, 2)),
+    insert(P("MirrorPad", floats(2, 3, 4), np.array([[0, 0], [0, 0], [2, 1]], np.int64)), pad=(2, 1)),
+    insert(P("PadV3", floats(2, 3, 4), np.array([2, 1], np.int64), np.array(1.5, np.float32)), pad=(2, 1), value=1.5),
     # picking and putting
     nth(0, P("Gather", M, ROWS, 0)),
     nth(1, P("Gather", M, ROWS, 1)),
@@ -116,7 +116,7 @@ EXAMPLES = [
     P("ZerosLike", M),
     P("Range", 1, 9, 3),
     replace(P("OneHot", ints(3, low=0, high=4), 4, np.array(1.0, np.float32), np.array(0.0, np.float32)), kinds=False),
-    given(P("HammingWindow", np.array([5], np.int32), periodic=False, alpha=0.6, beta=0.4), window_length=5),
+    insert(P("HammingWindow", np.array([5], np.int32), periodic=False, alpha=0.6, beta=0.4), window_length=5),
     P("BlackmanWindow", np.array(5, np.int32), periodic=False),
     P("BartlettWindow", np.array(5, np.int32), periodic=False),
     # random
@@ -198,12 +198,12 @@ EXAMPLES = [
         )
         for training in (False, True)
     ],
-    given(
+    insert(
         P("LayerNorm", X, floats(4), floats(4, seed=1), begin_norm_axis=2, begin_params_axis=2, epsilon=1e-3),
         normalized_shape=(4,),
     ),
-    given(P("LayerNorm", X, floats(3, 4), floats(3, 4, seed=1)), normalized_shape=(3, 4)),
-    nth(0, given(P("RmsNorm", X, floats(4), epsilon=1e-3), normalized_shape=(4,))),
+    insert(P("LayerNorm", X, floats(3, 4), floats(3, 4, seed=1)), normalized_shape=(3, 4)),
+    nth(0, insert(P("RmsNorm", X, floats(4), epsilon=1e-3), normalized_shape=(4,))),
     P("LRN", IMAGE, bias=1.5, beta=0.6),
     P("GridSampler2D", IMAGE, floats(2, 3, 5, 2, low=-0.9, high=0.9), padding_mode="border", align_corners=True),
     P("GridSampler3D", VOLUME, floats(2, 3, 5, 2, 3, low=-0.9, high=0.9), padding_mode="border", align_corners=True),

@@ -159,8 +159,8 @@ def run_ms(example: Example) -> Any:
     _pynative_executor.clear_res()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is deprecated is mapped as long as it is there
-        given = ms_function(example)(*_turned(example.args, _to_ms), **_turned(example.kwargs, _to_ms))
-        return _turned(given, _to_array)
+        returned = ms_function(example)(*_turned(example.args, _to_ms), **_turned(example.kwargs, _to_ms))
+        return _turned(returned, _to_array)
 
 
 def run_pt(example: Example, pair: Correspondence) -> Any:
@@ -171,8 +171,8 @@ def run_pt(example: Example, pair: Correspondence) -> Any:
         kwargs = {**kwargs, **example.inserted}
     with warnings.catch_warnings(), alone() if pair.pt.startswith("Distributed.") else contextlib.nullcontext():
         warnings.simplefilter("ignore")
-        given = pt_function(pair.pt, example.pt_of)(*_turned(args, _to_pt), **_turned(kwargs, _to_pt))
-        return _turned(given, _to_array)
+        returned = pt_function(pair.pt, example.pt_of)(*_turned(args, _to_pt), **_turned(kwargs, _to_pt))
+        return _turned(returned, _to_array)
 
 
 @contextlib.contextmanager

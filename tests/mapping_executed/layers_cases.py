@@ -31,7 +31,7 @@ class Case:
 
     ms: str
     inputs: tuple[Any, ...]
-    given: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     golden: dict[str, Any] | None = None
     pt: str = ""
     pt_inputs: Any = None
@@ -39,16 +39,16 @@ class Case:
     training: bool = False
 
     def __str__(self):
-        return " ".join([self.ms, *map(str, self.given.values())])[:60]
+        return " ".join([self.ms, *map(str, self.arguments.values())])[:60]
 
 
-def case(ms, *inputs, **given):
-    return Case(ms, inputs, given)
+def case(ms, *inputs, **arguments):
+    return Case(ms, inputs, arguments)
 
 
-def both(name, *inputs, **given):
+def both(name, *inputs, **arguments):
     """The same for mindspore.nn and for mint.nn."""
-    return [case(f"nn.{name}", *inputs, **given), case(f"mint.nn.{name}", *inputs, **given)]
+    return [case(f"nn.{name}", *inputs, **arguments), case(f"mint.nn.{name}", *inputs, **arguments)]
 
 
 def pads(*names):

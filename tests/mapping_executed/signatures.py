@@ -27,7 +27,7 @@ FIRST = {"input", "A", "x"}
 
 
 @dataclass(frozen=True)
-class Told(Signature):
+class Inspected(Signature):
     """A signature with the defaults that it tells."""
 
     defaults: dict = field(default_factory=dict)
@@ -47,15 +47,15 @@ def stubs():
     return found
 
 
-def _written(given):
+def _written(parameter):
     """The signature of a stub."""
-    by_position = [*given.posonlyargs, *given.args]
-    with_default = by_position[len(by_position) - len(given.defaults) :] + given.kwonlyargs
-    defaults = zip(with_default, [*given.defaults, *given.kw_defaults], strict=True)
-    return Told(
+    by_position = [*parameter.posonlyargs, *parameter.args]
+    with_default = by_position[len(by_position) - len(parameter.defaults) :] + parameter.kwonlyargs
+    defaults = zip(with_default, [*parameter.defaults, *parameter.kw_defaults], strict=True)
+    return Inspected(
         tuple(a.arg for a in by_position),
-        given.vararg.arg if given.vararg else "",
-        tuple(a.arg for a in given.kwonlyargs),
+        parameter.vararg.arg if parameter.vararg else "",
+        tuple(a.arg for a in parameter.kwonlyargs),
         {a.arg: node.value for a, node in defaults if isinstance(node, ast.Constant)},
     )
 
@@ -70,7 +70,7 @@ def inspected(function):
     names = (*kinds[inspect.Parameter.POSITIONAL_ONLY], *kinds[inspect.Parameter.POSITIONAL_OR_KEYWORD])
     rest = "".join(kinds[inspect.Parameter.VAR_POSITIONAL])
     defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    return Told(names, rest, tuple(kinds[inspect.Parameter.KEYWORD_ONLY]), defaults)
+    return Inspected(names, rest, tuple(kinds[inspect.Parameter.KEYWORD_ONLY]), defaults)
 
 
 def of_pytorch(stem, of=""):
@@ -83,7 +83,7 @@ def of_pytorch(stem, of=""):
     if prefix == "Functional":
         found += stubs().get(f"Torch.{name}", [])  # some of torch.nn.functional are torch's own
     if prefix == "Torch":
-        found += [each for room in ("linalg", "special", "fft") for each in _registered(f"{room}_{name}")]
+        found += [each for length in ("linalg", "special", "fft") for each in _registered(f"{length}_{name}")]
     return [s for s in found if s.rest != "args"]
 
 
@@ -91,7 +91,7 @@ def _registered(operator):
     """Of torch.linalg and its like: what the operators say of themselves; documentation has other names at times."""
     for schema in torch._C._jit_get_schemas_for_operator(f"aten::{operator}"):
         by_position = ["input" if a.name == "self" else a.name for a in schema.arguments if not a.kwarg_only]
-        yield Told(tuple(by_position), "", tuple(a.name for a in schema.arguments if a.kwarg_only))
+        yield Inspected(tuple(by_position), "", tuple(a.name for a in schema.arguments if a.kwarg_only))
 
 
 def of_mindspore(stem):
@@ -100,25 +100,25 @@ def of_mindspore(stem):
     found = [getattr(owner, name, None) for owner in MS_NAMESPACES.get(prefix, (mindspore.Tensor,))]
     if prefix == "Primitive":
         found = [inspect.getattr_static(primitive, "__call__", None) for primitive in found]
-    told = [inspected(function) for function in found if function is not None]
+    inspected_all = [inspected(function) for function in found if function is not None]
     drops_self = prefix == "Primitive"
-    return [replace(t, names=t.names[drops_self:]) for t in told if t is not None and t.rest != "args"]
+    return [replace(t, names=t.names[drops_self:]) for t in inspected_all if t is not None and t.rest != "args"]
 
 
-def faults(listed, told, is_loose=False):
+def faults(listed, expected, is_loose=False):
     """Parameters of the table's signature that no overload has where the table has them.
 
     Of `*operands` it is enough that the function takes any number, or a list of that name. Loose: what the function has
     not at all is passed over, and the first parameter may have any name.
     """
-    every = {name for each in told for name in each.every}
+    every = {name for each in expected for name in each.every}
     found = []
     for position, name in enumerate(listed.names):
         spellings = FIRST if position == 0 and name in FIRST else {name, f"{name}_"}
-        stands = any(set(each.names[position : position + 1]) & spellings for each in told)
+        stands = any(set(each.names[position : position + 1]) & spellings for each in expected)
         if not stands and not (is_loose and (position == 0 or name not in every)):
             found.append(f"{name} at {position}")
-    takes_all = any(each.rest or each.names[len(listed.names) :][:1] == (listed.rest,) for each in told)
+    takes_all = any(each.rest or each.names[len(listed.names) :][:1] == (listed.rest,) for each in expected)
     if listed.rest and not takes_all:
         found.append(f"*{listed.rest}")
     return found + [name for name in listed.keywords if name not in every and not is_loose]

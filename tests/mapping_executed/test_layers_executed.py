@@ -16,7 +16,7 @@ import mindspore
 import torch
 from mindspore import mint, nn
 
-from msprobe.mapping.layers import child_name, counterpart_classes, layers, parameter_name, reason_without
+from msprobe.mapping.layers import counterpart_classes, layers, layers_of, parameter_name, reason_without
 from msprobe.mapping.transform import parse
 
 sys.path.append(str(Path(__file__).parent))  # the cases stand beside this file
@@ -55,16 +55,17 @@ def golden_name(cell, name, shape):
         found, _ = parameter_name(type(cell).__name__, whole, shape)
         if found != whole:
             return ".".join([*path, found]), ""
-        path.append(child_name(type(cell).__name__, inner[0]))
+        of_class = layers_of(type(cell).__name__)
+        path.append(next((layer.children[inner[0]] for layer in of_class if inner[0] in layer.children), inner[0]))
         cell = dict(cell.name_cells())[inner.pop(0)]
     found, transform = parameter_name(type(cell).__name__, own, shape)
     return ".".join([*path, found]), transform
 
 
-def give_weights(cell, module, given=()):
+def give_weights(cell, module, arguments=()):
     """Random weights for the cell, the same for the module through the correspondence; gives their names on both sides.
 
-    Tensors that were `given` to the constructor stay.
+    Tensors that were `arguments` to the constructor stay.
     """
     state, names = module.state_dict(), {}
     for name, parameter in cell.parameters_and_names():
@@ -78,7 +79,7 @@ def give_weights(cell, module, given=()):
         assert value.shape == tuple(state[pt_name].shape)
         state[pt_name] = torch.tensor(value)
         names[name] = pt_name
-    kept = {name for name in state if not name.endswith("num_batches_tracked") and name not in given}
+    kept = {name for name in state if not name.endswith("num_batches_tracked") and name not in arguments}
     assert set(names.values()) == kept, "every parameter has been given"
     module.load_state_dict(state)
     return names
@@ -87,14 +88,16 @@ def give_weights(cell, module, given=()):
 def built(case):
     """The layer of MindSpore, its counterpart with the same weights, and what their parameters are called."""
     layer = BY_NAME[case.ms]
-    face = mint.nn if case.ms.startswith("mint") else nn
-    cell = getattr(face, case.ms.rpartition(".")[2])(**{name: to_mindspore(v) for name, v in case.given.items()})
-    arguments = case.golden or {name: to_torch(value) for name, value in layer.arguments(case.given).items()}
+    namespace = mint.nn if case.ms.startswith("mint") else nn
+    cell = getattr(namespace, case.ms.rpartition(".")[2])(
+        **{name: to_mindspore(v) for name, v in case.arguments.items()}
+    )
+    arguments = case.golden or {name: to_torch(value) for name, value in layer.arguments(case.arguments).items()}
     module = getattr(torch.nn, case.pt or layer.pt[0])(**arguments)
     cell.set_train(case.training)
     module.train(case.training)
     assert type(cell).__name__ == layer.ms_class
-    return cell, module, give_weights(cell, module, case.given)
+    return cell, module, give_weights(cell, module, case.arguments)
 
 
 def is_verified(case):
@@ -147,8 +150,8 @@ def test_every_layer_with_a_counterpart_has_a_case():
 
 def test_every_public_layer_is_in_the_table_or_has_a_reason():
     """Optimisers, schedules and wrappers of training are cells too, but no layers."""
-    for face in (nn, mint.nn):
-        for name, value in vars(face).items():
+    for namespace in (nn, mint.nn):
+        for name, value in vars(namespace).items():
             is_layer = isinstance(value, type) and issubclass(value, nn.Cell) and not name.startswith("_")
             if is_layer and any(p in value.__module__ for p in (".layer", ".loss.", "mint.nn")):
                 classes, reason = counterpart_classes(value.__name__), reason_without(value.__name__)
@@ -167,19 +170,19 @@ def defaults_of(cls):
 
 @pytest.mark.parametrize("layer", [layer for layer in layers() if layer.ms != "nn.Pad"], ids=lambda layer: layer.ms)
 def test_constructor_arguments_meet_and_defaults_that_differ_are_told(layer):
-    face = mint.nn if layer.ms.startswith("mint") else nn
+    namespace = mint.nn if layer.ms.startswith("mint") else nn
     theirs = defaults_of(getattr(torch.nn, layer.pt[0]))
-    told = layer.defaults.get("ms", {})
-    for name, default in defaults_of(getattr(face, layer.ms.rpartition(".")[2])).items():
+    defaults = layer.defaults.get("ms", {})
+    for name, default in defaults_of(getattr(namespace, layer.ms.rpartition(".")[2])).items():
         pt_name = layer.attributes.get(name, name)
         if name in FIRST_VALUES | {"self", "auto_prefix", "flags"} or (name == "p" and layer.ms == "nn.Dropout"):
             continue
         if name in layer.requires:
-            assert default in (inspect.Parameter.empty, layer.requires[name]) or told[name] == default
+            assert default in (inspect.Parameter.empty, layer.requires[name]) or defaults[name] == default
             continue
         assert pt_name in theirs
-        if name in told:
-            assert told[name] == default
+        if name in defaults:
+            assert defaults[name] == default
             assert layer.defaults["pt"].get(pt_name, theirs[pt_name]) == theirs[pt_name]
         elif default is not inspect.Parameter.empty and theirs[pt_name] is not torch.nn.functional.relu:
             assert layer.arguments({name: default})[pt_name] == pytest.approx(theirs[pt_name])

@@ -26,30 +26,30 @@ def is_operator(stem):
 
 def test_parameters_of_pytorch():
     """A second name for the same function may lack parameters, and have another name for the first one."""
-    wrong, told, first = [], 0, set()
+    wrong, checked, first = [], 0, set()
     for pair in PAIRS:
         is_first = (pair.ms, pair.pt_signature) not in first
         first.add((pair.ms, pair.pt_signature))
         if is_operator(pair.pt) or executed.pt_function(pair.pt) is None or not pair.pt_signature:
             continue
         known = signatures.of_pytorch(pair.pt)
-        told += bool(known)
+        checked += bool(known)
         is_loose = not is_first or pair.pt.startswith("Tensor.")
         found = known and signatures.faults(pair.pt_signature, known, is_loose)
         if found and pair.pt.rpartition(".")[2] not in BY_KIND:
             wrong.append(f"{pair.ms} -> {pair.pt}: {', '.join(found)}; it has {[s.every for s in known]}")
     assert not wrong, "\n".join(wrong)
-    assert told > 0.8 * len(PAIRS)
+    assert checked > 0.8 * len(PAIRS)
 
 
 def test_parameters_of_mindspore():
     """A primitive is called by position only, so there is but their number."""
-    wrong, told = [], 0
+    wrong, checked = [], 0
     for pair in PAIRS:
         if is_operator(pair.ms) or not pair.ms_signature:
             continue
         known = signatures.of_mindspore(pair.ms)
-        told += bool(known)
+        checked += bool(known)
         if pair.ms.startswith("Primitive."):
             found = known and len(pair.ms_signature.names) > max(len(each.names) for each in known)
         else:
@@ -57,7 +57,7 @@ def test_parameters_of_mindspore():
         if found:
             wrong.append(f"{pair.ms} -> {pair.pt}: {found}; it has {[s.every for s in known]}")
     assert not wrong, "\n".join(wrong)
-    assert told > 0.6 * len(PAIRS)
+    assert checked > 0.6 * len(PAIRS)
 
 
 def differing(pair):
@@ -65,11 +65,11 @@ def differing(pair):
     for ms in signatures.of_mindspore(pair.ms):
         for name, default in ms.defaults.items():
             to = pair.renamed.get(name, name)
-            told = [each.defaults[to] for each in signatures.of_pytorch(pair.pt) if to in each.defaults]
-            if not told or not all(is_value(each) for each in [default, *told]):
+            defaults = [each.defaults[to] for each in signatures.of_pytorch(pair.pt) if to in each.defaults]
+            if not defaults or not all(is_value(each) for each in [default, *defaults]):
                 continue
-            if pair.values.get(name, {}).get(default, default) not in told:
-                yield name, default, told
+            if pair.values.get(name, {}).get(default, default) not in defaults:
+                yield name, default, defaults
 
 
 def is_value(default):

@@ -177,8 +177,8 @@ def test_the_layers_own_hooks_can_be_asked_for(collecting, dumped):
     model(torch.ones(4, 3)).sum().backward()
     debugger.stop()
     debugger.step()
-    given = dumped(debugger).data["Module.1.Linear.backward.0"]["output"][0]
-    np.testing.assert_allclose(given["Max"], model[1].weight.numpy().sum(0).max(), rtol=1e-6)
+    gradient = dumped(debugger).data["Module.1.Linear.backward.0"]["output"][0]
+    np.testing.assert_allclose(gradient["Max"], model[1].weight.numpy().sum(0).max(), rtol=1e-6)
 
 
 def test_of_a_golden_dump_of_pytorch_only_its_functions_are_collected(collecting, dumped, tmp_path):

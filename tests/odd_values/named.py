@@ -8,7 +8,7 @@ def check(dump, values, *calls):
     for i, (word, odd) in enumerate(values.items()):
         for call in (pattern.format(i) for pattern in calls):
             assert call in names, (word, call)
-            said = [line for line in dump.missing if line.startswith(f"{call} ")]
+            logged = [line for line in dump.missing if line.startswith(f"{call} ")]
             for part in ("input.1", "kwargs.named", "output.1"):
-                of_part = [line for line in said if line.startswith(f"{call} {part}")]
-                assert any(odd.named in line for line in of_part) if odd.named else not of_part, (word, part, said)
+                of_part = [line for line in logged if line.startswith(f"{call} {part}")]
+                assert any(odd.named in line for line in of_part) if odd.named else not of_part, (word, part, logged)

@@ -81,8 +81,8 @@ def test_verify_collection_finds_the_training_equal(training, values, tmp_path):
     """Of one framework and a sample of the rows: three runs import it anew."""
     values = dict(list(values.items())[::4])
     (tmp_path / "script.py").write_text(SCRIPT)
-    given = ["script.py", str(Path(__file__).parent), json.dumps(list(values))]
-    command = [sys.executable, "-m", "msprobe", "verify-collection", *given]
+    argv = ["script.py", str(Path(__file__).parent), json.dumps(list(values))]
+    command = [sys.executable, "-m", "msprobe", "verify-collection", *argv]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].startswith("equal: ")

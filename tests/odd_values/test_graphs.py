@@ -43,12 +43,12 @@ class Net(nn.Cell):
         super().__init__()
         self.holders, self.inner = nn.CellList([Holder(odd) for odd in odds]), Inner()
 
-    def construct(self, x, given):
+    def construct(self, x, options):
         for holder in self.holders:
             x = holder(x)
         for one in EQUAL:
             x, _ = self.inner(x, one)
-        y, _ = self.inner(x, given)
+        y, _ = self.inner(x, options)
         return ops.square(y).sum()
 
 
@@ -59,13 +59,13 @@ class JitNet(Net):
 X = Tensor(np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4))
 
 
-def train(kind, odds, given, debugger=None):
+def train(kind, odds, options, debugger=None):
     net = kind([odd.make(X) for odd in odds])
     optimizer = nn.SGD(net.trainable_params(), learning_rate=0.1)
     gradients_of = ms.value_and_grad(net, None, optimizer.parameters)
     if debugger is not None:
         debugger.start(net)
-    _, gradients = gradients_of(X, given)
+    _, gradients = gradients_of(X, options)
     optimizer(gradients)
     if debugger is not None:
         debugger.stop()
@@ -86,11 +86,11 @@ def place(request, monkeypatch, tmp_path):
     ms.set_context(mode=ms.PYNATIVE_MODE)
 
 
-def collected(place, odds, given, ending, folder):
+def collected(place, odds, options, ending, folder):
     level, kind = place
     debugger = PrecisionDebugger(dump_path=str(folder), level=level, task="tensor")
     ending.append(debugger)
-    assert train(kind, odds, given, debugger) == train(kind, odds, given)
+    assert train(kind, odds, options, debugger) == train(kind, odds, options)
     rank = folder / "step0" / "rank"
     return json.loads((rank / "dump.json").read_text())["data"], list(read(rank).missing)
 

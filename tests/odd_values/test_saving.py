@@ -12,21 +12,21 @@ from msprobe.store.reader import read
 
 
 @pytest.fixture
-def said(capsys):
+def logged(capsys):
     """The lines that were said, also those that were said before in this process."""
-    log._said.clear()
+    log._logged.clear()
     return lambda: [line for line in capsys.readouterr().err.splitlines() if line.startswith("msprobe WARNING")]
 
 
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
-def test_a_debugger_saves_what_can_be_read_and_says_the_rest(task, training, ending, said, tmp_path):
+def test_a_debugger_saves_what_can_be_read_and_says_the_rest(task, training, ending, logged, tmp_path):
     debugger = training.debugger_class(dump_path=str(tmp_path), level="debug", task=task)
     ending.append(debugger)
     refused = []
     for word, odd in ODD.items():
-        log._said.clear()
+        log._logged.clear()
         debugger.save(odd.make(training.tensor), word)
-        lines = said()
+        lines = logged()
         assert not lines or odd.named in lines[0] or "nothing is saved by this call" in lines[0], (word, lines)
         if lines and "nothing is saved" in lines[0]:
             refused.append(word)

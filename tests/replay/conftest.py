@@ -87,10 +87,10 @@ def writer(tmp_path):
     return make
 
 
-def best(answer):
+def best(result):
     """The residuals of the candidate that explains the call best, and its label."""
-    assert isinstance(answer, Replayed), answer
-    label, residuals = min(answer.residuals.items(), key=lambda item: max(each.eta for each in item[1]))
+    assert isinstance(result, Replayed), result
+    label, residuals = min(result.residuals.items(), key=lambda item: max(each.eta for each in item[1]))
     return residuals, label
 
 

@@ -32,13 +32,13 @@ class Coverage:
             if parsed.kind not in ("api", "cell") or not parsed.direction:
                 continue
             begin = time.perf_counter()
-            answer = replay(dump, place)
+            result = replay(dump, place)
             self.seconds += time.perf_counter() - begin
-            if not isinstance(answer, Replayed):
-                self.causes[answer.cause].append((name, answer.detail))
+            if not isinstance(result, Replayed):
+                self.causes[result.cause].append((name, result.detail))
                 continue
-            eta = min(max((each.eta for each in found), default=0.0) for found in answer.residuals.values())
-            key = answer.operation, parsed.direction
+            eta = min(max((each.eta for each in found), default=0.0) for found in result.residuals.values())
+            key = result.operation, parsed.direction
             self.counts[key] += 1
             self.worst[key] = max(self.worst.get(key, (0.0, "")), (eta, name))
 

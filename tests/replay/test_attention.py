@@ -31,9 +31,9 @@ def test_causal_attention_of_pytorch(writer, qkv, best):
     dump = writer("pytorch")
     name = "Functional.scaled_dot_product_attention.0.forward"
     dump.forward(name, qkv, {"is_causal": True}, outputs=[attended(*qkv, 0.5, hidden)])
-    answer = dump.replayed(name)
-    assert answer.operation == "attention"
-    assert best(answer)[0][0].eta < CLEAN
+    result = dump.replayed(name)
+    assert result.operation == "attention"
+    assert best(result)[0][0].eta < CLEAN
 
 
 @pytest.mark.parametrize("layout", ["BSH", "BNSD"])
@@ -43,11 +43,11 @@ def test_flash_attention_of_mindspore(writer, qkv, best, layout):
     args = [*map(laid, qkv), 3, None, None, None, hidden]
     dump = writer("mindspore")
     name = "Functional.flash_attention_score.0.forward"
-    told = {"scalar_value": 0.5, "input_layout": layout}
-    dump.forward(name, args, told, outputs=[laid(attended(*qkv, 0.5, hidden))])
-    answer = dump.replayed(name)
-    assert answer.operation == "attention"
-    assert best(answer)[0][0].eta < CLEAN
+    options = {"scalar_value": 0.5, "input_layout": layout}
+    dump.forward(name, args, options, outputs=[laid(attended(*qkv, 0.5, hidden))])
+    result = dump.replayed(name)
+    assert result.operation == "attention"
+    assert best(result)[0][0].eta < CLEAN
 
 
 def test_fusion_attention_of_torch_npu(writer, qkv, best):

@@ -54,9 +54,9 @@ def both(target):
 
 def test_the_same_function_of_other_inputs_leaves_only_rounding(pair):
     golden, target = pair(gelu)
-    answer = crossed(golden, 0, target, both(target))
-    assert isinstance(answer, Replayed)
-    [[found]] = answer.residuals.values()
+    result = crossed(golden, 0, target, both(target))
+    assert isinstance(result, Replayed)
+    [[found]] = result.residuals.values()
     assert found.eta < CLEAN
     assert (found.part, found.path, found.count) == ("output", ("0",), 48)
 
@@ -64,8 +64,8 @@ def test_the_same_function_of_other_inputs_leaves_only_rounding(pair):
 def test_another_function_of_the_same_name_stands_out(pair):
     golden, target = pair(gelu_by_tanh)
     x = np.load(Path(target.folder) / "dump_tensor_data" / "Mint.gelu.0.forward.input.0.npy")
-    answer = crossed(golden, 0, target, both(target))
-    [[found]] = answer.residuals.values()
+    result = crossed(golden, 0, target, both(target))
+    [[found]] = result.residuals.values()
     apart = np.linalg.norm((gelu_by_tanh(x) - gelu(x)).astype(np.float64)) / np.linalg.norm(gelu(x).astype(np.float64))
     assert found.relative == pytest.approx(apart, rel=1e-2)
     assert found.eta > 100 * CLEAN
@@ -88,11 +88,11 @@ def test_tensors_are_brought_to_the_golden_s_layout(writer, random):
 
 def test_every_input_needs_a_partner_and_an_output_without_one_is_left_out(pair):
     golden, target = pair(gelu)
-    answer = crossed(golden, 0, target, partners(target, ("output", ("0",))))
-    assert answer == NotReplayed(Cause.MISSING_TENSOR, "Functional.gelu.0.forward.input.0")
-    answer = crossed(golden, 0, target, partners(target, ("input", ("0",))))
-    assert isinstance(answer, NotReplayed)
-    assert answer.cause is Cause.NOTHING_TO_MEASURE
+    result = crossed(golden, 0, target, partners(target, ("output", ("0",))))
+    assert result == NotReplayed(Cause.MISSING_TENSOR, "Functional.gelu.0.forward.input.0")
+    result = crossed(golden, 0, target, partners(target, ("input", ("0",))))
+    assert isinstance(result, NotReplayed)
+    assert result.cause is Cause.NOTHING_TO_MEASURE
 
 
 def test_a_value_in_another_form_is_the_golden_s_own(writer, random):
@@ -102,8 +102,8 @@ def test_a_value_in_another_form_is_the_golden_s_own(writer, random):
     target.forward("Mint.mul.0.forward", [x, 0.5], outputs=[x * half])
     golden.forward("Torch.mul.0.forward", [random(4, 3), half], outputs=[random(4, 3)])
     golden, target = golden.dump(), target.dump()
-    answer = crossed(golden, 0, target, both(target) | {(False, "input", ("1",)): Partner(-1)})
-    [[found]] = answer.residuals.values()
+    result = crossed(golden, 0, target, both(target) | {(False, "input", ("1",)): Partner(-1)})
+    [[found]] = result.residuals.values()
     assert found.eta < CLEAN
 
 
@@ -120,8 +120,8 @@ def test_a_backward_call_takes_the_forward_s_tensors_and_its_gradients(writer, r
         is_backward = row >= target.columns.starts[1]
         part = ("input", "parameters", "output")[target.columns.part[row]]
         places[is_backward, part, target.columns.paths[target.columns.path[row]]] = Partner(row)
-    answer = crossed(golden, 1, target, places)
-    [[of_x, of_w]] = answer.residuals.values()
+    result = crossed(golden, 1, target, places)
+    [[of_x, of_w]] = result.residuals.values()
     assert of_x.eta < CLEAN
     assert of_w.relative == pytest.approx(0.01, rel=1e-3)
     assert of_w.slope == pytest.approx(1, abs=1e-3)

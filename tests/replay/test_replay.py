@@ -21,9 +21,9 @@ def test_a_clean_product_is_explained_forward_and_backward(writer, random, best)
     dump.forward("Torch.matmul.0.forward", [x, w], outputs=[y])
     dump.backward("Torch.matmul.0.backward", [g], [g @ w.T, x.T @ g])
     for direction, count in (("forward", 1), ("backward", 2)):
-        answer = dump.replayed(f"Torch.matmul.0.{direction}")
-        residuals, _ = best(answer)
-        assert (answer.operation, answer.moves_data, len(residuals)) == ("matmul", False, count)
+        result = dump.replayed(f"Torch.matmul.0.{direction}")
+        residuals, _ = best(result)
+        assert (result.operation, result.moves_data, len(residuals)) == ("matmul", False, count)
         assert all(each.eta < CLEAN for each in residuals)
         assert [each.path for each in residuals] == [(str(i),) for i in range(count)]
         assert {each.part for each in residuals} == {"output"}
@@ -87,9 +87,9 @@ def test_data_that_is_moved_must_be_exact(writer, random, best):
     wrong[0, 0] += np.float32(1e-6) * wrong[0, 0]
     dump.forward("Functional.transpose.0.forward", [x, (1, 0)], outputs=[x.T.copy()])
     dump.forward("Functional.transpose.1.forward", [x, (1, 0)], outputs=[wrong])
-    answer = dump.replayed("Functional.transpose.0.forward")
-    assert answer.moves_data
-    assert best(answer)[0][0].eta == 0
+    result = dump.replayed("Functional.transpose.0.forward")
+    assert result.moves_data
+    assert best(result)[0][0].eta == 0
     assert best(dump.replayed("Functional.transpose.1.forward"))[0][0].eta > 0
 
 
@@ -97,9 +97,9 @@ def test_a_cast_is_exact_up_to_its_own_rounding(writer, random, best):
     dump = writer("pytorch")
     x = random(100)
     dump.forward("Tensor.half.0.forward", [x], outputs=[x.astype(np.float16)])
-    answer = dump.replayed("Tensor.half.0.forward")
-    assert (answer.operation, answer.moves_data) == ("cast", True)
-    assert best(answer)[0][0].eta == 0
+    result = dump.replayed("Tensor.half.0.forward")
+    assert (result.operation, result.moves_data) == ("cast", True)
+    assert best(result)[0][0].eta == 0
 
 
 def test_what_the_record_does_not_tell_is_tried(writer, random, best):
@@ -111,12 +111,12 @@ def test_what_the_record_does_not_tell_is_tried(writer, random, best):
     dump.forward("Primitive.layer_norm.LayerNorm.0.forward", [x, gamma, beta], outputs=outputs)
     dump.forward("Cell.norm.LayerNorm.forward.0", [x], outputs=outputs[:1], parameters={"gamma": gamma, "beta": beta})
     for name in ("Primitive.layer_norm.LayerNorm.0.forward", "Cell.norm.LayerNorm.forward.0"):
-        answer = dump.replayed(name)
-        residuals, label = best(answer)
+        result = dump.replayed(name)
+        residuals, label = best(result)
         assert label == "eps=1e-06"
         assert [each.path for each in residuals] == [("0",)], "mean and variance are no evidence"
         assert residuals[0].eta < CLEAN
-        assert all(each[0].eta > 1e-4 for other, each in answer.residuals.items() if other != label)
+        assert all(each[0].eta > 1e-4 for other, each in result.residuals.items() if other != label)
 
 
 def test_pad_mode_same_pads_behind(writer, random, best):
@@ -147,9 +147,9 @@ def test_in_place_and_reflected_operators(writer, random, best):
     dump.forward("Tensor.__rsub__.0.forward", [x, 2.0], outputs=[np.float32(2) - x])
     dump.forward("Tensor.mul_.0.forward", [x, x], outputs=[x * x])
     for name, operation in (("Tensor.__iadd__", "add"), ("Tensor.__rsub__", "sub"), ("Tensor.mul_", "mul")):
-        answer = dump.replayed(f"{name}.0.forward")
-        assert answer.operation == operation
-        assert best(answer)[0][0].eta < CLEAN
+        result = dump.replayed(f"{name}.0.forward")
+        assert result.operation == operation
+        assert best(result)[0][0].eta < CLEAN
 
 
 def test_indices_may_break_ties_either_way(writer, best):
@@ -169,9 +169,9 @@ def test_a_list_and_a_tuple_as_index_are_told_apart_by_the_shape(writer, random,
     assert [best(dump.replayed(f"Tensor.__getitem__.{i}.forward"))[0][0].eta for i in range(2)] == [0, 0]
 
 
-def not_replayed(answer):
-    assert isinstance(answer, NotReplayed), answer
-    return answer.cause
+def not_replayed(result):
+    assert isinstance(result, NotReplayed), result
+    return result.cause
 
 
 def test_why_a_call_is_not_replayed(writer, random):
@@ -206,9 +206,9 @@ def test_a_dropout_that_is_off_hands_its_input_on(writer, random, best):
     x = random(3)
     dump.forward("Functional.dropout.0.forward", [x, 0.5, False], outputs=[x])
     dump.forward("Functional.dropout.1.forward", [x, 0.0, True], outputs=[x + 1])
-    answer = dump.replayed("Functional.dropout.0.forward")
-    assert (answer.operation, answer.moves_data) == ("dropout", True)
-    assert best(answer)[0][0].eta == 0
+    result = dump.replayed("Functional.dropout.0.forward")
+    assert (result.operation, result.moves_data) == ("dropout", True)
+    assert best(result)[0][0].eta == 0
     assert best(dump.replayed("Functional.dropout.1.forward"))[0][0].eta > 1e-3
 
 

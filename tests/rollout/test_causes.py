@@ -106,11 +106,11 @@ PLANTS = {
 def test_a_planted_cause_is_named(name, seed):
     cause, plant = PLANTS[name]
     rollout, recomputed = plant(seed)
-    answer = compare_rollout(rollout.log_probs, recomputed, prompt_lengths=rollout.prompts)
-    assert answer.cause == cause, "\n".join(answer.lines())
-    assert answer.verdict.grade == ("warning" if cause == "numerics" else "error")
-    assert answer.evidence
-    assert answer.candidates[0].cause == cause
+    result = compare_rollout(rollout.log_probs, recomputed, prompt_lengths=rollout.prompts)
+    assert result.cause == cause, "\n".join(result.lines())
+    assert result.verdict.grade == ("warning" if cause == "numerics" else "error")
+    assert result.evidence
+    assert result.candidates[0].cause == cause
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -119,9 +119,9 @@ def test_rounding_of_float32_is_no_alarm(seed):
     rng = np.random.default_rng(seed)
     recomputed = [np.float32(v + rng.normal(0, 2e-6, len(v))) for v in again(rollout)]
     values = [np.float32(v) for v in rollout.log_probs]
-    answer = compare_rollout(values, recomputed, prompt_lengths=rollout.prompts, generated_tokens=rollout.responses)
-    assert (answer.verdict.grade, answer.cause) == ("pass", "none")
-    assert answer.is_clean
+    result = compare_rollout(values, recomputed, prompt_lengths=rollout.prompts, generated_tokens=rollout.responses)
+    assert (result.verdict.grade, result.cause) == ("pass", "none")
+    assert result.is_clean
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -129,8 +129,8 @@ def test_noise_of_two_bfloat16_engines_is_said_as_numerics(seed):
     rollout = generate(seed)
     rng = np.random.default_rng(seed)
     sides = [[np.minimum(v + rng.normal(0, 1e-2, len(v)), 0) for v in rollout.log_probs] for _ in range(2)]
-    answer = compare_rollout(*sides, prompt_lengths=rollout.prompts)
-    assert (answer.verdict.grade, answer.cause) == ("warning", "numerics")
+    result = compare_rollout(*sides, prompt_lengths=rollout.prompts)
+    assert (result.verdict.grade, result.cause) == ("warning", "numerics")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -138,16 +138,16 @@ def test_the_sides_may_be_exchanged(seed):
     """Temperature, and top-k, on the side of the training."""
     for engine in (settings(temperature=0.7), settings(top_p=0.7)):
         rollout = generate(seed, engine=engine)
-        answer = compare_rollout(again(rollout), rollout.log_probs, prompt_lengths=rollout.prompts)
-        assert answer.cause == "sampling settings"
+        result = compare_rollout(again(rollout), rollout.log_probs, prompt_lengths=rollout.prompts)
+        assert result.cause == "sampling settings"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_penalty_of_repetition_is_seen_with_the_tokens(seed):
     rollout = generate(seed, engine=settings(penalty=1.3))
-    answer = compare_rollout(rollout.log_probs, again(rollout), generated_tokens=rollout.responses)
-    assert answer.cause == "sampling settings"
-    assert "in the response before" in answer.evidence[0]
+    result = compare_rollout(rollout.log_probs, again(rollout), generated_tokens=rollout.responses)
+    assert result.cause == "sampling settings"
+    assert "in the response before" in result.evidence[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -157,9 +157,9 @@ def test_a_token_id_is_named_with_the_tokens_of_one_side_and_of_both(seed):
     others = [s[p:] for s, p in zip(ids, rollout.prompts, strict=True)]
     changed = next(int(a[a != b][0]) for a, b in zip(rollout.responses, others, strict=True) if (a != b).any())
     for more in ({}, {"recomputed_tokens": others}):
-        answer = compare_rollout(rollout.log_probs, again(rollout, ids=ids), generated_tokens=rollout.responses, **more)
-        assert answer.cause == "tokens"
-        assert str(changed) in answer.evidence[0]
+        result = compare_rollout(rollout.log_probs, again(rollout, ids=ids), generated_tokens=rollout.responses, **more)
+        assert result.cause == "tokens"
+        assert str(changed) in result.evidence[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -171,9 +171,9 @@ def test_weights_that_part_at_a_step_are_told_by_the_steps(seed):
         values += one.log_probs
         others += again(one, other_weights(one.language, seed, size))
         steps += [step] * len(one.log_probs)
-    answer = compare_rollout(values, others, steps=steps, prompt_lengths=np.tile(one.prompts, 4))
-    assert answer.cause == "weights"
-    assert "grows from" in answer.evidence[0]
+    result = compare_rollout(values, others, steps=steps, prompt_lengths=np.tile(one.prompts, 4))
+    assert result.cause == "weights"
+    assert "grows from" in result.evidence[0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -185,9 +185,9 @@ def test_small_gaps_that_move_whole_tokens_are_of_weights(seed):
     moved = again(rollout, change=lambda z, sample, place: z + biases)
     scattered = again(rollout, change=lambda z, sample, place: z + rng.normal(0, 0.01, z.shape))
     for recomputed, cause in ((moved, "weights"), (scattered, "numerics")):
-        answer = compare_rollout(rollout.log_probs, recomputed, generated_tokens=rollout.responses)
-        assert answer.overall.mean_absolute < 0.02
-        assert answer.cause == cause
+        result = compare_rollout(rollout.log_probs, recomputed, generated_tokens=rollout.responses)
+        assert result.overall.mean_absolute < 0.02
+        assert result.cause == cause
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -195,25 +195,25 @@ def test_coarser_rounding_is_numerics_and_an_error_all_the_same(seed):
     rollout = generate(seed)
     rng = np.random.default_rng(seed)
     recomputed = again(rollout, change=lambda z, sample, place: z + rng.normal(0, 0.06, z.shape))
-    answer = compare_rollout(rollout.log_probs, recomputed, generated_tokens=rollout.responses)
-    assert 0.02 < answer.overall.mean_absolute < 0.1
-    assert (answer.verdict.grade, answer.cause) == ("error", "numerics")
+    result = compare_rollout(rollout.log_probs, recomputed, generated_tokens=rollout.responses)
+    assert 0.02 < result.overall.mean_absolute < 0.1
+    assert (result.verdict.grade, result.cause) == ("error", "numerics")
 
 
 def test_padding_or_a_cut_prompt_without_prompt_lengths_is_unclear():
     rollout = generate(1)
-    answer = compare_rollout(rollout.log_probs, again(rollout, change=padded_attended(rollout, 1)))
-    assert answer.cause == "unclear"
-    assert {one.cause for one in answer.candidates[:2]} == {"mask", "truncation"}
-    assert "prompt_lengths" in answer.evidence[0]
+    result = compare_rollout(rollout.log_probs, again(rollout, change=padded_attended(rollout, 1)))
+    assert result.cause == "unclear"
+    assert {one.cause for one in result.candidates[:2]} == {"mask", "truncation"}
+    assert "prompt_lengths" in result.evidence[0]
 
 
 def test_a_mask_that_counts_padding_is_said():
     rollout = generate(2)
     padded = [np.append(v, np.full(40 - len(v), -9.0)) for v in rollout.log_probs]
-    answer = compare_rollout(padded, again(rollout))
-    assert answer.cause == "mask"
-    assert "40 response tokens in every sample" in answer.evidence[0]
+    result = compare_rollout(padded, again(rollout))
+    assert result.cause == "mask"
+    assert "40 response tokens in every sample" in result.evidence[0]
 
 
 def test_estimates_of_k1_k2_and_k3_are_near_the_exact_divergence():
@@ -228,8 +228,8 @@ def test_estimates_of_k1_k2_and_k3_are_near_the_exact_divergence():
         q, t = (log_softmax(logits(lang, s[place - 1], s[place - 2], s[0])) for lang in (rollout.language, other))
         exact.append((np.exp(q) * (q - t)).sum(1))
     exact = float(np.concatenate(exact).mean())
-    told = compare_rollout(rollout.log_probs, again(rollout, other)).overall
-    error = told.spread / np.sqrt(told.tokens)
-    assert abs(told.k1 - exact) < 5 * error
-    assert told.k3 == pytest.approx(exact, rel=0.15)
-    assert told.k2 == pytest.approx(exact, rel=0.3)
+    overall = compare_rollout(rollout.log_probs, again(rollout, other)).overall
+    error = overall.spread / np.sqrt(overall.tokens)
+    assert abs(overall.k1 - exact) < 5 * error
+    assert overall.k3 == pytest.approx(exact, rel=0.15)
+    assert overall.k2 == pytest.approx(exact, rel=0.3)

@@ -37,11 +37,11 @@ def shaped(form, rows, prompts, fill):
     return (matrix, None, sizes) if form in ("lengths", "from prompt") else (matrix, mask, None)
 
 
-def numbers(answer):
+def numbers(result):
     """All that is measured, with NaN as a text so that it equals itself."""
-    told = [v if v == v else "nan" for v in asdict(answer.overall).values()]
-    arrays = [*vars(answer.by_position).values(), *vars(answer.by_sample).values()]
-    return told, [[v if v == v else "nan" for v in array.tolist()] for array in arrays]
+    overall = [v if v == v else "nan" for v in asdict(result.overall).values()]
+    arrays = [*vars(result.by_position).values(), *vars(result.by_sample).values()]
+    return overall, [[v if v == v else "nan" for v in array.tolist()] for array in arrays]
 
 
 def test_a_matrix_whose_prompts_are_not_in_it_needs_its_mask():
@@ -56,28 +56,28 @@ def test_every_form_gives_the_same_answer(rows, form, other_form, random):
     prompts = np.array([random.randint(1, 5) for _ in rows])
     plain = compare_rollout(rows, others, prompt_lengths=prompts)
     # Where a matrix has no mask, prompt_lengths mean that the prompts stand in the row.
-    told = {"generated": shaped(form, rows, prompts, 7), "recomputed": shaped(other_form, others, prompts, np.nan)}
+    expected = {"generated": shaped(form, rows, prompts, 7), "recomputed": shaped(other_form, others, prompts, np.nan)}
     more = {}
-    for name, (_, mask, sizes) in told.items():
+    for name, (_, mask, sizes) in expected.items():
         more[f"{name}_mask"], more[f"{name}_lengths"] = mask, sizes
     if "lengths" not in (form, other_form):
         more["prompt_lengths"] = prompts
     elif {"packed with prompts", "from prompt"} & {form, other_form}:
         return  # these two need what that one must not have
-    answer = compare_rollout(told["generated"][0], told["recomputed"][0], **more)
-    assert numbers(answer) == numbers(plain)
-    assert answer.verdict.grade == plain.verdict.grade
+    result = compare_rollout(expected["generated"][0], expected["recomputed"][0], **more)
+    assert numbers(result) == numbers(plain)
+    assert result.verdict.grade == plain.verdict.grade
     if "lengths" not in (form, other_form):
-        assert answer.cause == plain.cause
+        assert result.cause == plain.cause
 
 
 @given(batches, st.randoms(use_true_random=False))
 def test_gaps_are_those_of_a_plain_loop(rows, random):
     others = [[value - random.random() for value in row] for row in rows]
-    answer = compare_rollout(rows, others)
+    result = compare_rollout(rows, others)
     gaps = [[g - r for g, r in zip(*pair, strict=True)] for pair in zip(rows, others, strict=True)]
     flat = [gap for row in gaps for gap in row]
-    o = answer.overall
+    o = result.overall
     assert (o.samples, o.tokens) == (len(rows), len(flat))
     assert o.mean == pytest.approx(math.fsum(flat) / len(flat), abs=1e-12)
     assert o.mean_absolute == pytest.approx(math.fsum(map(abs, flat)) / len(flat), abs=1e-12)
@@ -87,17 +87,17 @@ def test_gaps_are_those_of_a_plain_loop(rows, random):
     assert o.k3 == pytest.approx(math.fsum(math.exp(-gap) - 1 + gap for gap in flat) / len(flat), abs=1e-12)
     for at, row in enumerate(gaps):
         if row:
-            assert answer.by_sample.max_absolute[at] == max(map(abs, row))
-            assert abs(row[answer.by_sample.worst[at]]) == max(map(abs, row))
-            assert answer.by_sample.mean[at] == pytest.approx(math.fsum(row) / len(row), abs=1e-12)
+            assert result.by_sample.max_absolute[at] == max(map(abs, row))
+            assert abs(row[result.by_sample.worst[at]]) == max(map(abs, row))
+            assert result.by_sample.mean[at] == pytest.approx(math.fsum(row) / len(row), abs=1e-12)
         else:
-            assert answer.by_sample.worst[at] == -1
-            assert math.isnan(answer.by_sample.mean[at])
+            assert result.by_sample.worst[at] == -1
+            assert math.isnan(result.by_sample.mean[at])
     for position in range(max(map(len, gaps))):
         column = [row[position] for row in gaps if len(row) > position]
-        assert answer.by_position.count[position] == len(column)
-        assert answer.by_position.mean[position] == pytest.approx(math.fsum(column) / len(column), abs=1e-12)
-        assert answer.by_position.max_absolute[position] == max(map(abs, column))
+        assert result.by_position.count[position] == len(column)
+        assert result.by_position.mean[position] == pytest.approx(math.fsum(column) / len(column), abs=1e-12)
+        assert result.by_position.max_absolute[position] == max(map(abs, column))
 
 
 @given(batches, st.randoms(use_true_random=False))
@@ -138,25 +138,25 @@ def test_equal_responses_behind_other_prompts_are_told_apart_by_their_log_probs(
     tokens = [[5, 6, 7, 2], [5, 6, 7, 2], [8, 9, 10, 2]]
     values = [[-1.0, -1.0, -1.0, -0.5], [-3.0, -3.0, -2.0, -0.5], [-0.1, -0.2, -0.3, -0.4]]
     order = [2, 1, 0]
-    answer = compare_rollout(
+    result = compare_rollout(
         values,
         [values[at] for at in order],
         generated_tokens=tokens,
         recomputed_tokens=[tokens[at] for at in order],
     )
-    assert answer.overall.max_absolute == 0
-    assert answer.aligned.other_sample.tolist() == [2, 1, 0]
-    assert "paired by their token ids" in " ".join(answer.evidence)
+    assert result.overall.max_absolute == 0
+    assert result.aligned.other_sample.tolist() == [2, 1, 0]
+    assert "paired by their token ids" in " ".join(result.evidence)
 
 
 def test_an_end_token_that_one_side_dropped_is_no_difference():
     values = [[-1.0, -2.0, -0.5, -0.25], [-0.3, -0.4, -0.25], [-1.0] * 5]
     shorter = [values[0][:-1], values[1][:-1], values[2]]  # the last was cut by the limit and has no end token
     for pair in ((values, shorter), (shorter, values)):
-        answer = compare_rollout(*pair)
-        assert answer.cause == "none"
-        assert answer.overall.tokens == 10
-        assert "One token more in 2 samples" in " ".join(answer.evidence)
+        result = compare_rollout(*pair)
+        assert result.cause == "none"
+        assert result.overall.tokens == 10
+        assert "One token more in 2 samples" in " ".join(result.evidence)
 
 
 def test_a_reordered_side_without_end_tokens_is_paired_too():
@@ -164,36 +164,36 @@ def test_a_reordered_side_without_end_tokens_is_paired_too():
     tokens = [np.append(rng.integers(3, 90, 6), 2) for _ in range(9)]
     values = [-rng.random(7) for _ in range(9)]
     order = rng.permutation(9)
-    answer = compare_rollout(
+    result = compare_rollout(
         values,
         [values[at][:-1] for at in order],
         generated_tokens=tokens,
         recomputed_tokens=[tokens[at][:-1] for at in order],
     )
-    assert answer.cause == "none"
-    assert answer.aligned.other_sample.tolist() == np.argsort(order).tolist()
+    assert result.cause == "none"
+    assert result.aligned.other_sample.tolist() == np.argsort(order).tolist()
 
 
 def test_samples_on_one_side_only_are_said():
     tokens = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
     values = [[-1.0] * 3, [-2.0] * 3, [-3.0] * 3]
-    answer = compare_rollout(
+    result = compare_rollout(
         values, values[:1] + values[2:], generated_tokens=tokens, recomputed_tokens=tokens[:1] + tokens[2:]
     )
-    assert answer.overall.max_absolute == 0
-    assert answer.verdict.grade == "unjudged"
-    assert "1 samples are in generated only" in " ".join(answer.evidence)
+    assert result.overall.max_absolute == 0
+    assert result.verdict.grade == "unjudged"
+    assert "1 samples are in generated only" in " ".join(result.evidence)
 
 
 @given(batches, st.floats(0, 3), st.randoms(use_true_random=False))
 def test_nothing_passes_but_what_agrees(rows, size, random):
     others = [[value - random.random() * size * random.choice([0, 1e-6, 1]) for value in row] for row in rows]
     prompts = [random.randint(1, 9) for _ in rows]
-    answer = compare_rollout(rows, others, prompt_lengths=prompts)
-    agrees = answer.overall.mean_absolute <= 1e-5 and answer.overall.max_absolute <= 1e-3
-    assert answer.is_clean == (agrees and answer.cause == "none")
-    assert (answer.cause == "none") == (answer.verdict.grade == "pass")
-    assert answer.verdict or answer.evidence or answer.cause == "unclear"
+    result = compare_rollout(rows, others, prompt_lengths=prompts)
+    agrees = result.overall.mean_absolute <= 1e-5 and result.overall.max_absolute <= 1e-3
+    assert result.is_clean == (agrees and result.cause == "none")
+    assert (result.cause == "none") == (result.verdict.grade == "pass")
+    assert result.verdict or result.evidence or result.cause == "unclear"
 
 
 extreme = st.sampled_from([-3e38, -1e9, -800.0, -20.0, -1.0, -1e-3, -1e-30, -0.0, 0.0, float("nan"), float("-inf")])
@@ -219,13 +219,13 @@ def test_any_values_get_an_answer_or_a_sentence(rows, with_more, random):
         with pytest.raises(UsageError, match="no token is on both sides"):
             compare_rollout(*sides)
         return
-    answer = compare_rollout(*sides)
-    assert sorted(answer.unjudged) == broken
+    result = compare_rollout(*sides)
+    assert sorted(result.unjudged) == broken
     with contextlib.suppress(UsageError):  # equal tokens may be paired anew, with a NaN in every pair
-        answer = compare_rollout(*sides, **more)
-    assert answer.lines()
-    if answer.verdict.grade == "pass":
-        assert answer.overall.max_absolute <= 1e-3
+        result = compare_rollout(*sides, **more)
+    assert result.lines()
+    if result.verdict.grade == "pass":
+        assert result.overall.max_absolute <= 1e-3
         assert not broken
 
 
@@ -235,11 +235,11 @@ def test_the_longest_beginning_is_paired_first():
     cut = [[5], [1, 2, 3], [1, 2], [1]]
     values = [[-float(sum(row[: at + 1])) for at in range(len(row))] for row in whole]
     others = [[-float(sum(row[: at + 1])) for at in range(len(row))] for row in cut]
-    answer = compare_rollout(values, others, generated_tokens=whole, recomputed_tokens=cut)
-    assert answer.aligned.sample.tolist() == [0, 1, 2, 3]
-    assert answer.aligned.other_sample.tolist() == [1, 2, 3, 0]
-    assert answer.overall.max_absolute == 0
-    assert answer.cause == "truncation"
+    result = compare_rollout(values, others, generated_tokens=whole, recomputed_tokens=cut)
+    assert result.aligned.sample.tolist() == [0, 1, 2, 3]
+    assert result.aligned.other_sample.tolist() == [1, 2, 3, 0]
+    assert result.overall.max_absolute == 0
+    assert result.cause == "truncation"
 
 
 @pytest.mark.parametrize("fill", [np.nan, -np.inf, np.inf, 0.0, 5.0, -3e38])
@@ -250,16 +250,16 @@ def test_what_padding_holds_says_nothing(fill, kind):
     inside = np.array([[0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 1, 1]], bool)
     tokens = np.where(inside, np.arange(12.0).reshape(2, 6), fill)
     masks = {name: inside.astype(kind) for name in ("generated_mask", "recomputed_mask")}
-    answer = compare_rollout(np.where(inside, values, fill), values, generated_tokens=tokens, **masks)
-    assert answer.cause == "none"
-    assert answer.aligned.generated.tolist() == [-2, -3, -5, -7, -11, -12]
-    assert answer.aligned.ids.tolist() == [1, 2, 4, 6, 10, 11]
+    result = compare_rollout(np.where(inside, values, fill), values, generated_tokens=tokens, **masks)
+    assert result.cause == "none"
+    assert result.aligned.generated.tolist() == [-2, -3, -5, -7, -11, -12]
+    assert result.aligned.ids.tolist() == [1, 2, 4, 6, 10, 11]
 
 
 def test_an_array_of_arrays_is_a_list_of_them():
     rows = [np.array([-1.0, -2.0]), np.array([-3.0])]
-    answer = compare_rollout(np.array(rows, dtype=object), rows)
-    assert answer.aligned.lengths.tolist() == [2, 1]
+    result = compare_rollout(np.array(rows, dtype=object), rows)
+    assert result.aligned.lengths.tolist() == [2, 1]
 
 
 def test_a_mask_that_holds_the_prompt_too_is_said():
@@ -268,17 +268,17 @@ def test_a_mask_that_holds_the_prompt_too_is_said():
     whole = [-rng.exponential(1, p + n) for p, n in zip(prompts, lengths, strict=True)]
     responses = [row[p:] for row, p in zip(whole, prompts, strict=True)]
     for sides in ((whole, responses), (responses, whole)):
-        answer = compare_rollout(*sides, prompt_lengths=prompts)
-        assert answer.cause == "mask"
-        assert "its mask holds the prompt too" in answer.evidence[0]
+        result = compare_rollout(*sides, prompt_lengths=prompts)
+        assert result.cause == "mask"
+        assert "its mask holds the prompt too" in result.evidence[0]
 
 
 def test_holes_that_only_one_mask_has_are_not_said_to_be_a_cut():
     rng = np.random.default_rng(0)
     rows = [-rng.exponential(1, rng.integers(30, 50)) for _ in range(12)]
     without = [np.delete(row, slice(at := rng.integers(2, 9), at + rng.integers(5, 15))) for row in rows]
-    answer = compare_rollout(without, rows)
-    assert answer.cause == "unclear"
-    assert {one.cause for one in answer.candidates[:2]} == {"mask", "truncation"}
-    assert "as those of tools" in answer.evidence[0]
+    result = compare_rollout(without, rows)
+    assert result.cause == "unclear"
+    assert {one.cause for one in result.candidates[:2]} == {"mask", "truncation"}
+    assert "as those of tools" in result.evidence[0]
     assert compare_rollout([row[:20] for row in rows], rows).cause == "truncation"

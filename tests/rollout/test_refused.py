@@ -48,8 +48,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_meant_is_said(what):
-    sides, more, says = REFUSED[what]
-    with pytest.raises(UsageError, match=says):
+    sides, more, message = REFUSED[what]
+    with pytest.raises(UsageError, match=message):
         compare_rollout(*sides, **more)
 
 
@@ -57,13 +57,13 @@ def test_what_cannot_be_meant_is_said(what):
 def test_a_sample_with_nan_is_unjudged_and_in_no_number(broken):
     others = [ROWS[0].copy(), ROWS[1]]
     others[0][1] = broken
-    answer = compare_rollout(ROWS, others)
-    assert answer.verdict.grade == "unjudged"
-    assert not answer.is_clean
-    assert answer.unjudged == (0,)
-    assert answer.overall.tokens == 3
-    assert answer.overall.max_absolute == 0
-    assert "first sample 0 at position 1" in " ".join(answer.evidence)
+    result = compare_rollout(ROWS, others)
+    assert result.verdict.grade == "unjudged"
+    assert not result.is_clean
+    assert result.unjudged == (0,)
+    assert result.overall.tokens == 3
+    assert result.overall.max_absolute == 0
+    assert "first sample 0 at position 1" in " ".join(result.evidence)
 
 
 def test_a_difference_beside_a_nan_is_an_error_all_the_same():
@@ -71,8 +71,8 @@ def test_a_difference_beside_a_nan_is_an_error_all_the_same():
     rows = [-rng.exponential(1, 30) for _ in range(10)]
     others = [np.append(row[1:], row[:1]) for row in rows]
     others[3] = others[3] * np.nan
-    answer = compare_rollout(rows, others)
-    assert (answer.verdict.grade, answer.cause, answer.unjudged) == ("error", "shift", (3,))
+    result = compare_rollout(rows, others)
+    assert (result.verdict.grade, result.cause, result.unjudged) == ("error", "shift", (3,))
 
 
 def test_rounding_of_a_log_prob_of_0_is_no_positive_log_prob():
@@ -80,5 +80,5 @@ def test_rounding_of_a_log_prob_of_0_is_no_positive_log_prob():
 
 
 def test_few_tokens_that_differ_are_unclear():
-    answer = compare_rollout([[-1.0, -2.0]], [[-1.4, -1.9]])
-    assert (answer.verdict.grade, answer.cause) == ("error", "unclear")
+    result = compare_rollout([[-1.0, -2.0]], [[-1.4, -1.9]])
+    assert (result.verdict.grade, result.cause) == ("error", "unclear")

@@ -50,22 +50,22 @@ NAMES = ["--generated", "rollout_log_prob", "--recomputed", "old_log_prob", "--m
 def test_a_run_that_agrees_ends_with_0(tmp_path, rollout, capsys):
     run = a_run(tmp_path / "run", rollout, again(rollout))
     assert main(["rollout_check", str(run), *NAMES, "--tokens", "responses", "-o", str(tmp_path / "out")]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("pass: cause: none")
+    printed = capsys.readouterr().out
+    assert printed.startswith("pass: cause: none")
     total = sum(map(len, rollout.log_probs))
-    assert f"24 samples, {total} tokens" in said
+    assert f"24 samples, {total} tokens" in printed
 
 
 def test_names_of_a_flow_need_not_be_given(tmp_path, rollout, capsys):
     recomputed = again(rollout, change=padded_attended(rollout, 5))
     run = a_run(tmp_path / "run", rollout, recomputed)
     whole = [*NAMES, "--tokens", "responses", "--prompt_lengths", "prompt_lengths"]
-    said = []
+    lines = []
     for words in ([], whole):
         assert main(["rollout_check", str(run), *words, "-o", str(tmp_path / f"out{len(words)}")]) == 1
-        said.append(capsys.readouterr().out.partition("written:")[0])
-    assert said[0] == said[1]
-    assert said[0].startswith("error: cause: mask")
+        lines.append(capsys.readouterr().out.partition("written:")[0])
+    assert lines[0] == lines[1]
+    assert lines[0].startswith("error: cause: mask")
     assert main(["rollout_check", str(run), "--prompt_lengths", "", "-o", str(tmp_path / "without")]) == 1
     assert capsys.readouterr().out.startswith("error: cause: unclear")  # padding and a cut prompt look the same
 
@@ -82,13 +82,13 @@ def test_what_was_saved_whole_is_not_compared_with_mini_batches(tmp_path, rollou
     run = a_run(tmp_path / "run", rollout, again(rollout))
     shutil.rmtree(run / "data/rollout_log_prob/step1/rank0/micro_step1")
     assert main(["rollout_check", str(run), "-o", str(tmp_path / "out")]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("unjudged")
+    printed = capsys.readouterr().out
+    assert printed.startswith("unjudged")
     assert (
         "Not compared (step 1, rank 0): rollout_log_prob was saved in 1 micro steps and old_log_prob in 2; save both "
         "whole, or both in the same mini-batches."
-    ) in said
-    assert f"12 samples, {sum(map(len, rollout.log_probs[:12]))} tokens" in said
+    ) in printed
+    assert f"12 samples, {sum(map(len, rollout.log_probs[:12]))} tokens" in printed
 
 
 def test_a_run_with_a_fault_ends_with_1_and_leaves_tables(tmp_path, rollout, capsys):
@@ -97,8 +97,8 @@ def test_a_run_with_a_fault_ends_with_1_and_leaves_tables(tmp_path, rollout, cap
     out = tmp_path / "out"
     assert main(["rollout_check", str(run), *NAMES, "--prompt_lengths", "prompt_lengths", "-o", str(out)]) == 1
     assert capsys.readouterr().out.startswith("error: cause: mask")
-    told = json.loads((out / "rollout_check.json").read_text())
-    assert (told["verdict"], told["cause"]) == ("error", "mask")
+    report = json.loads((out / "rollout_check.json").read_text())
+    assert (report["verdict"], report["cause"]) == ("error", "mask")
     gaps = [np.float32(g) - np.float32(r).astype(float) for g, r in zip(rollout.log_probs, recomputed, strict=True)]
     rows = list(load_workbook(out / "rollout_samples.xlsx").active.values)
     assert rows[0][:6] == ("sample", "recomputed_sample", "step", "prompt", "tokens", "mean")
@@ -121,10 +121,10 @@ def test_an_npz_is_read_by_the_names_of_the_arguments(tmp_path, rollout, capsys)
         out = tmp_path / form
         assert main(["rollout_check", str(path), "-o", str(out), "--format", form]) == 0
         assert {file.name for file in out.iterdir()} == names | {"rollout_check.json"}
-    told = json.loads((tmp_path / "json" / "rollout_check.json").read_text())
+    report = json.loads((tmp_path / "json" / "rollout_check.json").read_text())
     with open(tmp_path / "csv" / "rollout_samples.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["tokens"]) for row in rows] == lengths == [row["tokens"] for row in told["samples"]]
+    assert [int(row["tokens"]) for row in rows] == lengths == [row["tokens"] for row in report["samples"]]
 
 
 def test_npy_files_need_no_npz(tmp_path, rollout, capsys):
@@ -167,22 +167,22 @@ def test_what_cannot_be_meant_ends_with_2(what, tmp_path, monkeypatch, capsys, r
     np.savez("a.npz", generated=np.zeros((2, 3)), recomputed=np.zeros((2, 3)))
     np.savez("b.npz", generated=np.zeros(3), recomputed=np.zeros(3), lengths=[3])
     a_run(tmp_path / "run", rollout, again(rollout), prompts=False)
-    words, says = WRONG[what]
+    words, message = WRONG[what]
     assert main(["rollout_check", *words]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_batch_that_cannot_be_read_is_said(tmp_path, rollout, capsys):
     run = a_run(tmp_path / "run", rollout, again(rollout))
     (run / "data/old_log_prob/step1/rank0/micro_step1/old_log_prob.npy").write_bytes(b"broken")
     assert main(["rollout_check", str(run), *NAMES, "-o", str(tmp_path / "out")]) == 1
-    said = capsys.readouterr().out
-    assert said.startswith("unjudged")
-    assert "Not read (step 1, rank 0, micro step 1)" in said
+    printed = capsys.readouterr().out
+    assert printed.startswith("unjudged")
+    assert "Not read (step 1, rank 0, micro step 1)" in printed
     (run / "data/response_mask/step0/rank0/micro_step0/response_mask.npy").unlink()
     assert main(["rollout_check", str(run), *NAMES, "-o", str(tmp_path / "again")]) == 1
     assert "Not read (step 0, rank 0, micro step 0): response_mask is missing." in capsys.readouterr().out
-    assert "18 samples" in said
+    assert "18 samples" in printed
 
 
 def test_a_list_of_samples_is_a_batch(tmp_path, rollout, capsys):

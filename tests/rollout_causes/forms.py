@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from plants import Pair
 
-Asked = dict[str, Any]
+Request = dict[str, Any]
 
 
 def _matrix(rows: Sequence[np.ndarray], starts: Sequence[int], width: int, filler: float) -> np.ndarray:
@@ -16,17 +16,17 @@ def _matrix(rows: Sequence[np.ndarray], starts: Sequence[int], width: int, fille
     return out
 
 
-def _side(name: str, pair: Pair, place: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, int]]) -> Asked:
+def _side(name: str, pair: Pair, place: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, int]]) -> Request:
     """One side as a matrix with its mask; `place` says where rows begin and how wide the matrix is."""
     rows, tokens = getattr(pair, name), getattr(pair, f"{name}_tokens")
     starts, width = place(pair.prompt_lengths, np.array([len(row) for row in rows]))
-    asked = {
+    request = {
         name: _matrix(rows, starts, width, 0.0),
         f"{name}_mask": _matrix([np.ones(len(row), np.int32) for row in rows], starts, width, 0),
     }
     if pair.tokens_given:
-        asked[f"{name}_tokens"] = _matrix(tokens, starts, width, 0)
-    return asked
+        request[f"{name}_tokens"] = _matrix(tokens, starts, width, 0)
+    return request
 
 
 def _responses_only(prompts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, int]:
@@ -41,47 +41,47 @@ def _padded_right(prompts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray,
     return prompts, (prompts + lengths).max() + 3
 
 
-def lists(pair: Pair) -> Asked:
+def lists(pair: Pair) -> Request:
     """Row by row."""
-    asked: Asked = {"generated": pair.generated, "recomputed": pair.recomputed}
+    request: Request = {"generated": pair.generated, "recomputed": pair.recomputed}
     if pair.tokens_given:
-        asked |= {"generated_tokens": pair.generated_tokens, "recomputed_tokens": pair.recomputed_tokens}
-    return asked
+        request |= {"generated_tokens": pair.generated_tokens, "recomputed_tokens": pair.recomputed_tokens}
+    return request
 
 
-def responses(pair: Pair) -> Asked:
+def responses(pair: Pair) -> Request:
     """Both sides are matrices of responses, with masks."""
     return _side("generated", pair, _responses_only) | _side("recomputed", pair, _responses_only)
 
 
-def sequences(pair: Pair) -> Asked:
+def sequences(pair: Pair) -> Request:
     """Whole sequences: generation padded on the left, training on the right, each with its mask."""
     return _side("generated", pair, _padded_left) | _side("recomputed", pair, _padded_right)
 
 
-def packed(pair: Pair) -> Asked:
+def packed(pair: Pair) -> Request:
     """Generation as a matrix of responses, training as one long row and the lengths of its pieces."""
     lengths = np.array([len(row) for row in pair.recomputed])
-    asked = _side("generated", pair, _responses_only)
-    asked |= {"recomputed": np.concatenate(pair.recomputed), "recomputed_lengths": lengths}
+    request = _side("generated", pair, _responses_only)
+    request |= {"recomputed": np.concatenate(pair.recomputed), "recomputed_lengths": lengths}
     if pair.tokens_given:
-        asked["recomputed_tokens"] = np.concatenate(pair.recomputed_tokens)
-    return asked
+        request["recomputed_tokens"] = np.concatenate(pair.recomputed_tokens)
+    return request
 
 
 FORMS = (lists, responses, sequences, packed)
 
 
-def asked(pair: Pair, form: Callable[[Pair], Asked]) -> Asked:
+def request_of(pair: Pair, form: Callable[[Pair], Request]) -> Request:
     """All that is known of a pair, in this form."""
     more = {} if pair.steps is None else {"steps": pair.steps}
     return form(pair) | {"prompt_lengths": pair.prompt_lengths} | more
 
 
-def in_another_order(pair: Pair) -> Asked:
+def in_another_order(pair: Pair) -> Request:
     """Row by row, and the training kept its order of lengths; the tokens tell which is which."""
     order = np.argsort([len(row) for row in pair.recomputed], kind="stable")
-    given = asked(pair, lists)
+    inputs = request_of(pair, lists)
     for name in ("recomputed", "recomputed_tokens"):
-        given[name] = [given[name][i] for i in order]
-    return given
+        inputs[name] = [inputs[name][i] for i in order]
+    return inputs

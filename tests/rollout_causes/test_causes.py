@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from forms import FORMS, asked, in_another_order
+from forms import FORMS, in_another_order, request_of
 from model import in_step
 from plants import PLANTS, World, clean_pairs
 
@@ -29,11 +29,11 @@ class Rollouts:
         self.clean = cache(lambda: clean_pairs(world, LAYOUTS))
         self.planted = cache(lambda cause: PLANTS[cause](world, CAUSES[cause]["strengths"]))
 
-    def said(self, cause):
+    def named(self, cause):
         """The answer's word by strength, each strength handed over in another form."""
         pairs = self.planted(cause).items()
         return {
-            strength: compare_rollout(**asked(pair, FORMS[number % len(FORMS)])).cause
+            strength: compare_rollout(**request_of(pair, FORMS[number % len(FORMS)])).cause
             for number, (strength, pair) in enumerate(pairs)
         }
 
@@ -53,13 +53,13 @@ class TestNothingIsPlanted:
 
     @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
     def test_nothing_is_said(self, rollouts, name, form):
-        answer = compare_rollout(**asked(rollouts.clean()[name], form))
-        assert answer.cause == "none", answer.evidence
+        result = compare_rollout(**request_of(rollouts.clean()[name], form))
+        assert result.cause == "none", result.evidence
 
 
 def test_nothing_is_said_where_the_samples_are_in_another_order(rollouts):
-    answer = compare_rollout(**in_another_order(rollouts.clean()["sorted"]))
-    assert answer.cause == "none", answer.evidence
+    result = compare_rollout(**in_another_order(rollouts.clean()["sorted"]))
+    assert result.cause == "none", result.evidence
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -71,12 +71,14 @@ class TestACauseIsPlanted:
 
     def test_it_is_named_but_where_the_truth_says_that_it_is_missed(self, rollouts, cause):
         missed = {str(strength) for strength in CAUSES[cause].get("missed", ())}
-        said = rollouts.said(cause)
-        assert {word for strength, word in said.items() if strength not in missed} <= {CAUSES[cause]["expected"]}, said
-        assert "none" not in said.values(), said
+        words = rollouts.named(cause)
+        assert {word for strength, word in words.items() if strength not in missed} <= {CAUSES[cause]["expected"]}, (
+            words
+        )
+        assert "none" not in words.values(), words
 
 
 def test_at_least_seven_of_the_eight_are_named_at_all_strengths(rollouts):
     eight = [cause for cause in CAUSES if "not given" not in cause]
-    named = [cause for cause in eight if set(rollouts.said(cause).values()) == {CAUSES[cause]["expected"]}]
+    named = [cause for cause in eight if set(rollouts.named(cause).values()) == {CAUSES[cause]["expected"]}]
     assert (len(eight), len(named) >= 7) == (8, True), named

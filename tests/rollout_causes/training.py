@@ -52,8 +52,8 @@ def _cut(chances: np.ndarray, prompt: np.ndarray, response: np.ndarray, late: in
     """`chances[t]` is that of token t + 1 of the row: those of the response."""
     start = len(prompt) - 1 + late
     # a padded batch has something behind its last token: the log-prob of padding
-    behind = np.full(max(late, 0), -15, np.float32)
-    return np.concatenate([chances, behind])[start : start + len(response)]
+    after = np.full(max(late, 0), -15, np.float32)
+    return np.concatenate([chances, after])[start : start + len(response)]
 
 
 def _batch(model: nn.Cell, rows: list[np.ndarray], layout: str, mistakes: Mistakes) -> list[np.ndarray]:

@@ -112,13 +112,13 @@ faults.train("transformer", PrecisionDebugger(dump_path=dump, level=level), faul
 
 
 @pytest.mark.parametrize(
-    ("level", "answer"),
+    ("level", "result"),
     [
         ("L0", "Cell.norm2.Norm.forward.0 in the root: computes differently: "),
         ("mix", "Tensor.__add__.2.forward in norm2: argument differs: "),
     ],
 )
-def test_a_clean_pair_is_clean_and_a_planted_fault_is_found(level, answer, tmp_path):
+def test_a_clean_pair_is_clean_and_a_planted_fault_is_found(level, result, tmp_path):
     for name, fault in (("golden", ""), ("same", ""), ("faulty", "eps")):
         run("-c", COLLECT, fault, level, str(tmp_path / name))
     codes, last = [], []
@@ -130,7 +130,7 @@ def test_a_clean_pair_is_clean_and_a_planted_fault_is_found(level, answer, tmp_p
         last.append(done.stdout.splitlines()[-1])
     assert codes == [0, 1]
     assert last[0].startswith("no difference: ")
-    assert last[1].startswith(f"first wrong call: {answer}")
+    assert last[1].startswith(f"first wrong call: {result}")
 
 
 def test_the_dump_names_the_version(tmp_path):

@@ -175,7 +175,7 @@ def test_a_tensor_larger_than_the_limit_is_there_at_once(folder, gate):
 
 
 def test_where_no_thread_can_start_tensors_are_written_at_once(folder, monkeypatch, capsys):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
 
     def refuse(thread):
         raise RuntimeError("can't start new thread")
@@ -199,13 +199,13 @@ def test_a_closed_dump_takes_no_tensor(writer):
 def test_the_thread_goes_with_the_dump(folder):
     writer = Writer(folder, HEADER)
     writer.tensor("x.npy", np.zeros(1))
-    thread = writer._behind._thread
+    thread = writer._async_writer._thread
     writer.close()
     thread.join(60)
     assert not thread.is_alive()
     forgotten = Writer(folder, HEADER)
     forgotten.tensor("x.npy", np.ones(1))
-    thread = forgotten._behind._thread
+    thread = forgotten._async_writer._thread
     del forgotten
     thread.join(60)
     assert not thread.is_alive()
@@ -252,9 +252,9 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 
 
 def test_what_waits_stays_below_the_limit(run_child):
-    code, said, _ = run_child(MEMORY)
+    code, output, _ = run_child(MEMORY)
     assert code == 0
-    assert int(said) < 128 + 16  # megabytes
+    assert int(output) < 128 + 16  # megabytes
 
 
 KILLED = """
@@ -285,11 +285,11 @@ def test_a_kill_while_tensors_wait_loses_those_and_no_call(tmp_path, capsys):
     child.stdout.close()
     assert child.wait(60) == -signal.SIGKILL
     assert doctor.run(Namespace(folder=str(tmp_path))) == 1
-    answer = capsys.readouterr().out
+    result = capsys.readouterr().out
     assert (
-        "rebuilt: 40 calls, 40 records, 5 tensors; LOST: 35 parts were not collected (F.5.forward output.0: " in answer
+        "rebuilt: 40 calls, 40 records, 5 tensors; LOST: 35 parts were not collected (F.5.forward output.0: " in result
     )
-    assert "F.6.forward output.0: its process died before the tensor was written" in answer
+    assert "F.6.forward output.0: its process died before the tensor was written" in result
     assert check_dump(tmp_path / "step0", 40) == list(range(5, 40))
     # It says so again, and nothing changes any more.
     assert doctor.run(Namespace(folder=str(tmp_path))) == 1
@@ -334,7 +334,7 @@ async_writer.write_npy = write
 writer = start(limit=30_000)
 collector = threading.Thread(target=collect, args=(writer, range(20)))  # more than fits: it waits, with every lock held
 collector.start()
-while writer._behind._given < 26_000:
+while writer._async_writer._allocated < 26_000:
     pass
 child = os.fork()
 if child == 0:

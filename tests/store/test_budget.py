@@ -15,7 +15,7 @@ HEADER = {"task": "tensor", "level": "mix", "framework": "mindspore"}
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
 
 
 def collect(writer, numbers, size=1000):
@@ -55,9 +55,9 @@ def test_over_the_budget_statistics_go_on_and_the_dump_says_so_once(folder, caps
     assert sum(path.stat().st_size for path in tensors.iterdir()) == 3 * 4128
     dump = read(folder)
     assert [call.records[0].statistics.max for call in dump.calls] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-    (said,) = dump.missing
-    assert said.startswith("step tensors: the disk budget of 12384 bytes is used up; raise disk_budget")
-    assert "F.3.forward.output.0.npy" in said
+    (cause,) = dump.missing
+    assert cause.startswith("step tensors: the disk budget of 12384 bytes is used up; raise disk_budget")
+    assert "F.3.forward.output.0.npy" in cause
     assert capsys.readouterr().err.count("disk budget") == 1
 
 
@@ -95,8 +95,8 @@ def test_a_path_that_is_too_long_is_a_loss_and_no_error(tmp_path, capsys):
     writer.close()
     dump = read(folder)
     assert len(dump.calls) == 3
-    (said,) = dump.missing
-    assert said.startswith("step tensors: the path of a tensor is longer than a file system takes; choose a shorter")
+    (cause,) = dump.missing
+    assert cause.startswith("step tensors: the path of a tensor is longer than a file system takes; choose a shorter")
     assert capsys.readouterr().err.count("longer than a file system takes") == 1
 
 
@@ -105,11 +105,11 @@ def test_the_longest_path_is_written(tmp_path):
     while len(os.fsencode(folder)) < 3900:
         folder = folder / ("b" * min(200, 3900 - len(os.fsencode(folder))))
     writer = Writer(folder, HEADER)
-    room = 4095 - len(os.fsencode(folder / "dump_tensor_data")) - 1
-    assert writer.tensor("c" * (room - 4) + ".npy", np.zeros(1))
-    assert writer.tensor("c" * (room - 3) + ".npy", np.zeros(1)) == ""
+    length = 4095 - len(os.fsencode(folder / "dump_tensor_data")) - 1
+    assert writer.tensor("c" * (length - 4) + ".npy", np.zeros(1))
+    assert writer.tensor("c" * (length - 3) + ".npy", np.zeros(1)) == ""
     writer.close()
-    assert [len(name) for name in os.listdir(folder / "dump_tensor_data")] == [room]
+    assert [len(name) for name in os.listdir(folder / "dump_tensor_data")] == [length]
 
 
 def test_a_tensor_of_the_longest_name_is_replaced_too(writer, folder):
@@ -119,4 +119,4 @@ def test_a_tensor_of_the_longest_name_is_replaced_too(writer, folder):
         writer.flush()
     assert os.listdir(folder / "dump_tensor_data") == [name]
     assert np.load(folder / "dump_tensor_data" / name) == 1
-    assert writer._behind.failed == {}
+    assert writer._async_writer.failed == {}

@@ -28,17 +28,17 @@ def record_of(kind, kind_of_value, **more):
 @st.composite
 def tensors(draw):
     node = {"type": draw(st.sampled_from(["mindspore.Tensor", "torch.Tensor", "numpy.ndarray"]))}
-    told = record_of("tensor", node["type"])
-    node["dtype"] = told["dtype"] = draw(st.sampled_from(["Float32", "BFloat16", "Bool", ""]))
+    fields = record_of("tensor", node["type"])
+    node["dtype"] = fields["dtype"] = draw(st.sampled_from(["Float32", "BFloat16", "Bool", ""]))
     node["shape"] = draw(st.lists(st.integers(0, 1 << 40), max_size=4))
     # What no array can have is no shape: sizes are signed numbers of 64 bits.
-    told["shape"] = tuple(node["shape"]) if math.prod(node["shape"]) < 2**63 else None
+    fields["shape"] = tuple(node["shape"]) if math.prod(node["shape"]) < 2**63 else None
     four = draw(st.one_of(st.lists(st.floats(), min_size=4, max_size=4), st.lists(numbers, min_size=4, max_size=4)))
     node |= zip(("Max", "Min", "Mean", "Norm"), four, strict=True)
-    told["statistics"] = Statistics(*four)
+    fields["statistics"] = Statistics(*four)
     if not all(type(number) is float for number in four) and draw(st.booleans()):
         node["true_count"] = 3
-        told["statistics"] = Statistics(*four, true_count=3)
+        fields["statistics"] = Statistics(*four, true_count=3)
     for key, field, values in (
         ("md5", "digest", st.sampled_from(["0a1b2c3d", "ffffffff"])),
         ("data_name", "file", files),
@@ -46,38 +46,38 @@ def tensors(draw):
         ("gradient", "gradient", st.sampled_from(["own", "accumulated", "unavailable"])),
     ):
         if draw(st.booleans()):
-            node[key] = told[field] = draw(values)
-    return node, [((), told)]
+            node[key] = fields[field] = draw(values)
+    return node, [((), fields)]
 
 
 @st.composite
 def spoiled_tensors(draw):
     """Tensors with something of a wrong type, which counts as absent, or as damaged."""
-    node, ((path, told),) = draw(tensors())
-    statistics = told["statistics"]
+    node, ((path, reported),) = draw(tensors())
+    statistics = reported["statistics"]
     what = draw(st.sampled_from(["dtype", "shape", "Max", "all", "words", "placeholder", "neither"]))
     if what == "dtype":
-        node["dtype"], told["dtype"] = draw(st.sampled_from([None, 5, ["Float32"]])), ""
+        node["dtype"], reported["dtype"] = draw(st.sampled_from([None, 5, ["Float32"]])), ""
     elif what == "shape":
         node["shape"] = draw(st.sampled_from([None, 2, [True], [2.0], [-1], [[2]], "2", {"0": 2}]))
-        told["shape"] = None
+        reported["shape"] = None
     elif what == "Max":
         node["Max"] = draw(no_numbers)
-        told["statistics"] = dataclasses.replace(statistics, max=None, is_damaged=node["Max"] is not None)
+        reported["statistics"] = dataclasses.replace(statistics, max=None, is_damaged=node["Max"] is not None)
     elif what == "all":
         for key in ("Max", "Min", "Mean", "Norm"):
             del node[key]
-        told["statistics"] = None
+        reported["statistics"] = None
     elif what == "words":
         node |= {"md5": 5, "data_name": ["x.npy"], "from": None, "gradient": "mine"}
-        told |= {"digest": "", "file": "['x.npy']", "source": "", "gradient": "own"}
+        reported |= {"digest": "", "file": "['x.npy']", "source": "", "gradient": "own"}
     elif what == "placeholder":
         node["tensor_stat_index"] = 5
-        told["statistics"] = None
+        reported["statistics"] = None
     else:
         del node["shape"]
-        told["shape"] = None
-    return node, [(path, told)]
+        reported["shape"] = None
+    return node, [(path, reported)]
 
 
 @st.composite
@@ -85,10 +85,10 @@ def values(draw):
     kind = draw(words)
     value = draw(st.one_of(st.integers(), st.floats(), words, st.none(), st.lists(st.integers(), max_size=2)))
     node = {"type": kind, "value": value, **draw(st.sampled_from([{}, {"shape": [1]}, {"from": "leaf"}]))}
-    told = record_of("value", kind, value=value)
+    fields = record_of("value", kind, value=value)
     if draw(st.booleans()):
-        node["data_name"] = told["file"] = draw(files)
-    return node, [((), told)]
+        node["data_name"] = fields["file"] = draw(files)
+    return node, [((), fields)]
 
 
 bare = st.one_of(
@@ -100,13 +100,13 @@ bare = st.one_of(
 
 
 def in_list(children):
-    told = [((str(at), *path), fields) for at, (_, rows) in enumerate(children) for path, fields in rows]
-    return [node for node, _ in children], told
+    reported = [((str(at), *path), fields) for at, (_, rows) in enumerate(children) for path, fields in rows]
+    return [node for node, _ in children], reported
 
 
 def in_object(children):
-    told = [((key, *path), fields) for key, (_, rows) in children.items() for path, fields in rows]
-    return {key: node for key, (node, _) in children.items()}, told
+    reported = [((key, *path), fields) for key, (_, rows) in children.items() for path, fields in rows]
+    return {key: node for key, (node, _) in children.items()}, reported
 
 
 nodes = st.recursive(
@@ -118,9 +118,9 @@ PLACES = [("input_args", "input"), ("input_kwargs", "input"), ("input", "input")
           ("output", "output")]  # fmt: skip
 
 
-def expected(stem, part, told):
+def expected(stem, part, reported):
     """The records of one tree; `stem` is the beginning of their names."""
-    for path, fields in told:
+    for path, fields in reported:
         file = fields.get("file", "")
         name = file.rsplit(".", 1)[0] if file.endswith((".npy", ".pt")) else ".".join([stem, *path])
         yield Record(name=name or ".".join([stem, *path]), part=part, path=path, **fields)
@@ -133,13 +133,13 @@ def calls(draw, at):
     records = []
     if kind == "debug":
         name = f"x.{at}.debug"
-        entry, told = draw(nodes)
-        records += expected(name, "debug", told)
+        entry, reported = draw(nodes)
+        records += expected(name, "debug", reported)
     elif kind == "gradients":
         name, entry = f"Cell.a{at}.A.parameters_grad", {}
-        for key, (node, told) in draw(st.dictionaries(names, st.one_of(tensors(), bare), max_size=3)).items():
+        for key, (node, reported) in draw(st.dictionaries(names, st.one_of(tensors(), bare), max_size=3)).items():
             entry[key] = [node]
-            records += expected(name, "parameters_grad", [((key, *path), fields) for path, fields in told])
+            records += expected(name, "parameters_grad", [((key, *path), fields) for path, fields in reported])
     else:
         name, trees = f"Mint.add.{at}.forward", {}
         for key, part in PLACES:
@@ -172,15 +172,15 @@ def leaves_of(pairs):
 def test_every_record_is_what_its_entry_means(write, made):
     dump = read(write({name: entry for name, entry, _ in made}))
     assert [call.name for call in dump.calls] == [name for name, _, _ in made]
-    for found, (_, _, meant) in zip(dump.calls, made, strict=True):
+    for found, (_, _, wanted) in zip(dump.calls, made, strict=True):
         # By their texts: a NaN is no other NaN's equal, and 0.0 that of -0.0.
-        assert list(map(repr, found.records)) == list(map(repr, meant.records))
-        assert (found.missing, found.is_recompute) == (meant.missing, meant.is_recompute)
+        assert list(map(repr, found.records)) == list(map(repr, wanted.records))
+        assert (found.missing, found.is_recompute) == (wanted.missing, wanted.is_recompute)
 
 
 @given(some_calls)
 def test_columns_of_calls_are_the_columns_of_their_entries(made):
-    columns = columns_of([meant for _, _, meant in made])
+    columns = columns_of([wanted for _, _, wanted in made])
     from_entries = leaves_of([(name, entry) for name, entry, _ in made]).columns()
     for field in ("names", "starts", "part", "kind", "gradient", "odd", "values", "digest", "file", "source", "named"):
         assert repr(getattr(columns, field)) == repr(getattr(from_entries, field)), field
@@ -189,8 +189,8 @@ def test_columns_of_calls_are_the_columns_of_their_entries(made):
     for number, whole in (("path", "paths"), ("look", "looks")):
         for a, b in zip(getattr(columns, number), getattr(from_entries, number), strict=True):
             assert getattr(columns, whole)[a] == getattr(from_entries, whole)[b]
-    for call, (_, _, meant) in enumerate(made):
-        assert repr(columns.records(call)) == repr(meant.records)
+    for call, (_, _, wanted) in enumerate(made):
+        assert repr(columns.records(call)) == repr(wanted.records)
 
 
 def tensor(top, **more):
@@ -234,7 +234,7 @@ def test_four_floats_are_plain_whatever_the_dtype_says():
 
 
 @pytest.mark.parametrize(
-    ("more", "field", "told"),
+    ("more", "field", "reported"),
     [
         *[({"shape": shape}, "shape", None) for shape in ([True], [2.0], [2, -1], [[2]], "2", {"0": 2}, 2, None)],
         ({"shape": []}, "shape", ()),
@@ -258,13 +258,13 @@ def test_four_floats_are_plain_whatever_the_dtype_says():
         ({"unheard of": 5, "requires_grad": True}, "shape", (2,)),
     ],
 )
-def test_what_one_key_does_to_a_tensor_like_most(more, field, told):
+def test_what_one_key_does_to_a_tensor_like_most(more, field, reported):
     """Each key by itself; the other fields stay, but for those of a leaf that becomes a value."""
     plain, changed = (
         leaves_of([("F.0.forward", {"output": [node]})]).columns().records(0)[0]
         for node in (tensor(1.0), tensor(1.0, **more))
     )
-    assert repr(getattr(changed, field)) == repr(told)
+    assert repr(getattr(changed, field)) == repr(reported)
     if "value" not in more and field != "file":
         assert repr(dataclasses.replace(changed, **{field: None})) == repr(
             dataclasses.replace(plain, **{field: None, "file": changed.file})
@@ -334,8 +334,8 @@ def test_calls_are_a_sequence(read_dump):
 def test_what_a_call_is_is_told_without_its_records(read_dump):
     calls = read_dump.calls
     for at, call in enumerate(calls):
-        told = calls.parent(at), calls.stack(at), calls.missing(at), calls.is_recompute(at)
-        assert told == (call.parent, call.stack, call.missing, call.is_recompute)
+        reported = calls.parent(at), calls.stack(at), calls.missing(at), calls.is_recompute(at)
+        assert reported == (call.parent, call.stack, call.missing, call.is_recompute)
     assert [calls.parent(at) for at in range(3)] == [None, "Cell.a.A.forward.0", None]
     assert calls.stack(2) == ("frame",)
     assert (calls.missing(3), calls.is_recompute(3)) == (("output.1",), True)

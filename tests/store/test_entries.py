@@ -44,9 +44,9 @@ def piece(request, monkeypatch):
 
 
 @given(before=st.dictionaries(keys, trees, max_size=3), data=st.dictionaries(keys, trees, max_size=4),
-       behind=st.dictionaries(keys, trees, max_size=3), layout=layouts, mark=st.booleans())  # fmt: skip
-def test_pieces_give_what_the_whole_gives(file, piece, before, data, behind, layout, mark):
-    members = {key: value for key, value in {**before, "": 0, **behind}.items() if key != "data"}
+       after=st.dictionaries(keys, trees, max_size=3), layout=layouts, mark=st.booleans())  # fmt: skip
+def test_pieces_give_what_the_whole_gives(file, piece, before, data, after, layout, mark):
+    members = {key: value for key, value in {**before, "": 0, **after}.items() if key != "data"}
     members = {key: members[key] for key in before if key != "data"} | {"data": data} | members
     text = json.dumps(members, **layout)
     file.write_bytes(

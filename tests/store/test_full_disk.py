@@ -80,9 +80,9 @@ def test_a_dead_process_left_a_torn_line_behind(folder, capsys):
     collect(writer, ["d"])
     del writer  # without close, as a killed process
     assert doctor.run(Namespace(folder=str(folder))) == 1
-    answer = capsys.readouterr().out
-    assert "rebuilt: 3 calls" in answer
-    assert "1 lines of its journal could not be read" in answer
+    result = capsys.readouterr().out
+    assert "rebuilt: 3 calls" in result
+    assert "1 lines of its journal could not be read" in result
     assert [call.name for call in read(folder).calls] == ["a", "b", "d"]
     # It says so again: the loss is written in the dump.
     assert doctor.run(Namespace(folder=str(folder))) == 1
@@ -128,7 +128,7 @@ def record_of(name, shape):
 
 
 def test_a_tensor_that_did_not_fit_leaves_nothing_and_is_noted(folder, capsys, monkeypatch):
-    monkeypatch.setattr("msprobe.base.log._said", set())
+    monkeypatch.setattr("msprobe.base.log._logged", set())
     writer = Writer(folder, HEADER)
     with no_file_larger_than(4000):
         for call, size in (("F.0.forward", 3), ("F.1.forward", 1000), ("F.2.forward", 1000)):

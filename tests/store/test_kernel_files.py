@@ -93,7 +93,7 @@ def test_every_tensor_is_the_one_that_the_framework_wrote():
 
 
 @pytest.mark.parametrize(
-    ("folders", "given", "found"),
+    ("folders", "path", "found"),
     [
         (["rank_0/Net/0/0", "rank_0/Net/1/0", "rank_1/Net/0/12"], "", {(0, 0): 2, (1, 12): 1}),
         (["rank_0/Net/0/0", "rank_0/Net/0/1"], "rank_0/Net/0/1", {(0, 1): 1}),
@@ -106,10 +106,10 @@ def test_every_tensor_is_the_one_that_the_framework_wrote():
         (["rank_0/execution_order/0/0"], "", {}),
     ],
 )
-def test_rank_and_iteration_are_told_by_the_path(folders, given, found, tmp_path):
+def test_rank_and_iteration_are_told_by_the_path(folders, path, found, tmp_path):
     for folder in folders:
         kernel(tmp_path / "d" / folder, 1)
-    dumps = kernel_dumps(tmp_path / "d" / given)
+    dumps = kernel_dumps(tmp_path / "d" / path)
     assert {at: len(paths) for at, paths in dumps.items()} == found
     assert list(dumps) == sorted(dumps)
 

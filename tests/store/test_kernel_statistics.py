@@ -41,11 +41,11 @@ def test_a_table_becomes_calls_with_statistics_and_no_tensors(read):
         "L2",
         ["Kernel.Default_net-Net.MatMul.0.forward"],
     )
-    given, result = records(dump)
-    assert (given.part, result.part) == ("input", "output")
+    argument, result = records(dump)
+    assert (argument.part, result.part) == ("input", "output")
     assert (result.dtype, result.shape, result.file) == ("Float32", (2, 4), "")
     assert result.statistics == Statistics(7.0, -1.5, 0.25, 11.832159)
-    assert given.statistics.max == 3
+    assert argument.statistics.max == 3
     with pytest.raises(DumpError, match="has no tensor"):
         load_tensor(dump, result)
 

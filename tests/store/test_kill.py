@@ -54,8 +54,8 @@ def test_every_reported_call_survives_a_kill(tmp_path, seed, capsys):
     reported = run_and_kill(folder, seed)
     assert "dump.journal" in os.listdir(folder)
     code = doctor.run(Namespace(folder=str(tmp_path)))
-    answer = capsys.readouterr().out
-    assert "rebuilt" in answer
+    found = capsys.readouterr().out
+    assert "rebuilt" in found
     assert {*os.listdir(folder)} - {"dump_tensor_data"} == {"construct.json", "dump.json", "stack.json"}
     dump = read(tmp_path / "step0")
     filling = [call for call in dump.calls if call.name.startswith("Functional.fill.")]
@@ -66,17 +66,17 @@ def test_every_reported_call_survives_a_kill(tmp_path, seed, capsys):
     lost = []
     for i in range(len(calls)):
         call = calls[f"Functional.relu.{i}.forward"]
-        given, result = call.records
+        argument, result = call.records
         # A tensor that still waited is gone, and said to be; every other one is whole.
-        if given.file:
-            assert load_tensor(dump, given).tobytes() == child_writer.tensor_of(seed, i).tobytes()
+        if argument.file:
+            assert load_tensor(dump, argument).tobytes() == child_writer.tensor_of(seed, i).tobytes()
         else:
             lost.append(f"{call.name} input.0")
-        assert given.shape == child_writer.tensor_of(seed, i).shape
+        assert argument.shape == child_writer.tensor_of(seed, i).shape
         assert result.value == i
         assert call.stack == (f"frame {i % 3}",)
     assert [text.split(": ")[0] for text in dump.missing] == lost
-    assert (code, "LOST" in answer) == ((1, True) if lost else (0, False))
+    assert (code, "LOST" in found) == ((1, True) if lost else (0, False))
 
 
 ORPHAN = """

@@ -26,11 +26,11 @@ def touch(root, *names):
 
 @pytest.fixture(autouse=True)
 def nothing_was_said(monkeypatch):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
 
 
 @pytest.mark.parametrize(
-    ("files", "given", "word", "says"),
+    ("files", "path", "word", "description"),
     [
         (["dump.json"], "", "dump", "a dump of one step and rank"),
         (["dump.json"], "dump.json", "dump", "a dump of one step and rank"),
@@ -128,9 +128,9 @@ def nothing_was_said(monkeypatch):
         (["1/x/2/y/a_float32_0.npy"], "", "npy", "a tree of npy files, the first in 1/x/2/y"),
     ],
 )
-def test_the_kind_is_told_and_said(files, given, word, says, tmp_path):
-    kind = kind_of(touch(tmp_path, *files) / given)
-    assert (kind.word, kind.says) == (word, says)
+def test_the_kind_is_told_and_said(files, path, word, description, tmp_path):
+    kind = kind_of(touch(tmp_path, *files) / path)
+    assert (kind.word, kind.says) == (word, description)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_folder_above_data_is_what_the_reader_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "given", "says"),
+    ("files", "path", "description"),
     [
         ([], "nowhere", r"nowhere: there is no such file or folder; give a dump\.json"),
         ([], "\0", r"cannot be opened|there is no such"),
@@ -166,9 +166,9 @@ def test_the_folder_above_data_is_what_the_reader_is_given(tmp_path):
         (["run1/step0/rank0/dump.json"], "", r"its dumps lie deeper than .* the first in .*run1/step0/rank0; give"),
     ],
 )
-def test_anything_else_is_refused_with_what_is_there_and_what_to_give(files, given, says, tmp_path):
-    with pytest.raises(DumpError, match=says):
-        kind_of(touch(tmp_path, *files) / given)
+def test_anything_else_is_refused_with_what_is_there_and_what_to_give(files, path, description, tmp_path):
+    with pytest.raises(DumpError, match=description):
+        kind_of(touch(tmp_path, *files) / path)
 
 
 def test_links_to_folders_are_not_followed_and_said_once(tmp_path, capsys):
@@ -179,8 +179,8 @@ def test_links_to_folders_are_not_followed_and_said_once(tmp_path, capsys):
     for _ in range(2):
         with pytest.raises(DumpError, match="holds nothing that can be compared"):
             kind_of(here)
-    told = capsys.readouterr().err
-    assert told.count("is a link to a folder and not followed, and so are 1 more beside it") == 1
+    logged = capsys.readouterr().err
+    assert logged.count("is a link to a folder and not followed, and so are 1 more beside it") == 1
 
 
 def test_a_folder_deeper_than_ten_is_not_looked_for(tmp_path):

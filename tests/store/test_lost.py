@@ -36,16 +36,16 @@ def test_without_a_loss_no_text_changes():
 
 
 def test_each_file_is_asked_for_once_and_noted_once_per_call():
-    asked = []
+    requested = []
 
     def why(file):
-        asked.append(file)
+        requested.append(file)
         return "gone"
 
     text = json.dumps({"output": [leaf("x.npy"), leaf("x.npy")]})
     journal = Journal(entries={"A": [text], "B": [text]})
     leave_out(journal, why)
-    assert asked == ["x.npy"]
+    assert requested == ["x.npy"]
     assert [json.loads(item)["name"] for item in journal.missing] == ["A", "B"]
     assert "data_name" not in "".join(journal.entries["A"] + journal.entries["B"])
 

@@ -30,7 +30,7 @@ NANS = (NAN,) * 4
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
+    ("counts", "expected"),
     [
         ({"nan_count": 3}, NonFinite(3, 0, 0)),
         ({"positive_inf_count": 1, "negative_inf_count": 2}, NonFinite(0, 1, 2)),
@@ -41,9 +41,9 @@ NANS = (NAN,) * 4
         *[({"nan_count": wrong}, None) for wrong in ("1", 1.0, True, -1, [1], None, 1 << 63)],
     ],
 )
-def test_counts_are_read_where_they_are_told(read_back, counts, told):
+def test_counts_are_read_where_they_are_told(read_back, counts, expected):
     record = read_back(tensor(NANS, **counts))
-    assert record.statistics.non_finite == told
+    assert record.statistics.non_finite == expected
     assert repr(dataclasses.replace(record.statistics, non_finite=None)) == repr(Statistics(*NANS))
 
 

@@ -51,8 +51,8 @@ def test_parents_under_micro_steps(write):
 @pytest.mark.parametrize("up", [0, 1, 2])
 def test_a_file_its_rank_or_its_step_may_be_given(write, tmp_path, inside, step, rank, up):
     folder = write({"F.0.forward": {"output": []}}, inside=inside)
-    given = [folder / "dump.json", folder, folder.parent][up]
-    dump = read(str(given))
+    inputs = [folder / "dump.json", folder, folder.parent][up]
+    dump = read(str(inputs))
     assert (dump.step, dump.rank) == (step, rank)
     assert dump.where == str(folder / "dump.json")
 
@@ -98,9 +98,9 @@ def test_a_folder_that_is_no_dump_says_what_it_holds(tmp_path, make, message):
     for name, text in make.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    given = tmp_path / "step0" if any(name.startswith("step0/rank1") for name in make) else tmp_path
+    inputs = tmp_path / "step0" if any(name.startswith("step0/rank1") for name in make) else tmp_path
     with pytest.raises(DumpError, match=message):
-        read(given)
+        read(inputs)
 
 
 def test_a_missing_path_is_said(tmp_path):

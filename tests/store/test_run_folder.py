@@ -58,9 +58,9 @@ class Process:
 
     def end(self):
         """What it said on standard error."""
-        said = self.child.communicate()[1]
-        assert self.child.returncode == 0, said
-        return said
+        output = self.child.communicate()[1]
+        assert self.child.returncode == 0, output
+        return output
 
 
 @pytest.fixture
@@ -85,10 +85,10 @@ def test_a_second_run_goes_elsewhere_and_says_both_folders(process, tmp_path):
     assert first.ask() == ["dump", run], "asked again it is the same"
     assert first.end() == ""
     assert second.ask()[0] == "dump/run2"
-    said = second.end()
-    assert f"{tmp_path}/dump holds what another run wrote (process {first.child.pid} on " in said
-    assert f"this run goes to {tmp_path}/dump/run2" in said
-    assert len(said.splitlines()) == 1
+    message = second.end()
+    assert f"{tmp_path}/dump holds what another run wrote (process {first.child.pid} on " in message
+    assert f"this run goes to {tmp_path}/dump/run2" in message
+    assert len(message.splitlines()) == 1
     third = process()
     other, run3 = third.ask()
     assert other == "dump/run3"
@@ -142,9 +142,9 @@ def test_ranks_that_do_not_know_their_number_yet_are_refused(process):
     one, other = process(**TORCHRUN), process(**TORCHRUN)
     time.sleep(0.05)
     assert one.ask()[0] == "dump"
-    kind, said = other.ask()
+    kind, reply = other.ask()
     assert kind == "UsageError"
-    assert "after the communication is initialised" in said
+    assert "after the communication is initialised" in reply
 
 
 def test_stages_in_processes_of_their_own_share_a_root(process):
@@ -327,8 +327,8 @@ def test_a_comparison_says_what_runs_it_meets(tmp_path, capsys):
     assert run_request(Request(tmp_path / "golden", tmp_path / "golden", tmp_path / "out"))
     assert "runs lie in one folder" not in capsys.readouterr().err
     run_request(Request(tmp_path / "mixed", tmp_path / "golden", tmp_path / "out"))
-    said = capsys.readouterr().err
-    assert "target: dumps of 2 runs lie in one folder (of one, step 0, 1; of one, step 2)" in said
+    logged = capsys.readouterr().err
+    assert "target: dumps of 2 runs lie in one folder (of one, step 0, 1; of one, step 2)" in logged
 
 
 def ran(folder, at, *steps):
@@ -338,19 +338,19 @@ def ran(folder, at, *steps):
     (folder / "run.jsonl").write_text(f"{json.dumps(line)}\n")
 
 
-@pytest.mark.parametrize("given", ["", "step0", "step0/rank", "step0/rank/dump.json"])
-def test_who_compares_an_earlier_run_is_told_of_the_last(tmp_path, capsys, given):
-    root = tmp_path / given.replace("/", "-") / "dump"
+@pytest.mark.parametrize("path", ["", "step0", "step0/rank", "step0/rank/dump.json"])
+def test_who_compares_an_earlier_run_is_told_of_the_last(tmp_path, capsys, path):
+    root = tmp_path / path.replace("/", "-") / "dump"
     ran(root, 1.0, 0)
-    assert kind_of(root / given).path == root / given
+    assert kind_of(root / path).path == root / path
     assert capsys.readouterr().err == ""
     for number in (2, 10):
         ran(root / f"run{number}", float(number), 0)
-    kind_of(root / given)
-    said = capsys.readouterr().err
-    assert "of an earlier run; later ones are in run2, run10 inside" in said
-    assert f"give {root / 'run10' / given} for the last one" in said
-    kind_of(root / "run2" / given)
+    kind_of(root / path)
+    logged = capsys.readouterr().err
+    assert "of an earlier run; later ones are in run2, run10 inside" in logged
+    assert f"give {root / 'run10' / path} for the last one" in logged
+    kind_of(root / "run2" / path)
     assert capsys.readouterr().err == "", "it was asked for by its number"
 
 
@@ -405,7 +405,7 @@ def test_a_rank_that_comes_while_another_makes_the_folder_is_of_its_run(tmp_path
     """Between two looks of this process at the folder the other one writes its line and begins its step."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MSPROBE_RUN", "one")
-    other, seen, asked = process(MSPROBE_RUN="one"), [], []
+    other, seen, requested = process(MSPROBE_RUN="one"), [], []
 
     def look(folder):
         if not seen:
@@ -417,8 +417,8 @@ def test_a_rank_that_comes_while_another_makes_the_folder_is_of_its_run(tmp_path
     def is_there(path):
         found = exists(path)
         if path.name == layout.RUN:
-            asked.append(path)
-            if len(asked) == 2:  # the first look is at where to begin
+            requested.append(path)
+            if len(requested) == 2:  # the first look is at where to begin
                 look(path.parent)
         return found
 

@@ -160,8 +160,8 @@ def test_the_index_says_which_call_it_was(tmp_path):
 
 def test_the_index_has_the_dtype_the_statistics_and_the_digest(tmp_path):
     """MSPROBE_SAVE=statistics and md5 leave no files at all."""
-    told = line("x", 0, 0, dtype="BFloat16", shape=[2, 3], Max=1.5, Min=-1.0, Mean=0.25, Norm=2.0, md5="7a0a407c")
-    dump = read_saves(index(tmp_path / "d", told))
+    expected = line("x", 0, 0, dtype="BFloat16", shape=[2, 3], Max=1.5, Min=-1.0, Mean=0.25, Norm=2.0, md5="7a0a407c")
+    dump = read_saves(index(tmp_path / "d", expected))
     (record,) = dump.calls[0].records
     assert (dump.task, record.dtype, record.shape, record.digest) == ("statistics", "BFloat16", (2, 3), "7a0a407c")
     assert record.statistics == Statistics(1.5, -1.0, 0.25, 2.0)
@@ -242,17 +242,17 @@ def test_names_that_are_no_text_can_still_be_written_and_opened(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("names", "found"),
     [
         ("", [(0, 0), (0, 1), (2, 0), (10, 0)]),
         ("step0", [(0, 0), (0, 1)]),
         ("step0/rank1", [(0, 1)]),
     ],
 )
-def test_steps_and_ranks_are_found_in_numeric_order(given, found, tmp_path):
+def test_steps_and_ranks_are_found_in_numeric_order(names, found, tmp_path):
     for at in ("step10/rank0", "step2/rank0", "step0/rank1", "step0/rank0", "other/rank0", "step0/logs"):
         save(tmp_path / at, "x_float32_0")
-    dumps = saved_dumps(tmp_path / given)
+    dumps = saved_dumps(tmp_path / names)
     assert list(dumps) == found
     assert all(rows(read_saves(folder)) == ["x.0.debug"] for folder in dumps.values())
 

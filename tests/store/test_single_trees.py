@@ -62,19 +62,19 @@ def test_the_tree_of_the_other_tool_is_read():
     np.testing.assert_array_equal(
         load_tensor(dumps[2, 0], record), np.load(SAMPLE / "data/alone/step2/rank0/alone.npy")
     )
-    told = json.loads((SAMPLE / "data/alone/step2/rank0/alone.json").read_text())["data"]
-    assert list(record.shape) == told["shape"]
+    report = json.loads((SAMPLE / "data/alone/step2/rank0/alone.json").read_text())["data"]
+    assert list(record.shape) == report["shape"]
     assert (dumps[2, 0].level, dumps[2, 0].task, dumps[2, 0].step, dumps[2, 0].rank) == ("debug", "tensor", 2, 0)
 
 
-@pytest.mark.parametrize("given", ["", "data"])
-def test_what_our_own_writer_wrote_is_read(given, tmp_path):
+@pytest.mark.parametrize("path", ["", "data"])
+def test_what_our_own_writer_wrote_is_read(path, tmp_path):
     x = np.float32([1.5])
     for micro_step in (10, 9):
         write(tmp_path, Place("a/b", 3, 1, micro_step), x)
     write(tmp_path, Place("list.of", 3, 1, 0), [x] * 11)
     write(tmp_path, Place("dict", 3, 1), {"k.1": x})
-    ((at, folders),) = single_dumps(tmp_path / given).items()
+    ((at, folders),) = single_dumps(tmp_path / path).items()
     dump = read_single(folders, *at)
     stem = stem_of("a/b")
     assert at == (3, 1)

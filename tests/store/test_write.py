@@ -422,7 +422,7 @@ def test_whatever_is_written_stands_in_the_files(tmp_path_factory, lines):
 def test_a_journal_whose_descriptor_was_closed_is_opened_again(tmp_path):
     writer = Writer(tmp_path, {"task": "statistics"})
     writer.call("A", None, None, '{"output":[]}')
-    os.close(writer._fd)
+    os.close(writer._journal.number)
     writer.call("B", None, None, '{"output":[]}')
     writer.close()
     assert list(json.loads((tmp_path / "dump.json").read_text())["data"]) == ["A", "B"]
@@ -430,7 +430,7 @@ def test_a_journal_whose_descriptor_was_closed_is_opened_again(tmp_path):
 
 def test_a_descriptor_that_is_somebody_elses_by_now_stays_open(tmp_path):
     writer = Writer(tmp_path / "dump", {"task": "statistics"})
-    theirs = writer._fd
+    theirs = writer._journal.number
     with open(tmp_path / "theirs", "wb") as file:
         os.dup2(file.fileno(), theirs)
     writer.close()

@@ -17,7 +17,7 @@ def train(collects):
     torch.manual_seed(0)
     net = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)))
     debugger = PrecisionDebugger(dump_path=str(FOLDER / "ddp"), level="mix") if collects else None
-    optimizer, said = torch.optim.SGD(net.parameters(), 0.1), []
+    optimizer, lines = torch.optim.SGD(net.parameters(), 0.1), []
     for _ in range(2):
         if debugger is not None:
             debugger.start(net)
@@ -28,8 +28,8 @@ def train(collects):
         if debugger is not None:
             debugger.stop()
             debugger.step()
-        said += [loss.item(), *(p.sum().item() for p in net.parameters())]
-    return said
+        lines += [loss.item(), *(p.sum().item() for p in net.parameters())]
+    return lines
 
 
 def exchange():

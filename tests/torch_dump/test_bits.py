@@ -261,7 +261,7 @@ def train(make, optimizer, debugger=None, micro=2, start=None):
     torch.manual_seed(3)
     net = make()
     steps = OPTIMIZERS[optimizer]([p for p in net.parameters() if p.requires_grad])
-    said = []
+    lines = []
     for _ in range(STEPS):
         if debugger is not None:
             debugger.start(net if start is None else start)
@@ -276,11 +276,11 @@ def train(make, optimizer, debugger=None, micro=2, start=None):
         steps.step()
         if debugger is not None:
             debugger.stop()
-        said.append(digest([*losses, *gradients, *net.state_dict().values(), torch.get_rng_state()]))
+        lines.append(digest([*losses, *gradients, *net.state_dict().values(), torch.get_rng_state()]))
         steps.zero_grad()
         if debugger is not None:
             debugger.step()
-    return said
+    return lines
 
 
 def digest(tensors):

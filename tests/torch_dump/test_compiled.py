@@ -43,7 +43,7 @@ def losses(compiled, debugger=None):
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     torch.manual_seed(0)
-    net, said, xs = Net(compiled), [], [torch.full((2, 4), float(i)) for i in range(3)]
+    net, lines, xs = Net(compiled), [], [torch.full((2, 4), float(i)) for i in range(3)]
     for i in range(3):
         if debugger is not None:
             debugger.start(net)
@@ -52,8 +52,8 @@ def losses(compiled, debugger=None):
         if debugger is not None:
             debugger.stop()
             debugger.step()
-        said += [loss.item(), net.inner.fc.weight.grad.norm().item()]
-    return said
+        lines += [loss.item(), net.inner.fc.weight.grad.norm().item()]
+    return lines
 
 
 @pytest.mark.parametrize("compiled", ["module", "in place", "function"])

@@ -123,8 +123,8 @@ def test_a_batch_that_is_skipped_leaves_the_next_one_whole(collecting, dumped, c
     assert second.construct["Module.outer.Sequential.forward.1"] is None
     assert second.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.1"
     assert first.construct["Module.outer.1.act.ReLU.backward.0"] == "Module.outer.1.Raises.backward.0"
-    said = capsys.readouterr().err
-    assert said.count("was still started, as after a batch that an exception ended") == 1
+    logged = capsys.readouterr().err
+    assert logged.count("was still started, as after a batch that an exception ended") == 1
 
 
 def test_once_started_nothing_raises(collecting, dumped, capsys, tmp_path):
@@ -155,9 +155,9 @@ def test_once_started_nothing_raises(collecting, dumped, capsys, tmp_path):
     train(debugger, net)
     step = max(int(path.name[4:]) for path in debugger._settings.dump_path.glob("step*"))
     assert dumped(debugger, step).names == dumped(debugger, 1).names
-    said = capsys.readouterr().err
-    assert said.count("the training goes on without the dump of this step") == 3
-    assert "Traceback" not in said
+    logged = capsys.readouterr().err
+    assert logged.count("the training goes on without the dump of this step") == 3
+    assert "Traceback" not in logged
 
 
 def test_a_debugger_that_was_deleted_is_there_again(debugger_class, tmp_path):

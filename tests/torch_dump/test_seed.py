@@ -100,7 +100,9 @@ def test_removed_dropout_is_recorded_under_its_name(collecting, dumped):
     assert entry["output"][0]["Norm"] == entry["input_args"][0]["Norm"]
 
 
-@pytest.mark.parametrize("given", [{"seed": -1}, {"seed": True}, {"seed": 2**32}, {"mode": 1}, {"rm_dropout": None}])
-def test_a_value_that_does_not_fit_is_refused(given):
+@pytest.mark.parametrize(
+    "arguments", [{"seed": -1}, {"seed": True}, {"seed": 2**32}, {"mode": 1}, {"rm_dropout": None}]
+)
+def test_a_value_that_does_not_fit_is_refused(arguments):
     with pytest.raises(SettingsError, match="seed_all: "):
-        seed_all(**given)
+        seed_all(**arguments)

@@ -132,21 +132,21 @@ def test_names_of_a_golden_dump_choose_the_functions(collecting, dumped):
 
 
 def test_a_model_that_holds_nothing_is_told_once_that_its_dump_is_empty(collecting, monkeypatch, capsys):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     debugger, x = collecting(level="L0"), torch.ones(2, 3)
     for model in (nn.Linear(3, 2), nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 2))):
         debugger.start(model)
         model(x)
         debugger.stop()
         debugger.step()
-    said = capsys.readouterr().err
-    assert said.count("the dump will be empty") == 1
-    assert "Linear holds nothing" in said
+    logged = capsys.readouterr().err
+    assert logged.count("the dump will be empty") == 1
+    assert "Linear holds nothing" in logged
 
 
 @pytest.mark.parametrize("level", ["mix", "L1"])
 def test_at_other_levels_such_a_model_has_its_functions(level, collecting, monkeypatch, capsys):
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_logged", set())
     debugger, model = collecting(level=level), nn.Linear(3, 2)
     debugger.start(model)
     model(torch.ones(2, 3))

@@ -102,7 +102,7 @@ def judge_all(
     runs: Sequence[Run],
     steps: int,
     jobs: int,
-    tell: Callable[[Run, Outcome], None] = lambda run, outcome: None,
+    report: Callable[[Run, Outcome], None] = lambda run, outcome: None,
     controls: Iterable[Sequence[str]] = MODES.values(),
 ) -> dict[Run, Outcome]:
     """Judge many runs, `jobs` processes at once; each network is first trained without the debugger, in both modes or
@@ -115,7 +115,7 @@ def judge_all(
         def judged(run: Run) -> None:
             # its controls were submitted before it, so they are done or another worker is at them
             outcomes[run] = judge(run, steps, control[run.net])
-            tell(run, outcomes[run])
+            report(run, outcomes[run])
 
         try:
             for work in [pool.submit(judged, run) for run in runs]:

@@ -75,12 +75,12 @@ def main():
     faulthandler.dump_traceback_later(240, exit=True)  # nothing here may hang for ever
     folder = Path(sys.argv[1])
     init()
-    given = {
+    arguments = {
         "bare": train(ms.GRAPH_MODE, None),
         "graph": train(ms.GRAPH_MODE, folder / "graph"),
         "python": train(ms.PYNATIVE_MODE, folder / "python"),
     }
-    (folder / f"rank{get_rank()}.json").write_text(json.dumps(given))
+    (folder / f"rank{get_rank()}.json").write_text(json.dumps(arguments))
     faulthandler.cancel_dump_traceback_later()
 
 

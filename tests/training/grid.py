@@ -45,13 +45,13 @@ def main() -> int:
             results.truncate(0)
             print(json.dumps(header), file=results, flush=True)
 
-        def tell(run: Run, outcome: Outcome) -> None:
+        def report(run: Run, outcome: Outcome) -> None:
             known[run] = outcome
             print(json.dumps([asdict(run), asdict(outcome)]), file=results, flush=True)
             words = (run.net, run.level, run.task, NAMES[run.asynchronous], outcome.word, outcome.why)
             print(f"{len(known)}/{len(runs)}", *words, flush=True)
 
-        judge_all(rest, args.steps, args.jobs, tell)
+        judge_all(rest, args.steps, args.jobs, report)
     if args.write:
         args.write.write_text(page(known, header))
     wrong = [run for run in runs if known[run].word != "equal"]
@@ -91,7 +91,7 @@ def processor() -> str:
 def sources() -> str:
     """A short digest of every Python and C file of msprobe and of this folder."""
     folders = [*(find_spec("msprobe").submodule_search_locations), str(Path(__file__).parent)]
-    folders += [place for room in ("cell_dump", "graph_save") for place in _places(f"msprobe.{room}")]
+    folders += [place for package in ("cell_dump", "graph_save") for place in _places(f"msprobe.{package}")]
     files = sorted({f for folder in folders for f in Path(folder).rglob("*") if f.suffix in (".py", ".c", ".so")})
     digest = hashlib.sha256()
     for file in files:

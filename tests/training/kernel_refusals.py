@@ -26,19 +26,19 @@ def refusal(action):
 
 def main(folder):
     ms.set_context(mode=ms.GRAPH_MODE)
-    said = {}
+    messages = {}
 
     def attempt(case, path="dump", config=None, **settings):
         file = folder / f"{case}.json"
         file.write_text(json.dumps({"dump_path": str(folder / path), **(config or {})}))
-        said[case] = refusal(lambda: PrecisionDebugger(file, level="L2", **settings))
+        messages[case] = refusal(lambda: PrecisionDebugger(file, level="L2", **settings))
 
     attempt("foreign letter", path="a.b")
     attempt("exception_dump", task="exception_dump")
     attempt("overflow_check", task="overflow_check")
     attempt("api", config={"tensor": {"list": ["Functional.relu.0.forward"]}}, task="tensor")
     attempt("expression", config={"tensor": {"list": ["name-regex(a{,3})"]}}, task="tensor")
-    said["left behind"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
+    messages["left behind"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
     (folder / "used" / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
     attempt("used", path="used")
     (folder / "readonly").write_text("")
@@ -47,12 +47,12 @@ def main(folder):
     (folder / "dump" / "rank_0" / "Net" / "0" / "0").mkdir(parents=True)
     attempt("made")
     del os.environ["MS_ROLE"]
-    said["used, by a rank that was not known"] = refusal(PrecisionDebugger.start)
+    messages["used, by a rank that was not known"] = refusal(PrecisionDebugger.start)
     shutil.rmtree(folder / "dump" / "rank_0")
-    said["started"] = refusal(PrecisionDebugger.start)
-    said["told"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
+    messages["started"] = refusal(PrecisionDebugger.start)
+    messages["told"] = os.environ.get("MINDSPORE_DUMP_CONFIG")
     attempt("second", path="other")
-    return said
+    return messages
 
 
 if __name__ == "__main__":

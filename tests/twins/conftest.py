@@ -36,9 +36,9 @@ class Twins:
 
     @staticmethod
     def _differs(net, framework, variant):
-        told, side = truth.load(net, variant), make.SIDE[framework]
+        truths, side = truth.load(net, variant), make.SIDE[framework]
         other_weights = {"equal_weights", "fused_qkv"} & set(truth.names_of(variant))
-        return bool(other_weights) or told.scrambled == side or bool(told.patches[side])
+        return bool(other_weights) or truths.scrambled == side or bool(truths.patches[side])
 
 
 @pytest.fixture(scope="session")

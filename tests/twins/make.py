@@ -18,8 +18,8 @@ import yaml
 SIDE = {"mindspore": "ms", "pytorch": "pt"}
 
 
-def main(given=None):
-    args = arguments(given)
+def main(argv=None):
+    args = arguments(argv)
     settings = {"level": args.level, "task": args.task, "summary": args.summary}
     collect(args.net, args.framework, args.out, args.variant, args.bug, args.steps, **settings)
 
@@ -35,7 +35,7 @@ def collect(net, framework, out, variant=None, bug=None, steps=1, **settings):
     return debugger
 
 
-def arguments(given=None):
+def arguments(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("net", choices=sorted(truth.nets()))
     parser.add_argument("framework", choices=sorted(SIDE))
@@ -47,23 +47,23 @@ def arguments(given=None):
     parser.add_argument("--summary", default="statistics", choices=["statistics", "md5"])
     parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--collector", default="own", choices=["own", "reference"], help="which msprobe is installed")
-    return parser.parse_args(given)
+    return parser.parse_args(argv)
 
 
 def built(net, framework, folder, variant=None, bug=None):
     """The program of a side and its net, filled with the weights of the twin."""
     side = SIDE[framework]
-    told, equal = truth.load(net, variant), "equal_weights" in truth.names_of(variant)
-    patches, loading = list(told.patches[side]), None
+    truths, equal = truth.load(net, variant), "equal_weights" in truth.names_of(variant)
+    patches, loading = list(truths.patches[side]), None
     if bug and side == "ms":
         planted = bugs()[bug]
         if planted["net"] != net:
             raise SystemExit(f"{bug} is a bug of {planted['net']}, not of {net}")
         patches += planted.get("patches", [])
         loading = planted.get("loading", {}) | {"bug": bug}
-    model = program.load(net, side, folder, patches, told.scrambled == side)
+    model = program.load(net, side, folder, patches, truths.scrambled == side)
     more = {"loading": loading} if side == "ms" else {}
-    return model, training(framework).filled(model, told.parameters[side], equal, **more)
+    return model, training(framework).filled(model, truths.parameters[side], equal, **more)
 
 
 def bugs():

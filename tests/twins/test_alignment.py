@@ -34,12 +34,12 @@ LEAVES, CALLS = 0.98, 0.95  # right pairs of the truth's
 ASTRAY = 0.55  # the same where a bug changed values or shapes of most calls: what is not sure stays without partner
 
 
-def hold(told, target, golden, about, leaves=LEAVES, calls=CALLS):
+def hold(truths, target, golden, about, leaves=LEAVES, calls=CALLS):
     """Assert that the calls of two dumps find each other as the truth says: none wrong, and these shares of it."""
     target, golden = (read(folder / "step0" / "rank", structure=True) for folder in (target, golden))
     found = find_counterparts(target, golden)
     pairs = {(target.calls[pair.target].name, golden.calls[pair.golden].name) for pair in found.calls}
-    score = Score(told, pairs, {call.name for call in target.calls}, {call.name for call in golden.calls})
+    score = Score(truths, pairs, {call.name for call in target.calls}, {call.name for call in golden.calls})
     print(f"{about}: {score}")
     assert score.wrong == set()
     assert score.share(score.leaves) >= leaves, sorted(score.leaves - pairs)
@@ -70,19 +70,19 @@ def test_calls_find_each_other_at_every_level_and_task(net, settings, twins):
 @pytest.mark.parametrize("bug", HARMLESS)
 def test_a_bug_leads_no_pair_astray(bug, twins):
     net = make.bugs()[bug]["net"]
-    told, target = truth.load(net), twins.dump(net, "mindspore", bug=bug)
-    hold(told, target, twins.dump(net, "pytorch"), f"{net} with {bug}", ASTRAY, ASTRAY)
+    truths, target = truth.load(net), twins.dump(net, "mindspore", bug=bug)
+    hold(truths, target, twins.dump(net, "pytorch"), f"{net} with {bug}", ASTRAY, ASTRAY)
 
 
 class Score:
     """Found pairs against the truth, of calls that stand in the dumps."""
 
-    def __init__(self, told, pairs, target, golden):
-        truly = {pair: needed for pair, needed in told.pairs().items() if pair[0] in target and pair[1] in golden}
+    def __init__(self, truths, pairs, target, golden):
+        truly = {pair: needed for pair, needed in truths.pairs().items() if pair[0] in target and pair[1] in golden}
         self.pairs = pairs
-        self.wrong = {pair for pair in pairs if (_owner(pair[0]), _owner(pair[1])) not in told.pairs()}
+        self.wrong = {pair for pair in pairs if (_owner(pair[0]), _owner(pair[1])) not in truths.pairs()}
         needed = {pair for pair, needed in truly.items() if needed}
-        leaves = told.leaves() | {truth.backward(name) for name in told.leaves()}
+        leaves = truths.leaves() | {truth.backward(name) for name in truths.leaves()}
         self.leaves = {pair for pair in needed if pair[0] in leaves}
         self.containers = {pair for pair in needed - self.leaves if truth.path_of(pair[0])}
         self.calls = needed - self.leaves - self.containers

@@ -205,11 +205,11 @@ class OriginalGated(torch.nn.Module):
         return self.gate(x)
 
 
-def only_cells(framework, net, given, folder):
+def only_cells(framework, net, value, folder):
     """The dump of a forward run in which nothing but cells was recorded."""
     debugger = framework.PrecisionDebugger(dump_path=str(folder), level="L0", task="statistics")
     debugger.start(net)
-    net(given)
+    net(value)
     return ended(debugger, folder)
 
 

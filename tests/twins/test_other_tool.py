@@ -27,12 +27,12 @@ def test_calls_are_paired_as_with_our_own_dump(net, twins):
     # Gradients of parameters are no calls: that tool keeps those of the last micro-batch only.
     both = {call.name for call in ours.calls if "parameters_grad" not in call.name}
     both &= {call.name for call in theirs.calls}
-    told = truth.load(net).pairs()
+    truths = truth.load(net).pairs()
     found = {}
     for name, golden in (("ours", ours), ("theirs", theirs)):
         pairs = find_counterparts(target, golden).calls
         named = {(target.calls[pair.target].name, golden.calls[pair.golden].name) for pair in pairs}
-        found[name] = {pair for pair in named if pair[1] in both and told.get(pair, True)}
+        found[name] = {pair for pair in named if pair[1] in both and truths.get(pair, True)}
     assert found["theirs"] == found["ours"]
     assert len(both) > 20
 

@@ -14,9 +14,9 @@ OF_THE_ENGINE = "Torch.ones_like"
 @pytest.mark.sample(14)
 @pytest.mark.parametrize(("net", "variant"), CASES, ids=[f"{n}-{v or 'clean'}" for n, v in CASES])
 def test_every_call_of_a_dump_stands_in_the_truth(net, variant, twins):
-    told = truth.load(net, variant)
+    truths = truth.load(net, variant)
     for side, folder in zip(truth.SIDES, twins.pair(net, variant), strict=True):
-        listed = {getattr(row, side) for row in told.rows} - {"none"}
+        listed = {getattr(row, side) for row in truths.rows} - {"none"}
         dumped = {call.name for call in read(folder / "step0" / "rank").calls if ".forward" in call.name}
         assert dumped - listed == set()
         assert {name for name in listed - dumped if not name.startswith(OF_THE_ENGINE)} == set()
@@ -46,9 +46,9 @@ def test_an_extra_layer_shifts_the_numbers_behind_it():
 
 
 def test_three_projections_share_a_fused_one():
-    told = truth.load("gpt", "fused_qkv")
+    truths = truth.load("gpt", "fused_qkv")
     fused = "Module.h.0.attn.c_attn.Linear.forward.0"
-    assert {row.ms for row in told.rows if row.pt == fused} == {
+    assert {row.ms for row in truths.rows if row.pt == fused} == {
         f"Cell.blocks.0.attention.{name}.Dense.forward.0" for name in ("query", "key", "value")
     }
-    assert told.pairs()["Primitive.reshape.Reshape.3.forward", "Functional.linear.0.forward"] is False
+    assert truths.pairs()["Primitive.reshape.Reshape.3.forward", "Functional.linear.0.forward"] is False

@@ -23,12 +23,12 @@ def _far(a, b, least=0.0):
 @pytest.mark.parametrize(("net", "variant"), CASES, ids=[f"{n}-{v or 'clean'}" for n, v in CASES])
 def test_losses_and_gradients_agree(net, variant, tmp_path):
     ms.set_context(mode=ms.PYNATIVE_MODE)
-    steps, told = 2, truth.load(net, variant)
+    steps, truths = 2, truth.load(net, variant)
     history = {}
     for framework in ("mindspore", "pytorch"):
         program, model = make.built(net, framework, tmp_path / framework, variant)
         history[framework] = make.training(framework).train(program, model, net, steps)
-    pairs = _parameter_pairs(told)
+    pairs = _parameter_pairs(truths)
     for step in range(steps):
         (losses, grads), (their_losses, their_grads) = history["mindspore"][step], history["pytorch"][step]
         assert _far(np.array(losses), np.array(their_losses)) < 1e-5
@@ -44,6 +44,6 @@ def test_losses_and_gradients_agree(net, variant, tmp_path):
                 assert _far(grads[mine.name], theirs, least) < 2e-4, (step, mine.name)
 
 
-def _parameter_pairs(told):
-    theirs = {p.key: p for p in told.parameters["pt"]}
-    return [(p, theirs[p.key]) for p in told.parameters["ms"] if p.key in theirs]
+def _parameter_pairs(truths):
+    theirs = {p.key: p for p in truths.parameters["pt"]}
+    return [(p, theirs[p.key]) for p in truths.parameters["ms"] if p.key in theirs]

@@ -21,15 +21,9 @@ from msprobe.at_compile import AtCompile
 from msprobe.base.log import once
 from msprobe.base.patches import Patches
 from msprobe.cell_dump.alias_patching import Current, Stems
-from msprobe.executors import api, tracer
+from msprobe.executors import COMPILERS, GRAPHS, api, tracer
 
 from .gradient import HAS_NODES
-
-_COMPILERS = ("_JitExecutor", "_CellGraphExecutor")
-"""Whom Python asks for a graph at each call."""
-
-_WORKERS = ("JitExecutor_", "GraphExecutor_")
-"""Who is asked by them where the graph is not there yet."""
 
 
 def _in_graph() -> bool:
@@ -85,9 +79,9 @@ def plan(guards: Patches, patches: Patches, unhooked: Callable[[], AbstractConte
     late = hasattr(api, "_check_recompile")
     if late:
         guards.add(api, "_check_recompile", partial(_leaving, patches))
-    for name in _COMPILERS:
+    for name in GRAPHS:
         guards.add(getattr(api, name), "compile", partial(_restoring, patches, not late))
-    for name in _WORKERS:
+    for name in COMPILERS:
         guards.add(getattr(api, name), "compile", partial(_unhooking, unhooked))
     traced: list[bool] = []
     guards.add(tracer, "_jit_trace_begin", partial(_tracing, patches, traced))

@@ -90,7 +90,7 @@ class Describer(describer.Describer):
     dtypes = ((Type, "mindspore.dtype"),)
 
     letters = _LETTERS
-    lies_here = staticmethod(methodcaller("is_contiguous"))
+    reads_in_place = staticmethod(methodcaller("is_contiguous"))
 
     def __init__(self, writer: Writer, *, saves: bool = False, digests: bool = False) -> None:
         super().__init__(writer, saves=saves, digests=digests)

@@ -105,7 +105,7 @@ class MindTorch(MindSpore):
         # nothing twice in MSAdapter 0.5.0b1: it is a placeholder there.
         function = getattr(namespace("torch.utils.checkpoint"), "CheckpointFunction", None)
         if function is not None:
-            plan_reentrant(current, guards, function, "forward", "backward", Session.again_here)
+            plan_reentrant(current, guards, function, "forward", "backward", Session.second_run)
         autograd = namespace("torch.autograd")
         if hasattr(autograd, "_make_grads"):
             guards.add(autograd, "_make_grads", partial(quietly, current))
@@ -118,14 +118,14 @@ def refuse(settings: Settings) -> None:
             'jit_cells: "split" is about graphs of cells, and this is PyTorch\'s API on MindSpore; leave it out'
         )
     wanted = collect_options(settings).data_mode
-    if (wanted.backward or wanted.parameters_grad) and not _tells_gradients():
+    if (wanted.backward or wanted.parameters_grad) and not _has_gradients():
         raise SettingsError(
             f"data_mode: this torch ({torch.__version__} on MindSpore) tells no gradients, its Tensor.register_hook "
             'fails; set data_mode to ["forward"]'
         )
 
 
-def _tells_gradients() -> bool:
+def _has_gradients() -> bool:
     """Whether a parameter takes a hook; that of the layer in mindnlp 0.5.1 raises."""
     try:
         torch.nn.Parameter(torch.zeros(1)).register_hook(lambda gradient: None).remove()

@@ -29,10 +29,10 @@ from .tensor import Describer, own_parameters
 
 def plan_recompute(current: Current, guards: Patches) -> None:
     """Plan patches of the framework's recomputation: the session is notified when a second run begins and ends."""
-    plan_reentrant(current, guards, checkpoint.CheckpointFunction, "forward", "backward", Session.again_here)
+    plan_reentrant(current, guards, checkpoint.CheckpointFunction, "forward", "backward", Session.second_run)
     frame, hook = getattr(checkpoint, "_CheckpointFrame", None), getattr(checkpoint, "_recomputation_hook", None)
     if frame is not None and hook is not None:
-        plan_hooks(current, guards, frame, hook, Session.again_here)
+        plan_hooks(current, guards, frame, hook, Session.second_run)
 
 
 def apart(work: Callable[..., Any], *args: Any) -> Any:

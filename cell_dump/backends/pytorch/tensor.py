@@ -19,7 +19,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Tensors that have their elements themselves; other subclasses may be made of further tensors."""
 
 
-def _lies_here(tensor: torch.Tensor) -> bool:
+def _reads_in_place(tensor: torch.Tensor) -> bool:
     """Whether the elements stand in this process's memory, one after the other, at `data_ptr`.
 
     A storage that was set free (sharded training does that) has an address of 0, to which a view adds its offset.
@@ -53,7 +53,7 @@ class Describer(describer.Describer):
         (torch.layout, "torch.layout"),
     )
     letters = _LETTERS
-    lies_here = staticmethod(_lies_here)
+    reads_in_place = staticmethod(_reads_in_place)
 
     def without_data(self, tensor: torch.Tensor) -> str:
         """numpy would read an address behind which there is nothing."""

@@ -47,7 +47,7 @@ def computed(call: RecordedCall, plan: Plan) -> Replayed | NotReplayed:
         except Exception as err:  # torch raises what it likes
             refused = refused or CannotReplay(Cause.FAILED, type(err).__name__)
     if not found:
-        return refused.answer if refused else NotReplayed(Cause.UNSUPPORTED_ARGUMENT)
+        return refused.outcome if refused else NotReplayed(Cause.UNSUPPORTED_ARGUMENT)
     return Replayed(plan.operation.name, _moves(call, plan), found, plan.is_exhaustive)
 
 

@@ -69,8 +69,8 @@ def one_by_one(function: Function, inputs: Sequence[Tensor], values: Sequence[Te
 
 
 def _add(squares: Sequence[Tensor], moved: Sequence[Tensor], values: Sequence[Tensor], count: int) -> None:
-    for square, there, here in zip(squares, moved, values, strict=True):
-        change = (there - here) / STEP
+    for square, shifted, original in zip(squares, moved, values, strict=True):
+        change = (shifted - original) / STEP
         square += torch.where(torch.isfinite(change), change, 0.0).square() / count
 
 

@@ -197,13 +197,13 @@ def _with_display_names(values: Iterable[Value]) -> tuple[list[Value], dict[tupl
     names: dict[tuple[int, str], str] = {}
     for value in spelled_alike:
         stem, number = stem_and_number(value.name)
-        behind = f"-op{number}" if number >= 0 else ""
+        suffix = f"-op{number}" if number >= 0 else ""
         shown = "/".join(stem.rsplit("_", 1)) if value.op_type != PARAMETER and not stem.endswith("_") else stem
         if len(tasks[value.name]) > 1:
-            value = replace(value, name=f"{stem}/task{value.task}{behind}")
+            value = replace(value, name=f"{stem}/task{value.task}{suffix}")
             shown += f"/task{value.task}"
         made.append(value)
-        names[value.graph, value.name] = printable(f"{shown}{behind}")
+        names[value.graph, value.name] = printable(f"{shown}{suffix}")
     return made, names
 
 

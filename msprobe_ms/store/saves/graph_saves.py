@@ -14,7 +14,7 @@ value of `name`; any other file is the only value of its whole stem.
 import json
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -131,14 +131,18 @@ def read_saves(folder: Path, step: int | None = None, rank: int | None = None, *
     Names count by the index where there is one: a gradient then has the number of its `save_grad` call. Two folders of
     which only one has an index are both to be read with `by_index=False`, which counts by the order of the files' ids.
     """
-    calls = calls_of(saves_in(look(folder), by_index=by_index), folder)
+    return dump_of(saves_in(look(folder), by_index=by_index), folder, step, rank, "mindspore")
+
+
+def dump_of(saves: Sequence[Saved], folder: Path, step: int | None, rank: int | None, framework: str = "") -> Dump:
+    """The dump of saves whose files are named from `folder` on."""
     return Dump(
         where=str(folder),
         folder=str(folder),
-        task="tensor" if any(record.file for call in calls for record in call.records) else "statistics",
+        task="tensor" if any(saved.record.file for saved in saves) else "statistics",
         level="debug",
-        framework="mindspore",
-        calls=calls,
+        framework=framework,
+        calls=calls_of(saves, folder),
         step=step,
         rank=rank,
         tensors="",
@@ -165,7 +169,7 @@ def saves_in(folder: Folder, *, key: str = "", by_index: bool = True) -> list[Sa
 def _name_and_place(name: str, key: str) -> tuple[str, tuple[str, ...]]:
     """The name that was saved and the place in its value: `responses` and `("0",)` of `responses.0`.
 
-    Where the key is not known, a dot in it cannot be told from one that says a position; pairs are the same either way.
+    Where the key is not known, a dot in it may also be one before a position; pairs are the same either way.
     """
     whole = name.removesuffix(_GRAD)
     if key and not _belongs_to(key, whole) and _belongs_to(key, name):
@@ -264,25 +268,15 @@ def read_npys(folder: Path, rename: Mapping[str, str] | None = None, kept: Conta
     folder has it too, or whose new name is taken here already, stays.
     """
     files = [file for file in look(folder).files if file.endswith(".npy")]
-    here = {name_and_id(file)[0] for file in files}
+    own_names = {name_and_id(file)[0] for file in files}
     numbers: Counter[str] = Counter()
     saves = []
     for file in sorted(files, key=lambda file: (name_and_id(file)[1], by_number(file))):
         name = name_and_id(file)[0]
         new = (rename or {}).get(name, name)
-        if name not in kept and new not in here:
+        if name not in kept and new not in own_names:
             name = new
         saves.append(saved_file(name, numbers[name], file, kind="numpy.ndarray"))
         numbers[name] += 1
     absolute = folder.absolute()
-    return Dump(
-        where=str(folder),
-        folder=str(folder),
-        task="tensor",
-        level="debug",
-        framework="",
-        calls=calls_of(saves, folder),
-        step=layout.step_number(absolute.parent.name),
-        rank=layout.rank_number(absolute.name),
-        tensors="",
-    )
+    return dump_of(saves, folder, layout.step_number(absolute.parent.name), layout.rank_number(absolute.name))

@@ -27,7 +27,7 @@ from msprobe.store.folders import Folder, by_number, walk
 from msprobe.store.layout import DATA
 from msprobe.store.record import Dump
 
-from .graph_saves import Saved, calls_of, name_and_id, saved_file, saves_in
+from .graph_saves import Saved, dump_of, name_and_id, saved_file, saves_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def write(root: Path, place: Place, value: Value) -> None:
     """Write a value and its JSON; what stood at this place before is replaced, a list's surplus elements too.
 
     All files are complete under temporary names before the first one takes its own; the JSON comes last, so a JSON that
-    is there speaks of complete files. OSError when the disk refuses: then what stood there stays.
+    is there describes complete files. OSError when the disk refuses: then what stood there stays.
     """
     from msprobe.store.npy import write_npy  # here: what a path is, is found without numpy
 
@@ -241,17 +241,7 @@ def read_single(folders: Sequence[Path], step: int | None, rank: int | None, *, 
     data = _data_above(folders)
     spots = [spot for folder in folders for spot in _spots_of(folder, data)]
     saves = [saved for spot in spots for saved in _of_dump(spot, by_index)]
-    return Dump(
-        where=str(data),
-        folder=str(data),
-        task="tensor" if any(saved.record.file for saved in saves) else "statistics",
-        level="debug",
-        framework="",
-        calls=calls_of(saves, data),
-        step=step,
-        rank=rank,
-        tensors="",
-    )
+    return dump_of(saves, data, step, rank)
 
 
 def _data_above(folders: Sequence[Path]) -> Path:
