@@ -15,7 +15,7 @@ def test_what_a_broadcast_gives_came_from_its_source(story, how):
     def broadcast(given):
         if how == "argument":
             return api("broadcast", given, WRONG, 2)
-        return api("broadcast", given, WRONG, group=[0, 1, 2], **{how: 2})
+        return api("broadcast", given, WRONG, group=[0, 2, 1], **{how: 1 if how == "group_src" else 2})
 
     stories = {
         0: story(broadcast(1.0)),
