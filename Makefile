@@ -47,7 +47,8 @@ PYTEST = OMP_WAIT_POLICY=PASSIVE MSPROBE_WHEEL=$$(echo $(CURDIR)/$(VENV)/wheel/*
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .NOTPARALLEL:
-.PHONY: help demo docs examples test suite mindtorch smoke bare run-smoke run-bare test-matrix verify lint format install clean
+.PHONY: help demo docs examples test suite mindtorch smoke bare run-smoke run-bare test-matrix verify mutations tooled lint \
+    format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -95,6 +96,14 @@ test-matrix:
 verify: install
 	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/en/explanation/bit-identity.md
 	@$(MAKE) --no-print-directory test CASES=--all-cases
+
+#   make mutations   faults of the product, one after the other; each must be noticed by the tests as `make test` runs them
+#                    (an hour on two cores; interrupted, it goes on where it was)
+mutations: tooled $(TORCH)
+	@$(MAKE) --no-print-directory tooled VENV=.venv-bare MINDSPORE=none
+	@$(BIN)/python tests/mutations/run.py --bare-python .venv-bare/bin/python --results $(VENV)/mutations.jsonl
+
+tooled: $(TOOLS) install
 
 #   make lint     format, lint and types
 lint: $(TOOLS) install

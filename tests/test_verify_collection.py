@@ -103,9 +103,10 @@ def test_a_parameter_that_collecting_changes_is_named_with_its_step(verify):
 
 
 def test_a_random_number_that_collecting_draws_is_found_without_a_network(verify):
-    here = "random.random() if is_collecting() and step == 2 else None"
+    here = "if is_collecting() and step == 2: random.random(); np.random.rand(); ms.manual_seed(2)"
     code, out, _ = verify("train.py", here=here, old="start(net)", new="start()")
-    assert (code, out) == (1, "first difference: at step() of step 2: the random generator of Python\n")
+    generators = ", ".join(f"the random generator of {each}" for each in ("Python", "numpy", "MindSpore"))
+    assert (code, out) == (1, f"first difference: at step() of step 2: {generators}\n")
 
 
 def test_without_a_network_it_says_what_was_not_compared(verify):

@@ -68,6 +68,18 @@ def test_apis_know_their_run_at_l1_too(collecting, dumped):
     assert found == [None, {"micro_step": 1}, {"micro_step": 2}]
 
 
+def test_what_is_called_between_two_runs_is_of_neither(collecting, dumped):
+    debugger, net = collecting(level="L1"), Net()
+    debugger.start(net)
+    for batch in BATCHES:
+        net(Tensor(batch))
+        ops.exp(Tensor(batch))
+    debugger.stop()
+    debugger.step()
+    data = dumped(debugger).data
+    assert [data[f"Functional.exp.{n}.forward"].get("at") for n in range(3)] == [None] * 3
+
+
 def test_runs_are_counted_anew_in_every_step(collecting, dumped):
     debugger, net = collecting(level="L0"), Net()
     for _ in range(2):

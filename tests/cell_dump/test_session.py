@@ -284,6 +284,30 @@ def test_a_list_keeps_matching_calls_and_numbers_go_on(tmp_path, dumped, collect
     assert list(dumped(debugger).data) == ["Functional.exp.1.forward", "Functional.exp.1.backward"]
 
 
+def test_a_list_of_a_cell_keeps_what_is_inside_of_it_in_backward_too(collecting, dumped):
+    """The last call inside and the cell are one node, whose gradient comes to the cell first."""
+
+    class Inner(nn.Cell):
+        def construct(self, x):
+            return ops.exp(ops.tanh(x))
+
+    class Root(nn.Cell):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def construct(self, x):
+            return ops.sum(self.inner(x))
+
+    net, debugger = Root(), collecting({"statistics": {"list": ["Cell.inner"]}})
+    debugger.start(net)
+    ms.grad(net)(X)
+    debugger.stop()
+    debugger.step()
+    apis = [f"Functional.{name}.0.{way}" for name in ("exp", "tanh") for way in ("backward", "forward")]
+    assert sorted(dumped(debugger).names) == ["Cell.inner.Inner.backward.0", "Cell.inner.Inner.forward.0", *apis]
+
+
 def test_an_l1_scope_runs_from_one_call_to_another_across_backward(tmp_path, dumped, collecting):
     config = tmp_path / "config.json"
     scope = ["Functional.exp.0.forward", "Functional.sum.0.backward"]

@@ -140,6 +140,18 @@ def test_grades_by_hand(golden, grade):
     assert bool(found.reason(0)) == (grade != "pass")
 
 
+def test_exactly_what_is_allowed_passes():
+    """The golden's scale is 1: 1e-5 + 1.3e-6."""
+
+    def one(maximum):
+        s = Statistics(maximum, -1.0, 0.0, 1.0)
+        return dump([Record("a.input.0", "input", ("0",), "tensor", "T", "Float32", (2, 2), s)])
+
+    allowed = 1e-5 + 1.3e-6
+    assert compare(one(allowed), one(0.0)).counts == {"pass": 1}
+    assert compare(one(math.nextafter(allowed, 1)), one(0.0)).counts == {"warning": 1}
+
+
 @pytest.mark.parametrize("number", [int, float])
 def test_mean_and_norm_of_integers_are_rounded_by_each_tool_in_its_way(number):
     """Of 3, 1, 3, 1, 7, 2, 11: sqrt(194) as float64 and as float32, which are apart by 2.3e-8 of it."""

@@ -239,6 +239,10 @@ def test_a_scale_that_is_met_late_counts_from_the_beginning(monkeypatch, order):
         golden + 1e-5
     )  # beyond where golden is 0.1 (allowed 9.13e-6) and 0.5 (9.65e-6), not where it is 0.9 (1.017e-5)
     assert measure(target, golden, F32).beyond == 128
+    target[golden == 0.9] += 1e-3  # which says nothing of the others
+    assert measure(target, golden, F32).beyond == 192
+    target = np.where(golden == 0.9, golden + 1e-3, golden + 5e-6)
+    assert measure(target, golden, F32).beyond == 64
 
 
 @pytest.mark.usefixtures("way")

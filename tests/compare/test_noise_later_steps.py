@@ -18,13 +18,13 @@ MEAN = np.linspace(1, 2, 32, dtype=np.float32)
 
 @pytest.fixture
 def judged(builder, tensor, tmp_path):
-    """`judged(drift, of_mean)`: weights and a running mean of step 3 that are so far apart, as shares of themselves."""
+    """`judged(drift, of_mean)`: weights and a running mean of a step that are so far apart, as shares of themselves."""
     pytest.importorskip("torch", reason="calls are replayed")
 
-    def run(side, drift, of_mean, factor):
+    def run(side, drift, of_mean, factor, step, is_noisy):
         build = builder(side, mode="tensor")
-        build.folder = tmp_path / side / "step3" / "rank"
-        build.extra["run"] = {"step": 3}
+        build.folder = tmp_path / side / f"step{step}" / "rank"
+        build.extra["run"] = {"step": step}
         signs = np.where(np.arange(WEIGHT.size).reshape(WEIGHT.shape) % 2, 1, -1)
         weight = (WEIGHT * (1 + drift * signs)).astype(np.float32)
         mean = (MEAN * (1 + of_mean)).astype(np.float32)
@@ -36,11 +36,15 @@ def judged(builder, tensor, tmp_path):
         build.call(
             "Cell.norm.Norm.forward.0", arguments, [tensor(hidden - mean)], parameters={"moving_mean": tensor(mean)}
         )
+        if is_noisy:  # the same sums, on the target side in another order
+            order = slice(None, None, -1 if side == "target" else 1)
+            inputs = [tensor(GIVEN, "leaf"), tensor(WEIGHT, "parameter down.weight")]
+            build.call("Mint.matmul.1.forward", inputs, [tensor((GIVEN[:, order] @ WEIGHT[order]).astype(np.float32))])
         return read(build.write())
 
-    def make(drift, of_mean, factor=1.0, limits=BUILT_IN):
+    def make(drift, of_mean, factor=1.0, limits=BUILT_IN, step=3, is_noisy=False):
         updates = Updates(limits=limits)
-        target, golden = run("target", drift, of_mean, factor), run("golden", 0, 0, 1.0)
+        target, golden = run("target", drift, of_mean, factor, step, is_noisy), run("golden", 0, 0, 1.0, step, is_noisy)
         comparison = compare(target, golden, settle=updates.settle, limits=limits)
         return comparison, updates.told(locate(comparison), comparison)
 
@@ -57,6 +61,13 @@ def test_where_weights_have_drifted_a_running_mean_may_too(judged):
     assert state(comparison, "Cell.norm.Norm.forward.0.parameters.moving_mean") is State.NOISE
     assert not comparison.noise.is_exact
     assert not located.findings
+
+
+def test_before_the_first_update_no_weight_has_drifted(judged):
+    comparison, located = judged(1e-4, 1e-6, step=0, is_noisy=True)
+    assert not comparison.noise.is_exact
+    assert state(comparison, "Mint.matmul.0.forward.input.1") is State.DIVERGENT
+    assert located.first.name == "Mint.matmul.0.forward"
 
 
 def test_a_running_mean_that_is_far_apart_is_named(judged):

@@ -71,6 +71,8 @@ def test_beyond_any_rounding_on_one_side():
 def test_coarser_than_the_same_call_of_other_layers():
     found = [output(BF16, place="blocks.#.fc"), *(output(FINE, place="blocks.#.fc") for _ in range(3))]
     assert signs(found) == [Sign.COARSER_THAN_OTHER_LAYERS] + [Sign.NONE] * 3
+    half = [output(eta, place="blocks.#.fc") for eta in (BF16, FINE, FINE, BF16, BF16)]
+    assert signs(half)[0] is Sign.COARSER_THAN_OTHER_LAYERS, "half of the others are finer"
 
 
 def test_the_only_call_of_its_kind_that_is_coarse():

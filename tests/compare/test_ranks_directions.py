@@ -15,13 +15,14 @@ def test_what_a_broadcast_gives_came_from_its_source(history, how):
     def broadcast(value):
         if how == "argument":
             return api("broadcast", value, WRONG, 2)
-        return api("broadcast", value, WRONG, group=[0, 1, 2], **{how: 2})
+        return api("broadcast", value, WRONG, group=[0, 2, 1], **{how: 1 if how == "group_src" else 2})
 
     stories = {
         0: history(broadcast(1.0)),
         1: history(broadcast((7.0, 8.0))),  # a buffer to be filled: whatever it held
         2: history((EXP, [1.0], [WRONG]), broadcast(WRONG)),
     }
+    assert {exchange.peer for summary in stories.values() for exchange in summary.exchanges} == {2}
     assert named(stories) == [(2, EXP)]
 
 
@@ -74,6 +75,13 @@ def test_messages_are_joined_in_their_order_and_recv_from_anyone_takes_what_is_l
     }
     connected = connect(stories)
     assert [connected.sources(*at) for at in ((1, 0), (1, 1), (2, 0))] == [[(0, 0)], [(0, 1)], [(0, 2)]]
+    stories = {
+        0: history(api("send", 1.0, 1.0, 1)),
+        1: history(api("recv", 0.0, 2.0), api("recv", 0.0, 1.0, src=0, number=1)),
+        2: history(api("send", 2.0, 2.0, 1)),
+    }
+    connected = connect(stories)
+    assert [connected.sources(1, n) for n in (0, 1)] == [[(2, 0)], [(0, 0)]]
 
 
 def test_a_reduction_to_one_rank_tells_nothing_at_the_others(history):

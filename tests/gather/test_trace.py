@@ -2,10 +2,13 @@
 
 import pytest
 
+from msprobe.graph_save.gather.dump import Provenance
 from msprobe.graph_save.gather.entry import full_names, stems
 from msprobe.graph_save.gather.ir_dataflow import Argument, Flow, Origin
+from msprobe.graph_save.gather.metadata import Beside
 from msprobe.graph_save.gather.trace import parse
-from msprobe.store.kernel_dump.executions import CallNames
+from msprobe.store.kernel_dump.executions import CallNames, Execution
+from msprobe.store.kernel_dump.values import Value
 
 HEAD = """\
 %para1_w: <Ref[Tensor[Float32]], (2), ref_key=fc.w, is_parameter, is_inplace>  :  IsWeight: true
@@ -71,6 +74,19 @@ def test_a_parameter_is_written_where_it_is_given_itself_with_an_effect(op, args
         node(10, op, args, "S/K-op0"),
     )
     assert [argument.is_written for argument in found.arguments("S/K-op0")] == written
+
+
+def test_what_a_kernel_has_written_is_no_longer_the_parameter_that_the_step_began_with():
+    found = flow(
+        node(0, "Load", "%para1_w, %para3_u", "S/Load-op0"),
+        node(1, "A", "%0", "S/A-op0"),
+        node(9, "UpdateState", "%para3_u, %1", "S/UpdateState-op0"),
+        node(10, "Adam", "%para1_w, %9", "S/K-op0"),
+        node(11, "B", "%0", "S/B-op0"),
+    )
+    provenance, values = Provenance(Beside(flows={0: found})), (Value("Op", "k", 0, 0, 0, "input", (0,)),)
+    runs = [Execution(name, name, values) for name in ("S/A-op0", "S/K-op0", "S/B-op0")]
+    assert [provenance.next(run).sources for run in runs] == [["parameter fc.w"], [""], [""]]
 
 
 def test_outputs_of_a_kernel_in_place_count_where_something_reads_them():

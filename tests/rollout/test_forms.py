@@ -118,6 +118,15 @@ def test_samples_in_another_order_are_paired_by_their_tokens(rows, random):
     assert moved.cause == plain.cause
 
 
+def test_of_equal_responses_those_of_the_nearest_log_probs_are_paired():
+    """Which of them is which the ids do not tell."""
+    generated, recomputed = [[-1.0, -1.0], [-3.0, -3.0], [-5.0, -5.0]], [[-5.0, -5.0], [-1.0, -1.0], [-3.0, -3.0]]
+    answer = compare_rollout(
+        generated, recomputed, generated_tokens=[[7, 8], [7, 8], [1, 2]], recomputed_tokens=[[1, 2], [7, 8], [7, 8]]
+    )
+    assert answer.overall.max_absolute == 0
+
+
 @given(batches, st.randoms(use_true_random=False))
 def test_the_order_of_both_sides_together_says_nothing(rows, random):
     rows = [np.array(row) for row in rows]
