@@ -25,9 +25,11 @@ from itertools import accumulate, groupby, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.core.tensor import Tensor
+
 from .consumers import Roles, likeness
 from .counterpart import Because
-from .dump_view import NONE, Side, Tensor
+from .dump_view import NONE, Side
 from .features import close
 from .score import WITHIN, Evidence, Scorer
 
@@ -186,9 +188,9 @@ def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
 
 def _gradient(side: Side, at: int) -> Tensor | None:
     """The gradient of a call's result, where it was recorded and says something."""
-    backward = side.backward_of(at)
+    backward = side.dump.counterpart(at, "backward")
     given = side.tensors(backward).inputs[:1] if backward != NONE else ()
-    return given[0] if given and given[0].says_something else None
+    return given[0] if given and given[0].is_distinctive else None
 
 
 def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group]:

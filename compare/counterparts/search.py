@@ -19,13 +19,14 @@ from itertools import groupby
 
 import numpy as np
 
+from msprobe.compare.core.tensor import Tensor
 from msprobe.store.record import Dump
 
 from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
 from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
 from .counterpart import Because, Counterpart, Counterparts, words
-from .dump_view import NONE, Dataflow, Side, Tensor
+from .dump_view import NONE, Dataflow, Side
 from .features import UNLIKELY, Features, Numbers
 from .score import Evidence
 
@@ -141,7 +142,7 @@ def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
     def key(at: int) -> object:
         tensors = side.tensors(at)
         is_part = evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs
-        return tensors.inputs[0].key if is_part else None
+        return tensors.inputs[0].values if is_part else None
 
     for known, group in groupby(side.leaves, key):
         run = list(group)
@@ -204,8 +205,9 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
         mine, theirs = sides[0].names[pair.target], sides[1].names[pair.golden]
         if mine.direction != "forward":
             continue
-        backward = sides[0].backward_of(pair.target), sides[1].backward_of(pair.golden)
-        following = [(*backward, "their forward calls are a pair")]
+        places = (pair.target, pair.golden)
+        back = [side.dump.counterpart(at, "backward") for side, at in zip(sides, places, strict=True)]
+        following = [(back[0], back[1], "their forward calls are a pair")]
         lists = gradients[0].get(mine.stem, []), gradients[1].get(theirs.stem, [])
         if len(lists[0]) == len(lists[1]):
             reason = "the modules that own the parameters are a pair"

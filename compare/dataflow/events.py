@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
 
-from .graph import parent_of, upwards
-
 
 @dataclass(slots=True, eq=False)  # not frozen: one is made for every call, and freezing costs more than all else
 class Event:
@@ -136,11 +134,11 @@ class _Sides:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
         side = "target" if self._pairs.target_calls[place] >= 0 else "golden"
         dump, calls, _ = self._sides[side]
-        parent = dump.construct.get(owner) if owner else parent_of(dump, int(calls[place]))
+        parent = dump.construct.get(owner) if owner else dump.parent(int(calls[place]))
         if not parent:
             return ()
         if (side, parent) not in self._around:
-            self._around[side, parent] = upwards(parent, dump.construct)
+            self._around[side, parent] = dump.upwards(parent)
         return self._around[side, parent]
 
 

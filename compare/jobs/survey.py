@@ -11,7 +11,6 @@ from msprobe.base import names
 from msprobe.compare.core.noise import PrecisionClass, State
 from msprobe.compare.core.reason import DRIFT
 from msprobe.compare.dataflow.events import Event, events
-from msprobe.compare.dataflow.graph import parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
@@ -210,5 +209,5 @@ def _side(comparison: Comparison, is_golden: bool, event: Event | None) -> Side:
     if event is not None:
         places = event.owners[-1:] or (event.place,)  # gradients of parameters go by their cell's backward call
         if (call := int(calls[places[0]])) >= 0:
-            name, within = dump.columns.names[call], upwards(parent_of(dump, call), dump.construct)
+            name, within = dump.columns.names[call], dump.upwards(dump.parent(call))
     return Side(dump.where, dump.task, dump.level, dump.framework, name, within)

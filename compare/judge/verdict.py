@@ -10,7 +10,7 @@ from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
 from msprobe.compare.match.pairs import equal_values
-from msprobe.store.record import NULL, PARTS, Calls, Columns, Dump, NonFinite, Record
+from msprobe.store.record import NULL, PARTS, Columns, Dump, NonFinite, Record
 
 from . import wording
 
@@ -226,12 +226,11 @@ def lost_rows(dump: Dump) -> frozenset[int]:
 
     Only calls with such entries are looked at. A part that is named covers all that is inside it.
     """
-    calls, columns = dump.calls, dump.columns
-    told = calls.lost if isinstance(calls, Calls) else {at: call.lost for at, call in enumerate(calls) if call.lost}
+    columns = dump.columns
     return frozenset(
         row
-        for at, parts in told.items()
-        for row in range(columns.starts[at], columns.starts[at + 1])
+        for at, parts in dump.calls.lost.items()
+        for row in columns.rows(at)
         if columns.kind[row] == NULL and not set(parts).isdisjoint(_places(columns, row))
     )
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.core.standard import family
+from msprobe.compare.core.tensor import Identity
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import UNKNOWN, Graph, Mark, Source
+from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
-from msprobe.store.record import Calls
+from msprobe.store.record import UNKNOWN, Source, source_of
 
 from .finding import Dataflow
 
@@ -121,8 +122,7 @@ class _Rule:
         there = "golden" if pair.target else "target"
         dump, calls, _ = self._comparison.sides[there]
         at, place = int(calls[event.place]), path_of(pair.record)
-        missing = dump.calls.missing(at) if isinstance(dump.calls, Calls) else dump.calls[at].missing
-        if any(place == gap or place.startswith(gap + ".") for gap in missing):
+        if any(place == gap or place.startswith(gap + ".") for gap in dump.calls.missing(at)):
             return False
         return kind_of(pair.record) in self._comparison.collected[there]
 
@@ -149,7 +149,6 @@ class InputCause:
 
 
 _UNRECORDED = InputCause("code", dataflow=Dataflow.UNRECORDED)
-_PARAMETER = "parameter "
 
 
 class Causes:
@@ -160,7 +159,8 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
-        self._marks_of: tuple[int, dict[tuple[Mark | None, Mark | None], str]] = (-1, {})  # an event, and its inputs
+        # An event, and its inputs.
+        self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
         self._sides = comparison.sides
         self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}
 
@@ -202,7 +202,7 @@ class Causes:
         if "parameter" in origins:
             exchanged = self._exchanged(target, golden)
             return InputCause("exchanged", exchanged) if exchanged else InputCause("parameter")
-        is_told = said.startswith("call ") and pairs.golden.columns.source[golden].startswith("call ")
+        is_told = all(source_of(text).origin == "call" for text in (said, pairs.golden.columns.source[golden]))
         if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
             return InputCause("code", rewired, Dataflow.REWIRED)
         if cause := self._by_producer(sources, latest, is_told):
@@ -267,10 +267,11 @@ class Causes:
     def _exchanged(self, target: int, golden: int) -> tuple[str, ...]:
         """Which two parameters of those that both sides have; a renamed one is known to one side only."""
         pairs = self._comparison.pairs
-        told = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
-        if told[0] == told[1] or not all(text.startswith(_PARAMETER) and text in self._common for text in told):
+        texts = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
+        if texts[0] == texts[1] or not self._common.issuperset(texts):
             return ()
-        return tuple(text.removeprefix(_PARAMETER) for text in told)
+        names = tuple(source_of(text).text for text in texts)
+        return names if all(names) else ()
 
     @cached_property
     def _common(self) -> set[str]:
@@ -335,7 +336,7 @@ class Causes:
         other = self._marks_of[1].get((golden, target))
         return (path_of(judged.pair.record), other) if other else ()
 
-    def _marks(self, row: int) -> tuple[Mark | None, Mark | None]:
+    def _marks(self, row: int) -> tuple[Identity | None, Identity | None]:
         """What the two tensors of a pair are recognised by."""
         target, golden = (graph.mark(int(self._sides[name].rows[row])) for name, graph in self.graphs.items())
         return target, golden

@@ -12,7 +12,6 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
-from msprobe.compare.match.pairs import call_of_row
 from msprobe.store.record import NULL, PARTS, TENSOR, Dump
 
 _INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
@@ -59,8 +58,7 @@ def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
     columns = dump.columns
     for row, part in enumerate(columns.part):
         if part == _PARAMETERS and columns.kind[row] == TENSOR and (columns.max[row] != columns.min[row]):
-            values = columns.max[row], columns.min[row], columns.mean[row], columns.norm[row]
-            yield (columns.look[row], columns.digest[row], *values), call_of_row(dump, row)
+            yield (columns.look[row], columns.digest[row], *columns.four(row)), columns.call_of(row)
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
@@ -143,9 +141,9 @@ class _WaysBack:
             source = graph.source(row)
             if source.origin == "parameter":
                 return True
-            if source.origin in ("code", "unknown") and graph.call_of(row) > self._first_trained:
+            if source.origin in ("code", "unknown") and graph.columns.call_of(row) > self._first_trained:
                 return True
-            if (maker := graph.number.get(source.call)) is None:
+            if (maker := graph.dump.place.get(source.call)) is None:
                 continue
             if self._is_trained(maker):
                 return True
@@ -158,7 +156,7 @@ class _WaysBack:
         """Whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
         if self._trained:
             return self._graph.names[call].stem in self._trained
-        rows = self._graph.rows(call)
+        rows = self._graph.columns.rows(call)
         return _PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
 
     @cached_property
@@ -174,8 +172,8 @@ class _WaysBack:
     def _has_a_gradient(self, call: int, row: int) -> bool:
         """Whether something goes back through an argument of a call."""
         columns = self._graph.columns
-        back = self._graph.number.get(names.counterpart(columns.names[call], "backward"))
-        return back is not None and any(
+        back = self._graph.dump.counterpart(call, "backward")
+        return back >= 0 and any(
             columns.path[at] == columns.path[row] and not columns.max[at] == columns.min[at] == 0
             for at in self._graph.outputs(back)
         )

@@ -4,7 +4,6 @@ A comparison of a million records would drown in objects, so a pair is two row n
 where somebody looks at them.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -248,13 +247,8 @@ def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRec
     )
 
 
-def call_of_row(dump: Dump, row: int) -> int:
-    """The call that a row of `Dump.columns` belongs to; a user may pair records of calls that are no pair."""
-    return bisect_right(dump.columns.starts, row) - 1
-
-
 def _record(dump: Dump, row: int) -> Record | None:
-    return None if row < 0 else dump.columns.record(row, call_of_row(dump, row))
+    return None if row < 0 else dump.columns.record(row, dump.columns.call_of(row))
 
 
 def _side(dump: Dump, at: int, rows: Ints) -> tuple[Call | None, list[Record | None]]:

@@ -11,9 +11,9 @@ import numpy as np
 from msprobe.base import names
 from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import NOWHERE, TOP, ApiRule, DataRule, UserMapping, bare_cell
-from msprobe.store.record import Calls, Dump
+from msprobe.store.record import Dump
 
-from .pairs import Pairs, View, call_of_row
+from .pairs import Pairs, View
 
 Noted = TypeVar("Noted")
 
@@ -149,17 +149,13 @@ def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -
     """The calls whose mapped records all lie in one call of the other side."""
     partners: dict[int, set[int]] = {}
     for row, (other, _) in rows.items():
-        partners.setdefault(call_of_row(target, row), set()).add(call_of_row(golden, other))
+        partners.setdefault(target.columns.call_of(row), set()).add(golden.columns.call_of(other))
     return [(i, next(iter(found))) for i, found in partners.items() if len(found) == 1]
 
 
 def placed_calls(dump: Dump) -> list[PlacedCall]:
     """The calls of a dump as the rules of layers see them."""
-    calls = dump.calls
-    if isinstance(calls, Calls):
-        texts = dump.columns.names
-        return [PlacedCall(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
-    return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
+    return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 
 def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:

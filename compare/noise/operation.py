@@ -130,7 +130,7 @@ class CallSummaries:
         graph, of, found = self._aligned.graphs[side], self._summaries[side], self._outputs[side].values()
         call = forward = self._aligned.calls[side][self.place]
         if self.is_backward:
-            forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1)
+            forward = graph.dump.counterpart(call, "forward")
         known = {at: summary for at, summary in found if summary is not None}
         return CallSummary(
             self.function,

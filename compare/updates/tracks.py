@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base import names
 from msprobe.base.errors import MsprobeError
 from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
-from msprobe.compare.match.pairs import View, call_of_row
+from msprobe.compare.match.pairs import View
 from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import PARTS, TENSOR, Dump, Statistics
+from msprobe.store.record import PARTS, TENSOR, Dump, Statistics, source_of
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
@@ -40,8 +39,8 @@ LEAST, MOST = 64, 4096
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
-_PARAMETERS, _GRADIENTS, _INPUT = (PARTS.index(part) for part in ("parameters", "parameters_grad", "input"))
-_SOURCE = "parameter "
+_PARTS = "parameters", "parameters_grad", "input", "output"
+_PARAMETERS, _GRADIENTS, _INPUT, _OUTPUT = map(PARTS.index, _PARTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,15 +125,14 @@ class _Parameters:
                 continue
             if part == _PARAMETERS:
                 found[row] = self._own(row)
-            elif part == _INPUT and columns.source[row].startswith(_SOURCE):
-                found[row] = columns.source[row].removeprefix(_SOURCE)
+            elif part == _INPUT and (source := source_of(columns.source[row])).origin == "parameter":
+                found[row] = source.text
         return found
 
     def _own(self, row: int) -> str:
         """The name of a cell's own parameter."""
         columns = self.dump.columns
-        path = columns.paths[columns.path[row]]
-        return ".".join(filter(None, (names.parse(columns.names[call_of_row(self.dump, row)]).path, *path)))
+        return ".".join(filter(None, (self.dump.names[columns.call_of(row)].path, *columns.path_of(row))))
 
     @cached_property
     def first(self) -> dict[str, int]:
@@ -158,19 +156,11 @@ class _Parameters:
     def _own_gradient(self, row: int) -> int | None:
         """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
         columns = self.dump.columns
-        backward = self._places.get(names.counterpart(columns.names[call_of_row(self.dump, row)], "backward"))
-        path = columns.paths[columns.path[row]]
-        if backward is None or len(path) != 1 or not path[0].isdigit():
+        backward, path = self.dump.counterpart(columns.call_of(row), "backward"), columns.path_of(row)
+        if backward < 0 or len(path) != 1 or not path[0].isdigit():
             return None
-        for at in range(columns.starts[backward], columns.starts[backward + 1]):
-            is_output = PARTS[columns.part[at]] == "output" and columns.kind[at] == TENSOR
-            if is_output and columns.paths[columns.path[at]] == path and not columns.gradient[at]:
-                return at
-        return None
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: at for at, name in enumerate(self.dump.columns.names)}
+        outputs = (at for at in columns.tensors(backward, _OUTPUT) if not columns.gradient[at])
+        return next((at for at in outputs if columns.path_of(at) == path), None)
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -210,7 +200,7 @@ class _Parameters:
         return total
 
     def _elements(self, row: int, view: str, each: int) -> Floats | None:
-        record = self.dump.columns.record(row, call_of_row(self.dump, row))
+        record = self.dump.columns.record(row, self.dump.columns.call_of(row))
         if not record.file:
             return None
         try:
