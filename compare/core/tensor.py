@@ -1,4 +1,4 @@
-"""What a dump tells of a tensor, and by what it is known again.
+"""What a dump tells of a tensor: by what it is known again, and where it came from.
 
 Two records are taken for one tensor where an identity of theirs is equal. All of them hold the digest, or without one
 statistics; they differ in what may have happened to the tensor on its way.
@@ -14,7 +14,9 @@ All but the first are None for a tensor whose values do not tell it from others.
 """
 
 import math
-from typing import NamedTuple
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from msprobe.store.record import TENSOR, Columns
 
@@ -84,3 +86,33 @@ def tensor_of(columns: Columns, row: int) -> Tensor | None:
         return None
     _, dtype, shape = columns.looks[columns.look[row]]
     return Tensor(shape or (), dtype, columns.four(row), columns.digest[row], columns.source[row])
+
+
+Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
+
+    origin: Origin
+    call: str = ""
+    part: str = ""
+    path: tuple[str, ...] = ()
+    text: str = ""
+
+
+UNKNOWN = Source("unknown")
+_FROM_CALL = re.compile(r"call (?P<call>.+)\.(?P<part>input|output)(?P<path>(?:\.[^.]+)*)", re.DOTALL)
+_FROM_PARAMETER = "parameter "
+
+
+def source_of(text: str) -> Source:
+    """The `source` of a record, taken apart."""
+    if text in ("leaf", "code"):
+        return Source(text)  # type: ignore[arg-type]  # the two words above
+    if text.startswith(_FROM_PARAMETER):
+        return Source("parameter", text=text.removeprefix(_FROM_PARAMETER))
+    if m := _FROM_CALL.fullmatch(text):
+        return Source("call", m["call"], m["part"], tuple(m["path"].split(".")[1:]))
+    return UNKNOWN

@@ -7,9 +7,9 @@ very same statistics, or the same digest. Both work however far the two sides ha
 from dataclasses import dataclass
 from functools import cached_property
 
-from msprobe.compare.core.tensor import Identity, Tensor, tensor_of
+from msprobe.compare.core.tensor import Identity, Tensor, source_of, tensor_of
 from msprobe.mapping.layers import layers_of
-from msprobe.store.record import PARTS, VALUE, Dump, source_of
+from msprobe.store.record import PARTS, VALUE, Dump
 
 NONE = -1
 _INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))

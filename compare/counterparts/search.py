@@ -199,7 +199,6 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
     sides = evidence.target, evidence.golden
     taken = {pair.target for pair in found}
     stands_for: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
-    gradients = _gradients(sides[0]), _gradients(sides[1])
     more: list[Counterpart] = []
     for pair in found:
         mine, theirs = sides[0].names[pair.target], sides[1].names[pair.golden]
@@ -208,7 +207,7 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
         places = (pair.target, pair.golden)
         back = [side.dump.counterpart(at, "backward") for side, at in zip(sides, places, strict=True)]
         following = [(back[0], back[1], "their forward calls are a pair")]
-        lists = gradients[0].get(mine.stem, []), gradients[1].get(theirs.stem, [])
+        lists = [side.dump.gradients.get(name.stem, []) for side, name in zip(sides, (mine, theirs), strict=True)]
         if len(lists[0]) == len(lists[1]):
             reason = "the modules that own the parameters are a pair"
             following += [(a, b, reason) for a, b in zip(*lists, strict=True)]
@@ -217,14 +216,6 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
                 taken.add(a)
                 more.append(Counterpart(a, b, pair.confidence, reason))
     return more
-
-
-def _gradients(side: Side) -> dict[str, list[int]]:
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(side.names):
-        if name.kind == "parameters_grad":
-            found[name.stem].append(at)
-    return found
 
 
 def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | None = None) -> Counterparts:

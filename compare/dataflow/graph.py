@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from msprobe.compare.core.standard import family
-from msprobe.compare.core.tensor import Identity, tensor_of
-from msprobe.store.record import PARTS, TENSOR, UNKNOWN, Dump, Origin, Part, Source, source_of
+from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, source_of, tensor_of
+from msprobe.store.record import PARTS, TENSOR, Dump, Part
 
 _INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
 
@@ -250,8 +250,7 @@ class Graph:
 
     def is_floating(self, call: int) -> bool:
         """Whether a call returns a floating tensor."""
-        looks, look = self.columns.looks, self.columns.look
-        return any(family(looks[look[row]][1]) in ("float", "complex") for row in self.outputs(call))
+        return any(family(self.columns.dtype(row)) in ("float", "complex") for row in self.outputs(call))
 
     def argument(self, row: int) -> int:
         """The input of the forward call that a gradient of its backward call is with respect to; -1 for none."""

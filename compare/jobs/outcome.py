@@ -20,7 +20,7 @@ from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
 from msprobe.compare.match.cross_framework import is_cross_framework
-from msprobe.compare.match.user_mapping import NamedPairs, UserPairs, user_pairs
+from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.collectives import RankSummary
 from msprobe.compare.ranks.search import summarise, write_calls
@@ -259,7 +259,7 @@ def compare_alone(task: Task) -> Outcome:
     with writing(task.table):
         _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
-            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), NamedPairs(given, target, golden).pairs)
+            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), named_pairs(given, target, golden))
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:

@@ -237,7 +237,7 @@ def lost_rows(dump: Dump) -> frozenset[int]:
 
 def _places(columns: Columns, row: int) -> Iterator[str]:
     """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
-    part, path = PARTS[columns.part[row]], columns.paths[columns.path[row]]
+    part, path = PARTS[columns.part[row]], columns.path_of(row)
     stems: list[tuple[str, ...]] = [("input",), ("kwargs",)] if part == "input" else [(part,)]
     if part in ("parameters_grad", "debug"):  # their names have the path only
         stems = [()]

@@ -14,13 +14,12 @@ import numpy as np
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.core.standard import family
-from msprobe.compare.core.tensor import Identity
+from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
-from msprobe.store.record import UNKNOWN, Source, source_of
 
 from .finding import Dataflow
 
@@ -221,8 +220,8 @@ class Causes:
             return InputCause("code")
         # Its origin is not known. Masks, ids and positions are inputs of the run; a float between cells is computed.
         dump = self._comparison.target
-        _, dtype, _ = dump.columns.looks[dump.columns.look[target]]
-        is_computed = dump.level == "L0" and family(dtype) == "float" and not self.is_first_given(event)
+        is_float = family(dump.columns.dtype(target)) == "float"
+        is_computed = dump.level == "L0" and is_float and not self.is_first_given(event)
         return _UNRECORDED if is_computed else InputCause("leaf")
 
     def is_first_given(self, event: Event) -> bool:

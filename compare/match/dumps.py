@@ -74,8 +74,8 @@ def _join_by_path(target: Dump, golden: Dump, calls: Sequence[Match]) -> Pairs:
     right_path = array("i", _translated(right, left).tolist())
 
     def join(match: Match, _: int) -> tuple[Rows, Rows]:
-        ours = range(left.starts[match.target], left.starts[match.target + 1])
-        theirs = range(right.starts[match.golden], right.starts[match.golden + 1])
+        ours = left.rows(match.target)
+        theirs = right.rows(match.golden)
         a, b = slice(ours.start, ours.stop), slice(theirs.start, theirs.stop)
         if left.part[a] == right.part[b] and left.path[a] == right_path[b]:
             return ours, theirs

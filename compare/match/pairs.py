@@ -226,8 +226,8 @@ def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRec
     starts = [0]
     for match in matches:
         i, j = match.target, match.golden
-        ours = range(target.columns.starts[i], target.columns.starts[i + 1]) if i >= 0 else range(0)
-        theirs = range(golden.columns.starts[j], golden.columns.starts[j + 1]) if j >= 0 else range(0)
+        ours = target.columns.rows(i) if i >= 0 else range(0)
+        theirs = golden.columns.rows(j) if j >= 0 else range(0)
         if i >= 0 <= j:
             mine, other = join(match, len(target_rows))
         else:

@@ -15,13 +15,14 @@ from typing import Any, Literal
 from msprobe.base import names
 from msprobe.base.names import Name
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.counterparts.features import operation_word
 from msprobe.mapping import layers
 from msprobe.mapping.api import ApiTable
 from msprobe.mapping.correspondence import Correspondence
 from msprobe.mapping.transform import Transform, parse
 from msprobe.mapping.user_files import ApiRule
-from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Columns, Dump, Part, source_of
+from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Columns, Dump, Part
 
 from .call_keys import word
 from .pairs import Alone, View, equal_values
@@ -111,7 +112,7 @@ class Records:
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
         """The records of target call `i` and golden call `j`; `rule` is the user's for this pair."""
         left, right = self._items(0, i), self._items(1, j)
-        mine, theirs = (names.parse(d.columns.names[c]) for d, c in zip(self._dumps, (i, j), strict=True))
+        mine, theirs = self._dumps[0].names[i], self._dumps[1].names[j]
         pair: Correspondence | None = None
         if rule is not None:
             _key_by_rule(left, right, rule, mine)

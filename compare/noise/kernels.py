@@ -233,7 +233,7 @@ class ReplayEvidence(OutputEvidence):
 
     def _keys(self, target: int, golden: int) -> tuple[Key, Key]:
         t, g = self._aligned.graphs[0].columns, self._aligned.graphs[1].columns
-        return (PARTS[t.part[target]], t.paths[t.path[target]]), (PARTS[g.part[golden]], g.paths[g.path[golden]])
+        return (PARTS[t.part[target]], t.path_of(target)), (PARTS[g.part[golden]], g.path_of(golden))
 
     def _is_noise_seen(self) -> bool:
         """Also where parameters have drifted: then no call has equal inputs, and nothing else can tell whether the runs

@@ -154,7 +154,7 @@ class CallSummaries:
 def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
     """The arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
-    for row in range(columns.starts[call], columns.starts[call + 1]):
+    for row in columns.rows(call):
         if columns.part[row] not in (_INPUT, _PARAMETERS):
             continue
         if columns.kind[row] == TENSOR:
@@ -172,8 +172,8 @@ def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> dict[
     """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
     their paths count them; where arguments are nested, and of forward calls, in order."""
     columns = graph.columns
-    rows = [row for row in range(columns.starts[call], columns.starts[call + 1]) if columns.part[row] == _OUTPUT]
-    paths = [columns.paths[columns.path[row]] for row in rows]
+    rows = [row for row in columns.rows(call) if columns.part[row] == _OUTPUT]
+    paths = [columns.path_of(row) for row in rows]
     places = list(range(len(rows)))
     if is_backward and all(len(path) == 1 and path[0].isdigit() for path in paths):
         places = [int(path[0]) for path in paths]

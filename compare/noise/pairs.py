@@ -144,7 +144,7 @@ class AlignedGraphs(ABC):
     def path(self, side: int, row: int) -> tuple[str, ...]:
         """The path of one side's record of a pair."""
         columns = self.graphs[side].columns
-        path: tuple[str, ...] = columns.paths[columns.path[self.rows[side][row]]]
+        path: tuple[str, ...] = columns.path_of(self.rows[side][row])
         return path
 
     def has_other_form(self, row: int) -> bool:
@@ -342,7 +342,7 @@ class AlignedTensors(AlignedGraphs):
             for row in self.rows_of(place):
                 at = self.rows[1][row]
                 if at >= 0 and columns.kind[at] == TENSOR and (partner := self._partner(row)) is not None:
-                    found[is_backward, PARTS[columns.part[at]], columns.paths[columns.path[at]]] = partner
+                    found[is_backward, PARTS[columns.part[at]], columns.path_of(at)] = partner
         return found
 
     def _partner(self, row: int) -> Partner | None:
@@ -361,7 +361,7 @@ class AlignedTensors(AlignedGraphs):
 
 def is_running_statistic(columns: Columns, row: int) -> bool:
     """Whether a record is a parameter that is a running mean or variance of a normalisation."""
-    name = columns.source[row] or ".".join(columns.paths[columns.path[row]])
+    name = columns.source[row] or ".".join(columns.path_of(row))
     return name.rpartition(".")[2] in RUNNING
 
 

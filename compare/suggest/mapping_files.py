@@ -111,7 +111,7 @@ class _Files:
         for pair in pairs:
             for row, other in self._records.join(pair.target, pair.golden).rows:
                 if row >= 0 <= other and PARTS[ours.part[row]] == part:
-                    mine, place = _without_common_end(ours.paths[ours.path[row]], theirs.paths[theirs.path[other]])
+                    mine, place = _without_common_end(ours.path_of(row), theirs.path_of(other))
                     if found.setdefault(mine, place) != place:
                         return None
         return found if len(set(found.values())) == len(found) else None

@@ -17,6 +17,7 @@ import numpy as np
 from msprobe.base.errors import MsprobeError
 from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
 from msprobe.compare.match.pairs import View
@@ -24,7 +25,7 @@ from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import PARTS, TENSOR, Dump, Statistics, source_of
+from msprobe.store.record import PARTS, TENSOR, Dump, Statistics
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
@@ -175,14 +176,11 @@ class _Parameters:
         return None if row is None else self.dump.columns.statistics(row)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self._look(name)[2] or ()
+        return self.dump.columns.shape(self.first[name]) or ()
 
     def ulp(self, name: str) -> float:
         """The spacing at 1 of a parameter's dtype."""
-        return 2.0 ** -_DIGITS.get(canonical(self._look(name)[1]), 23)
-
-    def _look(self, name: str) -> tuple[str, str, tuple[int, ...] | None]:
-        return self.dump.columns.looks[self.dump.columns.look[self.first[name]]]
+        return 2.0 ** -_DIGITS.get(canonical(self.dump.columns.dtype(self.first[name])), 23)
 
     def weight(self, name: str, view: str, each: int) -> Floats | None:
         """Some elements of a parameter; None where they are not known."""

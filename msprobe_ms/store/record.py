@@ -4,7 +4,6 @@ The reader makes these and the comparison takes them; no dictionary with magic k
 millions of records is compared column by column: a `Call` or `Record` is made of the columns when it is asked for.
 """
 
-import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,6 +143,15 @@ class Dump:
         """The place of each call by its name."""
         return {text: at for at, text in enumerate(self.columns.names)}
 
+    @cached_property
+    def gradients(self) -> dict[str, list[int]]:
+        """By stem of a cell: the calls that are gradients of its parameters, in order."""
+        found: dict[str, list[int]] = {}
+        for at, name in enumerate(self.names):
+            if name.kind == "parameters_grad":
+                found.setdefault(name.stem, []).append(at)
+        return found
+
     def parent(self, call: int) -> str | None:
         """The cell around a call, also where the calls themselves do not say it."""
         return self.calls.parent(call) or self.construct.get(self.columns.names[call])
@@ -177,36 +185,6 @@ class Dump:
         """The forward call of a backward call; the call itself for any other, and where that was not recorded."""
         found = self.counterpart(call, "forward")
         return call if found < 0 else found
-
-
-Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
-
-    origin: Origin
-    call: str = ""
-    part: str = ""
-    path: tuple[str, ...] = ()
-    text: str = ""
-
-
-UNKNOWN = Source("unknown")
-_FROM_CALL = re.compile(r"call (?P<call>.+)\.(?P<part>input|output)(?P<path>(?:\.[^.]+)*)", re.DOTALL)
-_FROM_PARAMETER = "parameter "
-
-
-def source_of(text: str) -> Source:
-    """The `source` of a record, taken apart."""
-    if text in ("leaf", "code"):
-        return Source(text)  # type: ignore[arg-type]  # the two words above
-    if text.startswith(_FROM_PARAMETER):
-        return Source("parameter", text=text.removeprefix(_FROM_PARAMETER))
-    if m := _FROM_CALL.fullmatch(text):
-        return Source("call", m["call"], m["part"], tuple(m["path"].split(".")[1:]))
-    return UNKNOWN
 
 
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -277,6 +255,10 @@ class Columns:
     def path_of(self, row: int) -> tuple[str, ...]:
         """Where a row stands within its part of the call."""
         return self.paths[self.path[row]]
+
+    def dtype(self, row: int) -> str:
+        """The dtype of a row as its framework calls it; empty where there is none."""
+        return self.looks[self.look[row]][1]
 
     def shape(self, row: int) -> tuple[int, ...] | None:
         """The shape of a tensor; None for anything else."""
