@@ -46,13 +46,11 @@ class Event:
     @property
     def rows(self) -> range:
         """The pairs of its records, by their rows in the comparison."""
-        starts = self.comparison.pairs.starts
-        return range(int(starts[self.place]), int(starts[self.place + 1]))
+        return self.comparison.pairs.rows(self.place)
 
     def owns(self, row: int) -> bool:
         """Whether an input is its own, and not that of the forward call."""
-        starts = self.comparison.pairs.starts
-        return any(starts[place] <= row < starts[place + 1] for place in self.owners or (self.place,))
+        return any(row in self.comparison.pairs.rows(place) for place in self.owners or (self.place,))
 
     @property
     def own(self) -> tuple[Judged, ...]:

@@ -89,28 +89,25 @@ class Graph:
 
         `call` is the call that received it, where that is not the one that its row belongs to.
         """
-        call = self.columns.call_of(row) if call < 0 else call
-        if self.columns.part[row] == _PARAMETERS:
-            return Source("parameter", text=self._parameter_name(row, call))
-        declared = source_of(self.columns.source[row])
+        columns = self.columns
+        if columns.part[row] == _PARAMETERS:
+            return self._parameter(row)
+        declared = source_of(columns.source[row])
         if declared.origin != "unknown" or (mark := self.mark(row)) is None:
             return declared
-        parameters = [(self.columns.call_of(at), at) for at in self._marked_parameters.get(mark, ())]
+        call = columns.call_of(row) if call < 0 else call
+        parameters = self._marked_parameters.get(mark, [])
         around = set(self.around(call)) if parameters else ()
-        if (own := next((at for owner, at in parameters if owner in around), -1)) >= 0:
-            return Source("parameter", text=self._parameter_name(own, self.columns.call_of(own)))
+        if (own := next((at for at in parameters if columns.call_of(at) in around), -1)) >= 0:
+            return self._parameter(own)
         results = self._marked_results.get((self.names[call].direction, mark), [])
-        if before := bisect_left(results, self.columns.starts[call]):
+        if before := bisect_left(results, columns.starts[call]):
             made = results[before - 1]
-            return Source("call", self.columns.names[self.columns.call_of(made)], "output", self.columns.path_of(made))
-        return (
-            Source("parameter", text=self._parameter_name(parameters[0][1], parameters[0][0]))
-            if parameters
-            else UNKNOWN
-        )
+            return Source("call", columns.names[columns.call_of(made)], "output", columns.path_of(made))
+        return self._parameter(parameters[0]) if parameters else UNKNOWN
 
-    def _parameter_name(self, row: int, call: int) -> str:
-        return ".".join(filter(None, (self.names[call].path, *self.columns.path_of(row))))
+    def _parameter(self, row: int) -> Source:
+        return Source("parameter", text=self.dump.parameter_name(row))
 
     @cached_property
     def _marked_parameters(self) -> dict[Identity, list[int]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.compare.core.noise import PrecisionClass, State
 from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
@@ -149,7 +150,7 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
         columns, at = (pairs.target.columns, target) if target >= 0 else (pairs.golden.columns, golden)
         part, source = columns.part[at], columns.source[at]
         is_backward = parsed[place].direction == "backward"
-        if part == _PARAMETERS or source.startswith("parameter "):
+        if part == _PARAMETERS or source_of(source).origin == "parameter":
             subject = Subject.PARAMETERS
         elif part == _GRADIENTS:
             subject = Subject.GRADIENTS

@@ -9,6 +9,7 @@ from typing import Literal
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.match.pairs import equal_values
 from msprobe.store.record import NULL, PARTS, Columns, Dump, NonFinite, Record
 
@@ -128,7 +129,7 @@ def _is_in(value: object, tensor: Record) -> bool:
         return False
     if math.prod(tensor.shape or ()) == 1:
         return math.isclose(float(s.max), float(value), rel_tol=1e-6)
-    is_trained = tensor.part == "parameters" or tensor.source.startswith("parameter ")
+    is_trained = tensor.part == "parameters" or source_of(tensor.source).origin == "parameter"
     return type(value) is not bool and not is_trained and s.max == value
 
 

@@ -56,7 +56,7 @@ class _Rule:
         self._exact = not have_different_kernels(comparison.target, comparison.golden)
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
         self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
-        self._starts = comparison.pairs.starts.tolist()
+        self._rows = comparison.pairs.rows
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
         exact = np.full(len(comparison.equal), _UNKNOWN)
@@ -92,9 +92,6 @@ class _Rule:
         differing_outputs, unknown_outputs = self._split(outputs, event)
         self._note(outputs)
         return Seen(event, differing_inputs, differing_outputs, unknown_inputs, unknown_outputs)
-
-    def _rows(self, place: int) -> range:
-        return range(self._starts[place], self._starts[place + 1])
 
     def _note(self, rows: Iterable[int]) -> None:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)

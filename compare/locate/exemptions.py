@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.tensor import Identity, tensor_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
@@ -46,19 +47,19 @@ def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
 def _sharing(dump: Dump) -> set[int]:
     """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
     elements are equal is no evidence."""
-    owners: dict[tuple[object, ...], list[int]] = {}
+    owners: dict[Identity, list[int]] = {}
     for mark, call in _parameters(dump):
         owners.setdefault(mark, []).append(call)
     shared = (calls for calls in owners.values() if len({names.parse(dump.columns.names[at]).stem for at in calls}) > 1)
     return {call for calls in shared for call in calls}
 
 
-def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What every parameter looks like, with the call that received it."""
+def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
+    """The identity of every parameter, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
-        if part == _PARAMETERS and columns.kind[row] == TENSOR and (columns.max[row] != columns.min[row]):
-            yield (columns.look[row], columns.digest[row], *columns.four(row)), columns.call_of(row)
+        if part == _PARAMETERS and columns.max[row] > columns.min[row] and (tensor := tensor_of(columns, row)):
+            yield tensor.exact or (), columns.call_of(row)
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
@@ -107,7 +108,7 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
                 continue
             # The other side's dump may name the sources of arguments where this one does not.
             teller = side if any(columns.source) else 1 - side
-            forward = [pair for place in event.forwards for pair in range(pairs.starts[place], pairs.starts[place + 1])]
+            forward = [pair for place in event.forwards for pair in pairs.rows(place)]
             arguments = [
                 int(rows_of[teller][pair])
                 for pair in forward

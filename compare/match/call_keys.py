@@ -32,6 +32,8 @@ class Side:
         self.dump = dump
         self.names = dump.names
         self.again = [dump.calls.is_recompute(i) for i in range(len(dump.names))]
+        self.in_order = [".parameters_grad" not in called for called in dump.columns.names]
+        """Whether a call's place in the dump says when it ran."""
         self.knows_again = False
         """Whether both dumps mark recomputations."""
         self._has_parents = has_parents

@@ -85,7 +85,6 @@ class Pairing:
         self.target, self.golden = target, golden
         self.golden_of = [-1] * len(target)
         self.target_of = [-1] * len(golden)
-        self._in_order = tuple([is_in_order(name.text) for name in side.names] for side in (target, golden))
         self.chain: Indices = []
 
     def join(self, pairs: Indices) -> None:
@@ -105,13 +104,13 @@ class Pairing:
 
     def rechain(self, without: Container[int] = ()) -> None:
         """Choose the chain anew, as long as possible, from all pairs but those of some target calls."""
-        in_order = self._in_order[0]
+        in_order = self.target.in_order
         pairs = [(i, j) for i, j in enumerate(self.golden_of) if j >= 0 and in_order[i] and i not in without]
         self.chain = longest_chain(pairs)
 
     def is_open(self) -> bool:
         """Whether both sides still have unmatched calls whose order means something."""
-        sides = zip((self.golden_of, self.target_of), self._in_order, strict=True)
+        sides = (self.golden_of, self.target.in_order), (self.target_of, self.golden.in_order)
         return all(any(partner < 0 and ok for partner, ok in zip(*side, strict=True)) for side in sides)
 
     def free(self) -> tuple[list[int], list[int]]:
@@ -120,7 +119,7 @@ class Pairing:
 
     def gaps(self) -> Iterator[tuple[list[int], list[int]]]:
         """The unmatched calls between neighbours of the chain, where both sides have some."""
-        in_target, in_golden = self._in_order
+        in_target, in_golden = self.target.in_order, self.golden.in_order
         x = y = 0
         for a, b in (*self.chain, (len(self.target), len(self.golden))):
             if a > x and b > y:
@@ -195,18 +194,13 @@ class Pairing:
         return left >= 0 <= right and self.golden_of[left] != right
 
 
-def is_in_order(name: str) -> bool:
-    """Whether a call's place in the dump says when it ran."""
-    return ".parameters_grad" not in name
-
-
 def pair_moved(pairing: Pairing) -> None:
     """Pair what was not found in order: calls of equal name and form, cells by name, and what ran inside those."""
     target, golden = pairing.target, pairing.golden
     left, right = pairing.free()
     if not left or not right:
         return
-    where = {identity(golden.names[j].text): j for j in right if is_in_order(golden.names[j].text)}
+    where = {identity(golden.names[j].text): j for j in right if golden.in_order[j]}
     order = _StemOrder(pairing)
     for i in left:
         j = where.get(identity(target.names[i].text))
@@ -444,7 +438,7 @@ def _tells_cells(dump: Dump) -> bool:
 def _equal_ends(pairing: Pairing) -> Indices:
     """Pairs from the beginning and from the end, as far as the calls were recorded alike."""
     target, golden = pairing.target, pairing.golden
-    i_calls, j_calls = ([n for n, name in enumerate(side.names) if is_in_order(name.text)] for side in (target, golden))
+    i_calls, j_calls = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
     shorter = min(len(i_calls), len(j_calls))
 
     def same(i: int, j: int) -> bool:
@@ -477,9 +471,9 @@ def _pair_gradients(pairing: Pairing) -> None:
     def key(side: Side, i: int) -> tuple[str, int]:
         return side.stem(i), max(side.names[i].number, 0)
 
-    where = {key(golden, j): j for j in right if not is_in_order(golden.names[j].text)}
+    where = {key(golden, j): j for j in right if not golden.in_order[j]}
     for i in left:
-        if not is_in_order(target.names[i].text) and (j := where.pop(key(target, i), None)) is not None:
+        if not target.in_order[i] and (j := where.pop(key(target, i), None)) is not None:
             pairing.join_anywhere(i, j)
 
 

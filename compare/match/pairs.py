@@ -199,6 +199,10 @@ class Pairs(Sequence[CallPair]):
         """The pair of calls that each pair of records belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
+    def rows(self, at: int) -> range:
+        """The pairs of records of a pair of calls."""
+        return range(int(self.starts[at]), int(self.starts[at + 1]))
+
     def pair(self, row: int) -> Pair:
         """One pair of records."""
         return Pair(_record(self.target, int(self.target_rows[row])), _record(self.golden, int(self.golden_rows[row])))

@@ -102,17 +102,13 @@ class AlignedGraphs(ABC):
 
     # Records of calls.
 
-    def rows_of(self, place: int) -> range:
-        starts = self.pairs.starts
-        return range(int(starts[place]), int(starts[place + 1]))
-
     def outputs(self, event: Event) -> list[int]:
         return [row for row in event.rows if not self.is_given[row]]
 
     def inputs_of(self, event: Event) -> list[int]:
         """What a call's outputs are computed from: of a backward call also the records of its forward."""
         places = (event.place, *event.forwards)
-        return [r for place in places for r in self.rows_of(place) if self.is_given[r] or place != event.place]
+        return [r for place in places for r in self.pairs.rows(place) if self.is_given[r] or place != event.place]
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
@@ -339,7 +335,7 @@ class AlignedTensors(AlignedGraphs):
         columns = self.graphs[1].columns
         for place in (event.place, *event.forwards):
             is_backward = place == event.place and event.direction == "backward"
-            for row in self.rows_of(place):
+            for row in self.pairs.rows(place):
                 at = self.rows[1][row]
                 if at >= 0 and columns.kind[at] == TENSOR and (partner := self._partner(row)) is not None:
                     found[is_backward, PARTS[columns.part[at]], columns.path_of(at)] = partner

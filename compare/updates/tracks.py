@@ -125,15 +125,10 @@ class _Parameters:
             if columns.kind[row] != TENSOR or not is_float[columns.look[row]]:
                 continue
             if part == _PARAMETERS:
-                found[row] = self._own(row)
+                found[row] = self.dump.parameter_name(row)
             elif part == _INPUT and (source := source_of(columns.source[row])).origin == "parameter":
                 found[row] = source.text
         return found
-
-    def _own(self, row: int) -> str:
-        """The name of a cell's own parameter."""
-        columns = self.dump.columns
-        return ".".join(filter(None, (self.dump.names[columns.call_of(row)].path, *columns.path_of(row))))
 
     @cached_property
     def first(self) -> dict[str, int]:
@@ -146,7 +141,7 @@ class _Parameters:
         columns, found = self.dump.columns, dict[str, list[int]]()
         for row, part in enumerate(columns.part):
             if part == _GRADIENTS and columns.kind[row] == TENSOR:
-                found.setdefault(self._own(row), []).append(row)
+                found.setdefault(self.dump.parameter_name(row), []).append(row)
         by_users: dict[str, list[int] | None] = {}
         for row, name in self.name_of.items():
             if name not in found and columns.part[row] == _INPUT:

@@ -143,6 +143,11 @@ class Dump:
         """The place of each call by its name."""
         return {text: at for at, text in enumerate(self.columns.names)}
 
+    def parameter_name(self, row: int) -> str:
+        """The name of a cell's own parameter, or of its gradient: the cell's path and the place of the row."""
+        columns = self.columns
+        return ".".join(filter(None, (self.names[columns.call_of(row)].path, *columns.path_of(row))))
+
     @cached_property
     def gradients(self) -> dict[str, list[int]]:
         """By stem of a cell: the calls that are gradients of its parameters, in order."""
