@@ -9,10 +9,9 @@ from functools import cached_property
 
 from msprobe.compare.core.tensor import Identity, Tensor, source_of, tensor_of
 from msprobe.mapping.layers import layers_of
-from msprobe.store.record import PARTS, VALUE, Dump
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, VALUE, Dump
 
 NONE = -1
-_INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))
 
 Chain = tuple[int, ...]
 """A producer and the modules that ended with it, innermost first."""
@@ -119,9 +118,9 @@ class Side:
                 for row in columns.tensors(at, part)
                 if columns.shape(row) is not None and (tensor := tensor_of(columns, row))
             )
-            for part in (_INPUT, _PARAMETERS, _OUTPUT)
+            for part in (INPUT, PARAMETERS, OUTPUT)
         )
-        values = (row for row in columns.rows(at) if columns.part[row] == _INPUT and columns.kind[row] == VALUE)
+        values = (row for row in columns.rows(at) if columns.part[row] == INPUT and columns.kind[row] == VALUE)
         return Tensors(inputs, parameters, outputs, tuple(columns.values.get(row) for row in values))
 
 

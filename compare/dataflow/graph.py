@@ -20,9 +20,7 @@ from functools import cached_property
 
 from msprobe.compare.core.standard import family
 from msprobe.compare.core.tensor import UNKNOWN, Identity, Origin, Source, source_of, tensor_of
-from msprobe.store.record import PARTS, TENSOR, Dump, Part
-
-_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARTS, TENSOR, Dump
 
 
 class Graph:
@@ -37,11 +35,11 @@ class Graph:
 
     def inputs(self, call: int) -> Iterator[int]:
         """The rows of the tensors that a call received: arguments, incoming gradients."""
-        return self.columns.tensors(call, _INPUT)
+        return self.columns.tensors(call, INPUT)
 
     def outputs(self, call: int) -> Iterator[int]:
         """The rows of the tensors that a call returned: results, gradients with respect to its inputs."""
-        return self.columns.tensors(call, _OUTPUT)
+        return self.columns.tensors(call, OUTPUT)
 
     def has_inputs(self, call: int) -> bool:
         """Whether a call received a tensor."""
@@ -90,7 +88,7 @@ class Graph:
         `call` is the call that received it, where that is not the one that its row belongs to.
         """
         columns = self.columns
-        if columns.part[row] == _PARAMETERS:
+        if columns.part[row] == PARAMETERS:
             return self._parameter(row)
         declared = source_of(columns.source[row])
         if declared.origin != "unknown" or (mark := self.mark(row)) is None:
@@ -113,7 +111,7 @@ class Graph:
     def _marked_parameters(self) -> dict[Identity, list[int]]:
         """The rows of the parameters that look alike."""
         found: dict[Identity, list[int]] = defaultdict(list)
-        for row, mark in self._marked("parameters"):
+        for row, mark in self._marked(PARAMETERS):
             found[mark].append(row)
         return found
 
@@ -121,14 +119,13 @@ class Graph:
     def _marked_results(self) -> dict[tuple[str, Identity], list[int]]:
         """The rows of the outputs that look alike, by direction, rising."""
         found: dict[tuple[str, Identity], list[int]] = defaultdict(list)
-        for row, mark in self._marked("output"):
+        for row, mark in self._marked(OUTPUT):
             found[self.names[self.columns.call_of(row)].direction, mark].append(row)
         return found
 
-    def _marked(self, part: Part) -> Iterator[tuple[int, Identity]]:
-        wanted = PARTS.index(part)
+    def _marked(self, part: int) -> Iterator[tuple[int, Identity]]:
         for row, code in enumerate(self.columns.part):
-            if code == wanted and (mark := self.mark(row)) is not None:
+            if code == part and (mark := self.mark(row)) is not None:
                 yield row, mark
 
     def origin(self, row: int) -> tuple[Origin, int]:
@@ -240,7 +237,7 @@ class Graph:
             return -1
         tops: dict[str, int] = {}
         for at in self.columns.rows(call):
-            if self.columns.part[at] == _INPUT:
+            if self.columns.part[at] == INPUT:
                 tops.setdefault(self.columns.path_of(at)[0], len(tops))
         first, *rest = self.columns.path_of(row)
         return self.row_of(self.columns.names[back], "output", (str(tops[first]), *rest))
@@ -258,7 +255,7 @@ class Graph:
         """The arguments of a call, or of the forward of a backward call, that are no tensors."""
         forward = self.dump.counterpart(call, "forward")
         for row in self.columns.rows(call if forward < 0 else forward):
-            if self.columns.part[row] == _INPUT and row in self.columns.values:
+            if self.columns.part[row] == INPUT and row in self.columns.values:
                 yield self.columns.values[row]
 
     def takers(self, row: int) -> list[int]:

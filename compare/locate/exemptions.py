@@ -13,9 +13,7 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
-from msprobe.store.record import NULL, PARTS, TENSOR, Dump
-
-_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
+from msprobe.store.record import INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
 def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -58,7 +56,7 @@ def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
     """The identity of every parameter, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
-        if part == _PARAMETERS and columns.max[row] > columns.min[row] and (tensor := tensor_of(columns, row)):
+        if part == PARAMETERS and columns.max[row] > columns.min[row] and (tensor := tensor_of(columns, row)):
             yield tensor.exact or (), columns.call_of(row)
 
 
@@ -114,7 +112,7 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
                 for pair in forward
                 if (own := int(rows_of[side][pair])) >= 0
                 and rows_of[teller][pair] >= 0
-                and columns.part[own] == _INPUT
+                and columns.part[own] == INPUT
                 and columns.kind[own] == TENSOR
                 and columns.path[own] == columns.path[at]
             ]
@@ -158,7 +156,7 @@ class _WaysBack:
         if self._trained:
             return self._graph.names[call].stem in self._trained
         rows = self._graph.columns.rows(call)
-        return _PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
+        return PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
 
     @cached_property
     def _trained(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import family
-from msprobe.store.record import PARTS, TENSOR, Dump
+from msprobe.store.record import OUTPUT, TENSOR, Dump
 
 from .call_keys import bare_stem
 from .fused import fused_targets, fused_views
@@ -174,7 +174,6 @@ def join_by_meaning(
 
 
 _KINDS = frozenset(["bool", "int", "float", "complex"])
-_OUTPUT = PARTS.index("output")
 
 
 def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
@@ -195,5 +194,5 @@ def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
 def _first_result(dump: Dump, call: int) -> str:
     """The family of the dtype of a call's first result; empty where that is no tensor."""
     columns = dump.columns
-    first = next((row for row in columns.rows(call) if columns.part[row] == _OUTPUT), None)
+    first = next((row for row in columns.rows(call) if columns.part[row] == OUTPUT), None)
     return "" if first is None or columns.kind[first] != TENSOR else family(columns.dtype(first))

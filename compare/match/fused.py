@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from msprobe.store.record import PARTS, Dump
+from msprobe.store.record import OUTPUT, PARAMETERS, Dump
 
 from .pairs import Ints, Pairs, View
 
@@ -35,7 +35,7 @@ def fused_views(pairs: Pairs) -> dict[int, View]:
             for number, text in zip(numbers, _slices(shape, shapes), strict=False):
                 found[number] = View("", text, True) if is_golden else View(text, "", True)
             is_gradient = ".backward" in whole.columns.names[whole.columns.call_of(row)]
-            if is_gradient and PARTS[whole.columns.part[row]] == "output" and all(s == shape for s in shapes):
+            if is_gradient and whole.columns.part[row] == OUTPUT and all(s == shape for s in shapes):
                 found |= dict.fromkeys(numbers, SUM)
     return found
 
@@ -68,7 +68,7 @@ def fused_targets(target: Dump, golden: Dump, candidates: Mapping[int, Sequence[
 
 def _first_parameter(dump: Dump, call: int) -> Shape | None:
     columns = dump.columns
-    return next((columns.shape(row) for row in columns.rows(call) if PARTS[columns.part[row]] == "parameters"), None)
+    return next((columns.shape(row) for row in columns.rows(call) if columns.part[row] == PARAMETERS), None)
 
 
 def _calls_of(dump: Dump, call: int) -> tuple[int, int, int]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.store.record import PARTS, TENSOR
+from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
 from .pairs import AlignedGraphs
 
-_RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad", "debug"))
+_RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 

@@ -18,13 +18,13 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.replay.operations import Kind
-from msprobe.store.record import PARTS, TENSOR
+from msprobe.store.record import INPUT, PARAMETERS, TENSOR
 
 from .operation import operation_of
 from .pairs import AlignedGraphs
 from .reach import DIFFERING
 
-_RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
+_RECEIVED = (INPUT, PARAMETERS)
 
 _LEAST = 5e-324
 """For what differs although its distance is zero: another dtype."""

@@ -25,7 +25,7 @@ from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import PARTS, TENSOR, Dump, Statistics
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump, Statistics
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
@@ -40,8 +40,6 @@ LEAST, MOST = 64, 4096
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
-_PARTS = "parameters", "parameters_grad", "input", "output"
-_PARAMETERS, _GRADIENTS, _INPUT, _OUTPUT = map(PARTS.index, _PARTS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,9 +122,9 @@ class _Parameters:
         for row, part in enumerate(columns.part):
             if columns.kind[row] != TENSOR or not is_float[columns.look[row]]:
                 continue
-            if part == _PARAMETERS:
+            if part == PARAMETERS:
                 found[row] = self.dump.parameter_name(row)
-            elif part == _INPUT and (source := source_of(columns.source[row])).origin == "parameter":
+            elif part == INPUT and (source := source_of(columns.source[row])).origin == "parameter":
                 found[row] = source.text
         return found
 
@@ -140,11 +138,11 @@ class _Parameters:
         """Name -> the rows whose sum is its gradient."""
         columns, found = self.dump.columns, dict[str, list[int]]()
         for row, part in enumerate(columns.part):
-            if part == _GRADIENTS and columns.kind[row] == TENSOR:
+            if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR:
                 found.setdefault(self.dump.parameter_name(row), []).append(row)
         by_users: dict[str, list[int] | None] = {}
         for row, name in self.name_of.items():
-            if name not in found and columns.part[row] == _INPUT:
+            if name not in found and columns.part[row] == INPUT:
                 at, known = self._own_gradient(row), by_users.setdefault(name, [])
                 by_users[name] = None if at is None or known is None else [*known, at]
         return found | {name: rows for name, rows in by_users.items() if rows}
@@ -155,7 +153,7 @@ class _Parameters:
         backward, path = self.dump.counterpart(columns.call_of(row), "backward"), columns.path_of(row)
         if backward < 0 or len(path) != 1 or not path[0].isdigit():
             return None
-        outputs = (at for at in columns.tensors(backward, _OUTPUT) if not columns.gradient[at])
+        outputs = (at for at in columns.tensors(backward, OUTPUT) if not columns.gradient[at])
         return next((at for at in outputs if columns.path_of(at) == path), None)
 
     @cached_property

@@ -195,10 +195,11 @@ class Dump:
 PARTS: tuple[Part, ...] = get_args(Part)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
+INPUT, PARAMETERS, OUTPUT, PARAMETERS_GRAD, DEBUG = range(5)  # in PARTS
 TENSOR, VALUE, NULL = range(3)  # in KINDS
 
 # Rows of these parts are named after the call and their path alone.
-_WITHOUT_PART = (PARTS.index("parameters_grad"), PARTS.index("debug"))
+_WITHOUT_PART = (PARAMETERS_GRAD, DEBUG)
 _TENSOR_SUFFIXES = (".npy", ".pt")
 
 _NAN = float("nan")
