@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from msprobe.compare.core.tensor import Tensor
 
-from .consumers import Roles, likeness
-from .counterpart import Because
+from .consumers import Roles
 from .dump_view import NONE, Side
 from .features import close
-from .score import WITHIN, Evidence, Scorer
+from .score import WITHIN, Because, Evidence, Scorer
 
 BAND = 300
 WHOLE = 4_000_000
@@ -167,7 +166,8 @@ class Alike:
         return sum(common) / len(common) if common else 0.0
 
     def _by_use(self, a: int, b: int) -> float:
-        return likeness(self._roles[0].of(a), self._roles[1].of(b))
+        mine, theirs = self._roles[0].of(a), self._roles[1].of(b)
+        return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
 
     def _by_gradients(self, a: int, b: int) -> float:
         mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)

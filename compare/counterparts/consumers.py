@@ -135,11 +135,6 @@ class Roles:
         return (what if what in _COMMUTATIVE else f"{what} {k}",)
 
 
-def likeness(mine: Role, theirs: Role) -> float:
-    """How much of two roles is common, from 0 to 1; 0 where one is not known."""
-    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
-
-
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:

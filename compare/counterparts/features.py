@@ -60,7 +60,9 @@ INPUTS = 3
 
 _GREATEST = 1e300
 
-_WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
+WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
+"""Operations that add a bias on one side, and are followed by an addition on the other."""
+
 _WORD = {operation_word: group[0] for group in _SAME for operation_word in group}
 
 
@@ -84,11 +86,6 @@ def classes(target: str, golden: str, frameworks: tuple[str, str]) -> float:
     if frameworks[0] != frameworks[1] and (known or pt in _layers_of_pytorch()):
         return STRANGERS if known and pt in _layers_of_pytorch() else UNLIKELY
     return KIN if ms == pt else MAYBE
-
-
-def may_add_bias(*stems: str) -> bool:
-    """Whether one of them is an operation that adds a bias on one side, and is followed by an addition on the other."""
-    return any(operation_word(stem) in _WITH_BIAS for stem in stems)
 
 
 @lru_cache(maxsize=65536)

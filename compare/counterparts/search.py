@@ -25,10 +25,9 @@ from msprobe.store.record import Dump
 from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
 from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
-from .counterpart import Because, Counterpart, Counterparts, words
 from .dump_view import NONE, Dataflow, Side
 from .features import UNLIKELY, Features, Numbers
-from .score import Evidence
+from .score import Because, Counterpart, Counterparts, Evidence, words
 
 LEAST_COMMON = 0.6
 """Part of the paired leaves below either container that must be below both."""

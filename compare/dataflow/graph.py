@@ -94,11 +94,11 @@ class Graph:
         if declared.origin != "unknown" or (mark := self.mark(row)) is None:
             return declared
         call = columns.call_of(row) if call < 0 else call
-        parameters = self._marked_parameters.get(mark, [])
+        parameters = self._marked.get(("parameter", mark), [])
         around = set(self.around(call)) if parameters else ()
         if (own := next((at for at in parameters if columns.call_of(at) in around), -1)) >= 0:
             return self._parameter(own)
-        results = self._marked_results.get((self.names[call].direction, mark), [])
+        results = self._marked.get((self.names[call].direction, mark), [])
         if before := bisect_left(results, columns.starts[call]):
             made = results[before - 1]
             return Source("call", columns.names[columns.call_of(made)], "output", columns.path_of(made))
@@ -108,25 +108,14 @@ class Graph:
         return Source("parameter", text=self.dump.parameter_name(row))
 
     @cached_property
-    def _marked_parameters(self) -> dict[Identity, list[int]]:
-        """The rows of the parameters that look alike."""
-        found: dict[Identity, list[int]] = defaultdict(list)
-        for row, mark in self._marked(PARAMETERS):
-            found[mark].append(row)
-        return found
-
-    @cached_property
-    def _marked_results(self) -> dict[tuple[str, Identity], list[int]]:
-        """The rows of the outputs that look alike, by direction, rising."""
+    def _marked(self) -> dict[tuple[str, Identity], list[int]]:
+        """The rows that are one tensor, rising: parameters, and outputs by the direction of their calls."""
         found: dict[tuple[str, Identity], list[int]] = defaultdict(list)
-        for row, mark in self._marked(OUTPUT):
-            found[self.names[self.columns.call_of(row)].direction, mark].append(row)
+        for row, part in enumerate(self.columns.part):
+            if part in (PARAMETERS, OUTPUT) and (mark := self.mark(row)) is not None:
+                of = "parameter" if part == PARAMETERS else self.names[self.columns.call_of(row)].direction
+                found[of, mark].append(row)
         return found
-
-    def _marked(self, part: int) -> Iterator[tuple[int, Identity]]:
-        for row, code in enumerate(self.columns.part):
-            if code == part and (mark := self.mark(row)) is not None:
-                yield row, mark
 
     def origin(self, row: int) -> tuple[Origin, int]:
         """What made an input of a forward call: its kind, and for a call the row of that output, else -1."""

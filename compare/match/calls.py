@@ -14,7 +14,7 @@ to be equal.
 6. With `fuzzy`, what is then still left, in order, whatever its shapes.
 """
 
-from bisect import bisect
+from bisect import bisect, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 
@@ -41,7 +41,7 @@ def match_calls(
     A call with several candidates stays unmatched, except where they cannot be told apart at all. `given` are the
     user's pairs, golden call by target call.
     """
-    has_parents = all(map(_tells_cells, (target, golden)))
+    has_parents = all(any(map(dump.parent, range(len(dump.names)))) for dump in (target, golden))
     pairing = Pairing(Side(target, has_parents), Side(golden, has_parents))
     _take(pairing, given)
     taken = set(given.values())
@@ -201,43 +201,28 @@ def pair_moved(pairing: Pairing) -> None:
     if not left or not right:
         return
     where = {identity(golden.names[j].text): j for j in right if golden.in_order[j]}
-    order = _StemOrder(pairing)
+    # Numbers count the calls of a stem, so none of them can overtake another.
+    of_stem: defaultdict[Hashable, Indices] = defaultdict(list)
+    for pair in enumerate(pairing.golden_of):
+        if pair[1] >= 0:
+            of_stem[_stem(target, pair[0])].append(pair)
     for i in left:
         j = where.get(identity(target.names[i].text))
         if j is None or pairing.target_of[j] >= 0 or target.again[i] != golden.again[j]:
             continue
         if target.names[i].kind == "api" and target.form(i) != golden.form(j):
             continue
-        is_backward = target.names[i].direction == "backward"
-        if not pairing.forwards_differ(i, j) if is_backward else order.would_keep(i, j):
+        pairs, is_backward = of_stem[_stem(target, i)], target.names[i].direction == "backward"
+        if not (pairing.forwards_differ(i, j) if is_backward else _crosses(pairs, i, j)):
             pairing.join_anywhere(i, j)
-            order.add(i, j)
+            insort(pairs, (i, j))
     for inside in _inside_moved_cells(pairing):
         for i, j in pairing.aligned(*inside, Side.look):
             pairing.join_anywhere(i, j)
 
 
-class _StemOrder:
-    """The pairs of each stem, in order: numbers count the calls of a stem, so none of them can overtake another."""
-
-    def __init__(self, pairing: Pairing) -> None:
-        self._target = pairing.target
-        self._pairs: defaultdict[Hashable, Indices] = defaultdict(list)
-        for i, j in enumerate(pairing.golden_of):
-            if j >= 0:
-                self._of(i).append((i, j))
-
-    def would_keep(self, i: int, j: int) -> bool:
-        """Whether a further pair fits."""
-        return not _crosses(self._of(i), i, j)
-
-    def add(self, i: int, j: int) -> None:
-        """Take a pair that fits."""
-        pairs = self._of(i)
-        pairs.insert(bisect(pairs, (i, j)), (i, j))
-
-    def _of(self, i: int) -> Indices:
-        return self._pairs[self._target.stem(i), self._target.names[i].direction]
+def _stem(side: Side, i: int) -> Hashable:
+    return side.stem(i), side.names[i].direction
 
 
 def _crosses(pairs: Indices, i: int, j: int) -> bool:
@@ -431,10 +416,6 @@ def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
             pairing.target.learn(mine, theirs)
 
 
-def _tells_cells(dump: Dump) -> bool:
-    return any(map(dump.parent, range(len(dump.names))))
-
-
 def _equal_ends(pairing: Pairing) -> Indices:
     """Pairs from the beginning and from the end, as far as the calls were recorded alike."""
     target, golden = pairing.target, pairing.golden
@@ -481,14 +462,11 @@ def _fill_fuzzily(pairing: Pairing) -> Indices:
     """Pair by stem, then by operation, between neighbours that are pairs."""
     pairing.rechain()
 
-    def stem(side: Side, i: int) -> Hashable:
-        return side.stem(i), side.names[i].direction
-
     def attribute(side: Side, i: int) -> Hashable:
         name = side.names[i]
         return (name.path, name.direction) if name.kind == "cell" else (name.text, id(side))
 
-    found = [*pairing.fill(stem), *pairing.fill(_operation), *pairing.fill(attribute)]
+    found = [*pairing.fill(_stem), *pairing.fill(_operation), *pairing.fill(attribute)]
     for i, j in found:
         if pairing.target.names[i].kind == "cell":
             pairing.target.learn(pairing.target.names[i], pairing.golden.names[j])

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msprobe.base.names import Name
-from msprobe.compare.counterparts.counterpart import Counterpart, Counterparts
 from msprobe.compare.counterparts.dump_view import NONE, Side
 from msprobe.compare.counterparts.features import STRANGERS, operations
+from msprobe.compare.counterparts.score import Counterpart, Counterparts
 from msprobe.compare.match.records import Records
 from msprobe.compare.match.user_mapping import placed_calls
 from msprobe.mapping.api import load_table

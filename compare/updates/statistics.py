@@ -116,7 +116,8 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
     not_updated = [p.name for p in parameters if not p.target.is_moved and p.golden.is_moved]
     updated_alone = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
     moving = [p for p in parameters if p.target.is_moved == p.golden.is_moved]
-    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in moving if _shows_ratio(p)}
+    visible = [p for p in moving if p.golden.shows_move and p.target.shows_move]
+    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in visible}
     beyond = _Beyond(moving)
     factor, excess_of_rate = _factor(list(ratios.values()), beyond)
 
@@ -196,10 +197,6 @@ def _beyond_noise(p: Summary, usual: float) -> tuple[float, float]:
         moments / (noise / sqrt(size) + rounding * scale / sqrt(size)) if moments else 0.0,
         ends / (noise + rounding * greatest) if ends else 0.0,
     )
-
-
-def _shows_ratio(p: Summary) -> bool:
-    return p.golden.shows_move and p.target.shows_move
 
 
 def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:
