@@ -21,7 +21,7 @@ from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from msprobe.base.names import parse
 from msprobe.store.record import Dump
 
-from .alignment import Indices, align, longest_chain
+from .alignment import Indices, align, common_ends, longest_chain
 from .call_keys import Side, identity, seem_recomputed, word
 from .pairs import Match, MatchedBy
 
@@ -419,20 +419,12 @@ def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
 def _equal_ends(pairing: Pairing) -> Indices:
     """Pairs from the beginning and from the end, as far as the calls were recorded alike."""
     target, golden = pairing.target, pairing.golden
-    i_calls, j_calls = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
-    shorter = min(len(i_calls), len(j_calls))
-
-    def same(i: int, j: int) -> bool:
-        return target.as_recorded(i) == golden.as_recorded(j)
-
-    head = 0
-    while head < shorter and same(i_calls[head], j_calls[head]):
-        head += 1
-    tail = 0
-    while tail < shorter - head and same(i_calls[-1 - tail], j_calls[-1 - tail]):
-        tail += 1
-    ends = (slice(head), slice(head)), (slice(len(i_calls) - tail, None), slice(len(j_calls) - tail, None))
-    return [pair for ours, theirs in ends for pair in zip(i_calls[ours], j_calls[theirs], strict=True)]
+    left, right = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
+    head, tail = common_ends(
+        len(left), len(right), lambda i, j: target.as_recorded(left[i]) == golden.as_recorded(right[j])
+    )
+    ends = (slice(head), slice(head)), (slice(len(left) - tail, None), slice(len(right) - tail, None))
+    return [pair for ours, theirs in ends for pair in zip(left[ours], right[theirs], strict=True)]
 
 
 def _mark_recomputed(target: Side, golden: Side) -> None:
