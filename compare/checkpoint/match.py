@@ -169,26 +169,15 @@ def _by_rules(
 ) -> dict[str, ParameterPair]:
     pairs: dict[str, ParameterPair] = {}
     for ours, rule in rules.items():
-        named = {name: one for name, one in target.parameters.items() if name == ours or name.startswith(f"{ours}.")}
-        below = {name: one for name, one in golden.parameters.items() if name.startswith(f"{rule.to}.")}
-        reverse = _reversed({name: name for name in below}, below) if native == "golden" else {}
-        there: dict[str, _Option] = {}
-        for name, one in named.items():
-            options = [_Option(rule.to + name[len(ours) :])]
-            if native == "target":
-                known = parameter_candidates(name, one.shape)
-                options += [
-                    _Option(rule.to + pt[len(ours) :], parse(how)) for pt, how in known if pt.startswith(f"{ours}.")
-                ]
-            options += reverse.get(rule.to + name[len(ours) :], ())
-            if found := next((option for option in options if option.golden in golden.parameters), None):
-                there[name] = found
+        named = {name: one for name, one in target.parameters.items() if f"{name}.".startswith(f"{ours}.")}
+        below = {name: one for name, one in golden.parameters.items() if f"{name}.".startswith(f"{rule.to}.")}
+        there = _options_below(named, below, (ours, rule.to), native)
         if not there:
             side, lacking = (target, ours) if not named else (golden, rule.to)
             raise MappingError(f"{side.where}: has no parameter {lacking}, which the data mapping names; correct it")
         for name in sorted(there, key=lambda name: name != ours):
             if name == ours or name not in rules:
-                one, option = target.parameters[name], there[name]
+                one, (option, *_) = target.parameters[name], there[name]
                 other = golden.parameters[option.golden]
                 pairs[name] = (
                     _laid_out(one, other, parse(rule.transform))
@@ -225,30 +214,29 @@ def _options(
 ) -> dict[str, tuple[_Option, ...]]:
     """The goldens that each target may be paired with, best first, under the cut of prefixes that pairs most."""
     best: dict[str, tuple[_Option, ...]] = {}
-    for cut, cut_golden in product(_prefixes(target), _prefixes(golden)):
-        whole = {name.removeprefix(cut_golden): name for name in golden}
-        reverse = _reversed(whole, golden) if native == "golden" else {}
-        made: dict[str, tuple[_Option, ...]] = {}
-        for name, one in target.items():
-            bare = name.removeprefix(cut)
-            options = [_Option(whole[bare])] if bare in whole else []
-            if native == "target":
-                known = parameter_candidates(bare, one.shape)
-                options += [_Option(whole[pt], parse(how)) for pt, how in known if pt in whole]
-            options += reverse.get(bare, ())
-            if options:
-                made[name] = tuple(dict.fromkeys(options))
+    for cuts in product(_prefixes(target), _prefixes(golden)):
+        made = _options_below(target, golden, cuts, native)
         if len(made) > len(best):
             best = made
     return best
 
 
-def _reversed(whole: Mapping[str, str], golden: Mapping[str, Parameter]) -> dict[str, list[_Option]]:
-    """PyTorch's names of the golden's parameters, which are MindSpore's."""
-    found: dict[str, list[_Option]] = {}
-    for bare, name in whole.items():
+def _options_below(
+    target: Mapping[str, Parameter], golden: Mapping[str, Parameter], cuts: tuple[str, str], native: str
+) -> dict[str, tuple[_Option, ...]]:
+    """The goldens that each target may be paired with, where these prefixes are cut off."""
+    whole = {name.removeprefix(cuts[1]): name for name in golden}
+    reverse: dict[str, list[_Option]] = {}  # PyTorch's names of the golden's parameters
+    for bare, name in whole.items() if native == "golden" else ():
         for pt, how in parameter_candidates(bare, golden[name].shape):
-            found.setdefault(pt, []).append(_Option(name, of_golden=parse(how)))
+            reverse.setdefault(pt, []).append(_Option(name, of_golden=parse(how)))
+    found: dict[str, tuple[_Option, ...]] = {}
+    for name, one in target.items():
+        bare = name.removeprefix(cuts[0])
+        known = parameter_candidates(bare, one.shape) if native == "target" else ()
+        options = [_Option(whole[pt], parse(how)) for pt, how in ((bare, ""), *known) if pt in whole]
+        if options := [*options, *reverse.get(bare, ())]:
+            found[name] = tuple(dict.fromkeys(options))
     return found
 
 

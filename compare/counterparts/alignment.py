@@ -25,11 +25,12 @@ from itertools import accumulate, groupby, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from .consumers import Roles, likeness
-from .counterpart import Because
-from .dump_view import NONE, Side, Tensor
+from msprobe.compare.core.tensor import Tensor
+
+from .consumers import Roles
+from .dump_view import NONE, Side
 from .features import close
-from .score import WITHIN, Evidence, Scorer
+from .score import WITHIN, Because, Evidence, Scorer
 
 BAND = 300
 WHOLE = 4_000_000
@@ -165,7 +166,8 @@ class Alike:
         return sum(common) / len(common) if common else 0.0
 
     def _by_use(self, a: int, b: int) -> float:
-        return likeness(self._roles[0].of(a), self._roles[1].of(b))
+        mine, theirs = self._roles[0].of(a), self._roles[1].of(b)
+        return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
 
     def _by_gradients(self, a: int, b: int) -> float:
         mine, theirs = _gradient(self._evidence.target, a), _gradient(self._evidence.golden, b)
@@ -186,9 +188,9 @@ def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
 
 def _gradient(side: Side, at: int) -> Tensor | None:
     """The gradient of a call's result, where it was recorded and says something."""
-    backward = side.backward_of(at)
+    backward = side.dump.counterpart(at, "backward")
     given = side.tensors(backward).inputs[:1] if backward != NONE else ()
-    return given[0] if given and given[0].says_something else None
+    return given[0] if given and given[0].is_distinctive else None
 
 
 def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from msprobe.compare.core.tensor import Weight
+
 from .alignment import has_surplus, with_kin
 from .dump_view import Dataflow, Side
-from .features import Fingerprint, fingerprint
 from .score import WITHIN, Evidence
 
 MOST = 200
@@ -93,15 +94,15 @@ def _number(value: float) -> float:
     return float(value) if value == value else 0.0
 
 
-def _holders(side: Side, calls: Iterable[int]) -> dict[Fingerprint, list[int]]:
-    """Fingerprint of a parameter: the first runs of the modules that hold it."""
-    found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
+def _holders(side: Side, calls: Iterable[int]) -> dict[Weight, list[int]]:
+    """By parameter: the first runs of the modules that hold it."""
+    found: defaultdict[Weight, list[int]] = defaultdict(list)
     seen: set[str] = set()
     for at in calls:
         stem = side.names[at].stem
         if stem not in seen:
             seen.add(stem)
-            for key in dict.fromkeys(filter(None, map(fingerprint, side.tensors(at).parameters))):
+            for key in dict.fromkeys(filter(None, (tensor.weight for tensor in side.tensors(at).parameters))):
                 found[key].append(at)
     return found
 
@@ -139,11 +140,11 @@ def _runs(side: Side, calls: Iterable[int]) -> dict[str, list[int]]:
     return found
 
 
-def _by_constant(side: Side, flow: Dataflow, calls: list[int]) -> dict[Fingerprint, list[int]]:
-    found: defaultdict[Fingerprint, list[int]] = defaultdict(list)
+def _by_constant(side: Side, flow: Dataflow, calls: list[int]) -> dict[Weight, list[int]]:
+    found: defaultdict[Weight, list[int]] = defaultdict(list)
     for at in calls:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant.get(at, ()), strict=False):
-            if is_constant and (key := fingerprint(tensor)) is not None:
+            if is_constant and (key := tensor.weight) is not None:
                 found[key].append(at)
     return found
 

@@ -135,11 +135,6 @@ class Roles:
         return (what if what in _COMMUTATIVE else f"{what} {k}",)
 
 
-def likeness(mine: Role, theirs: Role) -> float:
-    """How much of two roles is common, from 0 to 1; 0 where one is not known."""
-    return len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
-
-
 def retied(
     evidence: Evidence, roles: tuple[Roles, Roles], calls: list[int], is_weak: Callable[[int], bool]
 ) -> list[tuple[int, int]]:
@@ -312,8 +307,8 @@ def _passes_on(side: Side, at: int) -> bool:
     if operation_word(side.names[at].stem) not in _PASS_ON:
         return False
     tensors = side.tensors(at)
-    keys = {tensor.key for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
-    return len(keys) == 1 and None not in keys
+    values = {tensor.values for tensor in (*tensors.inputs[:1], *tensors.outputs[:1])}
+    return len(values) == 1 and None not in values
 
 
 def last_inside(
@@ -338,8 +333,8 @@ def _with_result(side: Side, module: int, inside: list[int]) -> list[int]:
         made = side.tensors(at).outputs[:1]
         if side.names[at].kind != "api" or not made or _passes_on(side, at):
             continue
-        if results[0].key is not None:
-            is_same = made[0].key == results[0].key
+        if results[0].values is not None:
+            is_same = made[0].values == results[0].values
         else:
             is_same = made[0].shape == results[0].shape and operation_word(side.names[at].stem) not in _PASS_ON
         if is_same:

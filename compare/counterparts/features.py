@@ -11,10 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from msprobe.compare.core.tensor import Weight
 from msprobe.mapping.api import load_table
 from msprobe.mapping.layers import counterpart_classes, layers
 
-from .dump_view import Dataflow, Side, Tensor
+from .dump_view import Dataflow, Side
 
 KIN, MAYBE, UNLIKELY, STRANGERS = 2.0, 0.0, -1.5, float("-inf")
 _WORD_ONLY = 1.5
@@ -59,7 +60,9 @@ INPUTS = 3
 
 _GREATEST = 1e300
 
-_WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
+WITH_BIAS = frozenset(("conv1d", "conv2d", "conv3d", "linear"))
+"""Operations that add a bias on one side, and are followed by an addition on the other."""
+
 _WORD = {operation_word: group[0] for group in _SAME for operation_word in group}
 
 
@@ -85,11 +88,6 @@ def classes(target: str, golden: str, frameworks: tuple[str, str]) -> float:
     return KIN if ms == pt else MAYBE
 
 
-def may_add_bias(*stems: str) -> bool:
-    """Whether one of them is an operation that adds a bias on one side, and is followed by an addition on the other."""
-    return any(operation_word(stem) in _WITH_BIAS for stem in stems)
-
-
 @lru_cache(maxsize=65536)
 def operation_word(stem: str) -> str:
     """The bare word of an operation: `Tensor.__add__`, `Functional.add` and `Primitive.add.Add` are `add`."""
@@ -112,10 +110,6 @@ class Operation(NamedTuple):
 
     called: str
     given: int
-
-
-Fingerprint = tuple[tuple[int, ...], str | tuple[float, float]]
-"""The lengths of a parameter's axes, sorted, and its digest, or its greatest and smallest element."""
 
 
 class Numbers:
@@ -166,16 +160,16 @@ class Features:
             self.out_layout[at] = numbers.of(("layout", *sorted(n for n in first.shape if n != 1 or not is_module)))
             self.out_size[at] = int(np.prod(first.shape, dtype=np.int64))
             self.out[at] = first.statistics
-            self.telling[at] = first.says_something
+            self.telling[at] = first.is_distinctive
         shapes = sorted(tensor.shape for tensor in tensors.inputs)
         rank = len(tensors.outputs[0].shape) if tensors.outputs else -1
         self.in_shapes[at] = numbers.of(("inputs", *shapes))
         self.ranks[at] = numbers.of(("ranks", *sorted(map(len, shapes)), -1, rank))
         self.own_count[at] = len(tensors.parameters)
         # Whatever their order; a transposed matrix has the same.
-        own = sorted(_lengths(tensor) for tensor in tensors.parameters)
+        own = sorted(tensor.lengths for tensor in tensors.parameters)
         self.own_shapes[at] = numbers.of(("own", *own)) if own else 0
-        known = [fingerprint(tensor) for tensor in (tensors.parameters if is_module else tensors.inputs)]
+        known = [tensor.weight for tensor in (tensors.parameters if is_module else tensors.inputs)]
         prints = sorted(str(one) for one in known if one is not None and (is_module or one in self._weights))
         self.own_values[at] = numbers.of(("prints", *prints)) if prints else 0
         numeric = sorted(float(v) for v in tensors.values if _is_number(v))  # type: ignore[arg-type]  # asked before
@@ -188,34 +182,19 @@ class Features:
                 self.digests[at, place] = numbers.of(("digest", tensor.digest, int(np.prod(tensor.shape))))
 
 
-def _weights(side: Side, flow: Dataflow) -> set[Fingerprint | None]:
-    """Fingerprints of parameters, and of tensors with several axes or elements that no call made."""
-    found = {fingerprint(tensor) for at in side.forward for tensor in side.tensors(at).parameters}
+def _weights(side: Side, flow: Dataflow) -> set[Weight | None]:
+    """The weights that are parameters, and those that no call made."""
+    found = {tensor.weight for at in side.forward for tensor in side.tensors(at).parameters}
     for at in side.apis:
         for tensor, is_constant in zip(side.tensors(at).inputs, flow.constant[at], strict=True):
             if is_constant:
-                found.add(fingerprint(tensor))
+                found.add(tensor.weight)
     return found
 
 
 def _is_number(value: object) -> bool:
     """Whether an argument is a number that a float can hold; a bool is none, and no order has a NaN."""
     return isinstance(value, int | float) and type(value) is not bool and abs(value) < _GREATEST
-
-
-def _lengths(tensor: Tensor) -> tuple[int, ...]:
-    return tuple(sorted(n for n in tensor.shape if n != 1))
-
-
-def fingerprint(tensor: Tensor) -> Fingerprint | None:
-    """What a parameter is known by in both frameworks, None where its values say nothing.
-
-    Equal weights have equal digests; a transposed or permuted one still has the same greatest and smallest element,
-    exactly, and the same lengths in some order.
-    """
-    if not tensor.says_something:
-        return None
-    return (_lengths(tensor), tensor.digest or tensor.statistics[:2])
 
 
 def close(mine: NDArray[np.float64], theirs: NDArray[np.float64], within: float) -> NDArray[np.bool_]:

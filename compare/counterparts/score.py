@@ -1,4 +1,4 @@
-"""How much speaks for a pair of calls, in points; the weights stand here and nowhere else.
+"""How much speaks for a pair of calls, in points, and the pairs that were found, each with a confidence and a reason.
 
 | evidence | points |
 |---|---|
@@ -18,7 +18,7 @@
 With a planted bug no value behind it agrees, and the rest still carries a pair.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .dump_view import ALTERNATIVES, NONE, Dataflow, Side
-from .features import INPUTS, KIN, STRANGERS, Features, classes, close, may_add_bias, operations
+from .features import INPUTS, KIN, STRANGERS, WITH_BIAS, Features, classes, close, operation_word, operations
 
 WITHIN = 1e-3
 """Part of a tensor's size by which equal steps of two frameworks may differ; rounding stays far below it."""
@@ -83,7 +83,8 @@ class Evidence:
             one, other = mine.operations[key[1]], theirs.operations[key[2]]
             judge = classes if is_module else operations
             self._kinship[key] = judge(one.called, other.called, self.frameworks)
-            if not is_module and one.given != other.given and may_add_bias(one.called, other.called):
+            words = {operation_word(one.called), operation_word(other.called)}
+            if not is_module and one.given != other.given and words & WITH_BIAS:
                 self._kinship[key] = STRANGERS
         return self._kinship[key]
 
@@ -231,3 +232,90 @@ def _same(mine: Any, theirs: Ints) -> Any:
 def _last(side: Side, at: int) -> str:
     name = side.names[at]
     return name.path.rpartition(".")[2] if name.kind == "cell" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """Target call `target` and golden call `golden`, as positions in `Dump.calls`, are the same step of the program.
+
+    `confidence` is in (0, 1]: 1.0 only for what the user fixed. `reason` says in words what speaks for the pair.
+    """
+
+    target: int
+    golden: int
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Counterparts:
+    """Everything that was found: `calls` rises in `target`, and each target stands in one pair at most.
+
+    Several targets share a golden call only where their parameters together are its own: query, key and value of a
+    fused projection. `ambiguous` maps a target call without partner to the golden calls that it could be, best first.
+    """
+
+    calls: tuple[Counterpart, ...]
+    ambiguous: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def golden_of(self) -> dict[int, int]:
+        """Target position to golden position."""
+        return {pair.target: pair.golden for pair in self.calls}
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """The step of the search that made a pair, a key of `_REASONS` or `inside`; `amount` is its margin in points, or
+    the part in common."""
+
+    by: str
+    amount: float = 0.0
+
+
+_REASONS = {
+    "given": (1.0, "fixed by the user"),
+    "parameters": (0.98, "no other module holds the same parameters"),
+    "inputs": (0.97, "are given the same weight"),
+    "values": (0.96, "no other call takes and gives the same values"),
+    "results": (0.9, "no other call around gives the same values"),
+    "moved": (0.85, "the only ones of their kind here that are given the same tensors"),
+    "weight": (0.93, "the last steps behind calls that are given the same weight"),
+    "last": (0.95, "both give the result of the pair of modules around them"),
+    "fused": (0.9, "several modules together hold the parameters of one"),
+    "use": (
+        0.85,
+        "of several that look alike the ones that are given the same tensors, or whose results are used alike",
+    ),
+    "takers": (0.85, "calls that are a pair take their results"),
+    "order": (0.0, "stands at the same place in the order of execution"),
+}
+"""Confidence and reason of a step; by order, the confidence depends on what agrees."""
+
+
+def words(evidence: Evidence, target: int, because: Because) -> tuple[float, str]:
+    """Confidence and reason of a pair."""
+    mine, theirs = evidence.features
+    golden = evidence.golden_of[target]
+    if because.by == "inside":
+        return 0.6 + 0.35 * because.amount, f"hold the same paired modules ({because.amount:.0%} of them)"
+    sure, reason = _REASONS[because.by]
+    said, unsure = [reason], 1.0 - sure
+    if because.by == "order":
+        out, ins = evidence.agrees(target, golden)
+        unsure = 0.4 / (1.0 + because.amount)
+        if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
+            said.append("same parameters")
+            unsure *= 0.3
+        if out and mine.telling[target]:
+            said.append("same values come out")
+            unsure *= 0.5
+        if ins:
+            said.append("same values go in")
+            unsure *= 0.7
+    if evidence.kinship(target, golden) >= KIN:
+        is_module = evidence.target.names[target].kind == "cell"
+        said.append("classes correspond" if is_module else "the functions correspond")
+    if mine.out_shape[target] == theirs.out_shape[golden]:
+        said.append("same shapes" if mine.in_shapes[target] == theirs.in_shapes[golden] else "same shape of the result")
+    return round(1.0 - unsure, 3), ", ".join(said)

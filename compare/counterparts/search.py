@@ -19,15 +19,15 @@ from itertools import groupby
 
 import numpy as np
 
+from msprobe.compare.core.tensor import Tensor
 from msprobe.store.record import Dump
 
 from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
 from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
-from .counterpart import Because, Counterpart, Counterparts, words
-from .dump_view import NONE, Dataflow, Side, Tensor
+from .dump_view import NONE, Dataflow, Side
 from .features import UNLIKELY, Features, Numbers
-from .score import Evidence
+from .score import Because, Counterpart, Counterparts, Evidence, words
 
 LEAST_COMMON = 0.6
 """Part of the paired leaves below either container that must be below both."""
@@ -141,7 +141,7 @@ def _with_one_input(evidence: Evidence) -> Iterator[list[int]]:
     def key(at: int) -> object:
         tensors = side.tensors(at)
         is_part = evidence.golden_of[at] == NONE and tensors.parameters and tensors.inputs
-        return tensors.inputs[0].key if is_part else None
+        return tensors.inputs[0].values if is_part else None
 
     for known, group in groupby(side.leaves, key):
         run = list(group)
@@ -198,15 +198,15 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
     sides = evidence.target, evidence.golden
     taken = {pair.target for pair in found}
     stands_for: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
-    gradients = _gradients(sides[0]), _gradients(sides[1])
     more: list[Counterpart] = []
     for pair in found:
         mine, theirs = sides[0].names[pair.target], sides[1].names[pair.golden]
         if mine.direction != "forward":
             continue
-        backward = sides[0].backward_of(pair.target), sides[1].backward_of(pair.golden)
-        following = [(*backward, "their forward calls are a pair")]
-        lists = gradients[0].get(mine.stem, []), gradients[1].get(theirs.stem, [])
+        places = (pair.target, pair.golden)
+        back = [side.dump.counterpart(at, "backward") for side, at in zip(sides, places, strict=True)]
+        following = [(back[0], back[1], "their forward calls are a pair")]
+        lists = [side.dump.gradients.get(name.stem, []) for side, name in zip(sides, (mine, theirs), strict=True)]
         if len(lists[0]) == len(lists[1]):
             reason = "the modules that own the parameters are a pair"
             following += [(a, b, reason) for a, b in zip(*lists, strict=True)]
@@ -215,14 +215,6 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
                 taken.add(a)
                 more.append(Counterpart(a, b, pair.confidence, reason))
     return more
-
-
-def _gradients(side: Side) -> dict[str, list[int]]:
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for at, name in enumerate(side.names):
-        if name.kind == "parameters_grad":
-            found[name.stem].append(at)
-    return found
 
 
 def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | None = None) -> Counterparts:

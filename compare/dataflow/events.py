@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from msprobe.base import names
 from msprobe.compare.judge.judged import Comparison, Judged, JudgedCall
 
-from .graph import parent_of, upwards
-
 
 @dataclass(slots=True, eq=False)  # not frozen: one is made for every call, and freezing costs more than all else
 class Event:
@@ -48,13 +46,11 @@ class Event:
     @property
     def rows(self) -> range:
         """The pairs of its records, by their rows in the comparison."""
-        starts = self.comparison.pairs.starts
-        return range(int(starts[self.place]), int(starts[self.place + 1]))
+        return self.comparison.pairs.rows(self.place)
 
     def owns(self, row: int) -> bool:
         """Whether an input is its own, and not that of the forward call."""
-        starts = self.comparison.pairs.starts
-        return any(starts[place] <= row < starts[place + 1] for place in self.owners or (self.place,))
+        return any(row in self.comparison.pairs.rows(place) for place in self.owners or (self.place,))
 
     @property
     def own(self) -> tuple[Judged, ...]:
@@ -136,11 +132,11 @@ class _Sides:
         """The cells around the call at a place, innermost first; of gradients of parameters, around their `owner`."""
         side = "target" if self._pairs.target_calls[place] >= 0 else "golden"
         dump, calls, _ = self._sides[side]
-        parent = dump.construct.get(owner) if owner else parent_of(dump, int(calls[place]))
+        parent = dump.construct.get(owner) if owner else dump.parent(int(calls[place]))
         if not parent:
             return ()
         if (side, parent) not in self._around:
-            self._around[side, parent] = upwards(parent, dump.construct)
+            self._around[side, parent] = dump.upwards(parent)
         return self._around[side, parent]
 
 

@@ -19,7 +19,7 @@ from msprobe.compare.judge.wording import say_limits
 from msprobe.compare.locate.find import Located, locate
 from msprobe.compare.locate.finding import Finding, UpdateJudgement
 from msprobe.compare.match.cross_framework import is_cross_framework
-from msprobe.compare.match.user_mapping import NamedPairs, UserPairs, user_pairs
+from msprobe.compare.match.user_mapping import UserPairs, named_pairs, user_pairs
 from msprobe.compare.measure.files import Effort
 from msprobe.compare.ranks.collectives import RankSummary
 from msprobe.compare.ranks.search import summarise, write_calls
@@ -30,14 +30,14 @@ from msprobe.compare.tables.console import lines, watch, write_advice
 from msprobe.compare.tables.csv_file import WORTH_SHARES, write_csv, write_csv_shares
 from msprobe.compare.tables.highlight import coloured
 from msprobe.compare.tables.json_file import write_json
-from msprobe.compare.tables.rows import rows, stack_of
+from msprobe.compare.tables.rows import rows
 from msprobe.compare.tables.sheet import described, summary, write_sheet
 from msprobe.compare.updates.explained import Updates
 from msprobe.compare.workers.run import Lost, cores, run
 from msprobe.replay.recorded import Cause as Hindrance
 from msprobe.store.kernel_dump.files import read_kernels
 from msprobe.store.reader import find, read
-from msprobe.store.record import Call, Dump
+from msprobe.store.record import Call, Calls, Dump
 from msprobe.store.saves.graph_saves import is_indexed, names_of, read_npys, read_saves
 from msprobe.store.saves.single_saves import read_single
 
@@ -66,7 +66,7 @@ def read_both(target: SideSource, golden: SideSource, request: Request, workers:
     else:
         left, right = _read_dumps(((target.paths[0], request.stack_file), (golden.paths[0], None)), workers)
     if target.family in ("saves", "single saves", "npy"):
-        right = replace(right, calls=_in_order_of(left.calls, right.calls))
+        right = replace(right, calls=Calls.of(_in_order_of(left.calls, right.calls)))
     return left, right
 
 
@@ -258,7 +258,7 @@ def compare_alone(task: Task) -> Outcome:
     with writing(task.table):
         _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
-            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), NamedPairs(given, target, golden).pairs)
+            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), named_pairs(given, target, golden))
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
@@ -296,7 +296,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
     )
     with_stack = request.with_stack
     if with_stack is None:
-        with_stack = any(stack_of(comparison.target, call) for call in range(len(comparison.target.calls)))
+        with_stack = any(map(comparison.target.calls.stack, range(len(comparison.target.calls))))
     shown = columns_of(comparison, with_stack)
     if (
         request.format == "csv"

@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from msprobe.base import names
 from msprobe.compare.core.noise import PrecisionClass, State
 from msprobe.compare.core.reason import DRIFT
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.dataflow.events import Event, events
-from msprobe.compare.dataflow.graph import parent_of, upwards
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.locate.find import Located
-from msprobe.store.record import PARTS, TENSOR
+from msprobe.store.record import INPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR
 
 _PASS, _UNJUDGED = GRADES.index("pass"), GRADES.index("unjudged")
-_INPUT, _PARAMETERS, _GRADIENTS = (PARTS.index(part) for part in ("input", "parameters", "parameters_grad"))
 
 
 class Subject(Enum):
@@ -145,20 +144,20 @@ def _subjects(comparison: Comparison) -> NDArray[np.uint8]:
     rows = list(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), pairs.call_of.tolist(), strict=True))
     parts, kinds = pairs.target.columns.part, pairs.target.columns.kind
     # The first pair of calls with a tensor as input; -1 without any.
-    first_inputs = next((p for t, _, p in rows if t >= 0 and parts[t] == _INPUT and kinds[t] == TENSOR), -1)
+    first_inputs = next((p for t, _, p in rows if t >= 0 and parts[t] == INPUT and kinds[t] == TENSOR), -1)
     for row, (target, golden, place) in enumerate(rows):
         columns, at = (pairs.target.columns, target) if target >= 0 else (pairs.golden.columns, golden)
         part, source = columns.part[at], columns.source[at]
         is_backward = parsed[place].direction == "backward"
-        if part == _PARAMETERS or source.startswith("parameter "):
+        if part == PARAMETERS or source_of(source).origin == "parameter":
             subject = Subject.PARAMETERS
-        elif part == _GRADIENTS:
+        elif part == PARAMETERS_GRAD:
             subject = Subject.GRADIENTS
         elif is_backward:
             subject = Subject.BACKWARD
-        elif part == _INPUT and columns.kind[at] != TENSOR:
+        elif part == INPUT and columns.kind[at] != TENSOR:
             subject = Subject.ARGUMENTS
-        elif part == _INPUT and (source == "leaf" or (not source and place == first_inputs)):
+        elif part == INPUT and (source == "leaf" or (not source and place == first_inputs)):
             subject = Subject.RUN_INPUTS
         else:
             subject = Subject.FORWARD
@@ -210,5 +209,5 @@ def _side(comparison: Comparison, is_golden: bool, event: Event | None) -> Side:
     if event is not None:
         places = event.owners[-1:] or (event.place,)  # gradients of parameters go by their cell's backward call
         if (call := int(calls[places[0]])) >= 0:
-            name, within = dump.columns.names[call], upwards(parent_of(dump, call), dump.construct)
+            name, within = dump.columns.names[call], dump.upwards(dump.parent(call))
     return Side(dump.where, dump.task, dump.level, dump.framework, name, within)

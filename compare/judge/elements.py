@@ -9,7 +9,7 @@ from msprobe.base.errors import DumpError, MappingError
 from msprobe.base.log import logger
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
-from msprobe.compare.match.pairs import Pair, Pairs, View, call_of_row
+from msprobe.compare.match.pairs import Pair, Pairs, View
 from msprobe.compare.measure.files import Effort, Files, Outcome, measure_all
 from msprobe.mapping.transform import parse
 from msprobe.store.reader import tensor_path
@@ -30,7 +30,7 @@ def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
     for row, (_, text) in rows.items():
         if not text:
             continue
-        call = call_of_row(target, row)
+        call = target.columns.call_of(row)
         record = target.columns.record(row, call)
         where = f"data mapping: {record.name}"
         if record.kind != "tensor" or record.shape is None:

@@ -15,7 +15,7 @@ from msprobe.compare.core.reason import Reason, Reasons
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.pairs import CallPair, Ints, Pair, Pairs
 from msprobe.compare.measure.statistics import NAMES
-from msprobe.store.record import PARTS, Dump, Record, Statistics
+from msprobe.store.record import INPUT, PARAMETERS, PARTS, Dump, Record, Statistics
 
 from .verdict import CAUSES, GRADES, PASS, Cause, Grade, Verdict, statistic
 from .wording import say_statistic, sentences
@@ -29,7 +29,7 @@ NO_CAUSE = len(CAUSES)
 """What `Comparison.causes` holds for a pair with a verdict."""
 
 _PASS = GRADES.index("pass")
-_INPUTS = [PARTS.index("input"), PARTS.index("parameters")]
+_INPUTS = [INPUT, PARAMETERS]
 
 
 class Judged:

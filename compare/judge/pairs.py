@@ -13,7 +13,7 @@ from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import standard_of
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.fused import SUM
-from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View, call_of_row
+from msprobe.compare.match.pairs import NO_NOTES, Ints, Pair, Pairs, View
 from msprobe.compare.measure.statistics import excess as excess_of
 from msprobe.compare.measure.statistics import excesses
 from msprobe.store.record import GRADIENTS, KINDS, PARTS, Columns, Dump, Record, Statistics
@@ -316,7 +316,7 @@ class PairJudge:
         if target >= 0 and golden >= 0:
             return self(pairs.pair(row), pairs.name(int(pairs.call_of[row])), row)
         here, dump, at = ("target", self._target, target) if target >= 0 else ("golden", self._golden, golden)
-        name = dump.columns.row_name(at, call_of_row(dump, at))
+        name = dump.columns.row_name(at, dump.columns.call_of(at))
         return _with_equality(self._without_partner(here, (PARTS[dump.columns.part[at]], ".backward" in name), row))
 
     def explain(self, row: int) -> Verdict:

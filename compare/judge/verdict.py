@@ -9,8 +9,9 @@ from typing import Literal
 from msprobe.compare.core.measures import Measures
 from msprobe.compare.core.reason import Reason, Reasons, TensorLook, Why
 from msprobe.compare.core.standard import EXACT, STANDARDS, Standard, canonical, family
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.match.pairs import equal_values
-from msprobe.store.record import NULL, PARTS, Calls, Columns, Dump, NonFinite, Record
+from msprobe.store.record import NULL, PARTS, Columns, Dump, NonFinite, Record
 
 from . import wording
 
@@ -129,7 +130,7 @@ def _is_in(value: object, tensor: Record) -> bool:
         return False
     if math.prod(tensor.shape or ()) == 1:
         return math.isclose(float(s.max), float(value), rel_tol=1e-6)
-    is_trained = tensor.part == "parameters" or tensor.source.startswith("parameter ")
+    is_trained = tensor.part == "parameters" or source_of(tensor.source).origin == "parameter"
     return type(value) is not bool and not is_trained and s.max == value
 
 
@@ -227,19 +228,18 @@ def lost_rows(dump: Dump) -> frozenset[int]:
 
     Only calls with such entries are looked at. A part that is named covers all that is inside it.
     """
-    calls, columns = dump.calls, dump.columns
-    told = calls.lost if isinstance(calls, Calls) else {at: call.lost for at, call in enumerate(calls) if call.lost}
+    columns = dump.columns
     return frozenset(
         row
-        for at, parts in told.items()
-        for row in range(columns.starts[at], columns.starts[at + 1])
+        for at, parts in dump.calls.lost.items()
+        for row in columns.rows(at)
         if columns.kind[row] == NULL and not set(parts).isdisjoint(_places(columns, row))
     )
 
 
 def _places(columns: Columns, row: int) -> Iterator[str]:
     """What a dump may call the place of a row, or one around it: `input.1.0`, `input.1` and `input`."""
-    part, path = PARTS[columns.part[row]], columns.paths[columns.path[row]]
+    part, path = PARTS[columns.part[row]], columns.path_of(row)
     stems: list[tuple[str, ...]] = [("input",), ("kwargs",)] if part == "input" else [(part,)]
     if part in ("parameters_grad", "debug"):  # their names have the path only
         stems = [()]

@@ -14,12 +14,12 @@ import numpy as np
 
 from msprobe.compare.core.noise import State
 from msprobe.compare.core.standard import family
+from msprobe.compare.core.tensor import UNKNOWN, Identity, Source, source_of
 from msprobe.compare.dataflow.events import Event
-from msprobe.compare.dataflow.graph import UNKNOWN, Graph, Mark, Source
+from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison, Judged, calls_with, kind_of
 from msprobe.compare.judge.verdict import GRADES, path_of
 from msprobe.compare.match.cross_framework import have_different_kernels, is_cross_framework
-from msprobe.store.record import Calls
 
 from .finding import Dataflow
 
@@ -56,7 +56,7 @@ class _Rule:
         self._exact = not have_different_kernels(comparison.target, comparison.golden)
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
         self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
-        self._starts = comparison.pairs.starts.tolist()
+        self._rows = comparison.pairs.rows
         self._is_given = comparison.is_given.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
         exact = np.full(len(comparison.equal), _UNKNOWN)
@@ -93,9 +93,6 @@ class _Rule:
         self._note(outputs)
         return Seen(event, differing_inputs, differing_outputs, unknown_inputs, unknown_outputs)
 
-    def _rows(self, place: int) -> range:
-        return range(self._starts[place], self._starts[place + 1])
-
     def _note(self, rows: Iterable[int]) -> None:
         self._exact = self._exact and not any(self._is_different[row] for row in rows)
 
@@ -121,8 +118,7 @@ class _Rule:
         there = "golden" if pair.target else "target"
         dump, calls, _ = self._comparison.sides[there]
         at, place = int(calls[event.place]), path_of(pair.record)
-        missing = dump.calls.missing(at) if isinstance(dump.calls, Calls) else dump.calls[at].missing
-        if any(place == gap or place.startswith(gap + ".") for gap in missing):
+        if any(place == gap or place.startswith(gap + ".") for gap in dump.calls.missing(at)):
             return False
         return kind_of(pair.record) in self._comparison.collected[there]
 
@@ -149,7 +145,6 @@ class InputCause:
 
 
 _UNRECORDED = InputCause("code", dataflow=Dataflow.UNRECORDED)
-_PARAMETER = "parameter "
 
 
 class Causes:
@@ -160,7 +155,8 @@ class Causes:
         self._origin = origin  # event -> the finding that it belongs to; grows while the caller walks
         self._comparison = comparison
         self._are_two_frameworks = is_cross_framework(comparison.target, comparison.golden)
-        self._marks_of: tuple[int, dict[tuple[Mark | None, Mark | None], str]] = (-1, {})  # an event, and its inputs
+        # An event, and its inputs.
+        self._marks_of: tuple[int, dict[tuple[Identity | None, Identity | None], str]] = (-1, {})
         self._sides = comparison.sides
         self.graphs = {name: Graph(side.dump) for name, side in self._sides.items()}
 
@@ -202,7 +198,7 @@ class Causes:
         if "parameter" in origins:
             exchanged = self._exchanged(target, golden)
             return InputCause("exchanged", exchanged) if exchanged else InputCause("parameter")
-        is_told = said.startswith("call ") and pairs.golden.columns.source[golden].startswith("call ")
+        is_told = all(source_of(text).origin == "call" for text in (said, pairs.golden.columns.source[golden]))
         if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
             return InputCause("code", rewired, Dataflow.REWIRED)
         if cause := self._by_producer(sources, latest, is_told):
@@ -221,8 +217,8 @@ class Causes:
             return InputCause("code")
         # Its origin is not known. Masks, ids and positions are inputs of the run; a float between cells is computed.
         dump = self._comparison.target
-        _, dtype, _ = dump.columns.looks[dump.columns.look[target]]
-        is_computed = dump.level == "L0" and family(dtype) == "float" and not self.is_first_given(event)
+        is_float = family(dump.columns.dtype(target)) == "float"
+        is_computed = dump.level == "L0" and is_float and not self.is_first_given(event)
         return _UNRECORDED if is_computed else InputCause("leaf")
 
     def is_first_given(self, event: Event) -> bool:
@@ -267,10 +263,11 @@ class Causes:
     def _exchanged(self, target: int, golden: int) -> tuple[str, ...]:
         """Which two parameters of those that both sides have; a renamed one is known to one side only."""
         pairs = self._comparison.pairs
-        told = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
-        if told[0] == told[1] or not all(text.startswith(_PARAMETER) and text in self._common for text in told):
+        texts = pairs.target.columns.source[target], pairs.golden.columns.source[golden]
+        if texts[0] == texts[1] or not self._common.issuperset(texts):
             return ()
-        return tuple(text.removeprefix(_PARAMETER) for text in told)
+        names = tuple(source_of(text).text for text in texts)
+        return names if all(names) else ()
 
     @cached_property
     def _common(self) -> set[str]:
@@ -335,7 +332,7 @@ class Causes:
         other = self._marks_of[1].get((golden, target))
         return (path_of(judged.pair.record), other) if other else ()
 
-    def _marks(self, row: int) -> tuple[Mark | None, Mark | None]:
+    def _marks(self, row: int) -> tuple[Identity | None, Identity | None]:
         """What the two tensors of a pair are recognised by."""
         target, golden = (graph.mark(int(self._sides[name].rows[row])) for name, graph in self.graphs.items())
         return target, golden

@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 
 from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.tensor import Identity, tensor_of
 from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
-from msprobe.compare.match.pairs import call_of_row
-from msprobe.store.record import NULL, PARTS, TENSOR, Dump
-
-_INPUT, _OUTPUT, _PARAMETERS = (PARTS.index(part) for part in ("input", "output", "parameters"))
+from msprobe.store.record import INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
 def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
@@ -47,20 +45,19 @@ def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
 def _sharing(dump: Dump) -> set[int]:
     """The calls of cells one of whose parameters another cell has too, by their values; a tensor all of whose
     elements are equal is no evidence."""
-    owners: dict[tuple[object, ...], list[int]] = {}
+    owners: dict[Identity, list[int]] = {}
     for mark, call in _parameters(dump):
         owners.setdefault(mark, []).append(call)
     shared = (calls for calls in owners.values() if len({names.parse(dump.columns.names[at]).stem for at in calls}) > 1)
     return {call for calls in shared for call in calls}
 
 
-def _parameters(dump: Dump) -> Iterator[tuple[tuple[object, ...], int]]:
-    """What every parameter looks like, with the call that received it."""
+def _parameters(dump: Dump) -> Iterator[tuple[Identity, int]]:
+    """The identity of every parameter, with the call that received it."""
     columns = dump.columns
     for row, part in enumerate(columns.part):
-        if part == _PARAMETERS and columns.kind[row] == TENSOR and (columns.max[row] != columns.min[row]):
-            values = columns.max[row], columns.min[row], columns.mean[row], columns.norm[row]
-            yield (columns.look[row], columns.digest[row], *values), call_of_row(dump, row)
+        if part == PARAMETERS and columns.max[row] > columns.min[row] and (tensor := tensor_of(columns, row)):
+            yield tensor.exact or (), columns.call_of(row)
 
 
 def without_unneeded(comparison: Comparison) -> Comparison:
@@ -109,13 +106,13 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
                 continue
             # The other side's dump may name the sources of arguments where this one does not.
             teller = side if any(columns.source) else 1 - side
-            forward = [pair for place in event.forwards for pair in range(pairs.starts[place], pairs.starts[place + 1])]
+            forward = [pair for place in event.forwards for pair in pairs.rows(place)]
             arguments = [
                 int(rows_of[teller][pair])
                 for pair in forward
                 if (own := int(rows_of[side][pair])) >= 0
                 and rows_of[teller][pair] >= 0
-                and columns.part[own] == _INPUT
+                and columns.part[own] == INPUT
                 and columns.kind[own] == TENSOR
                 and columns.path[own] == columns.path[at]
             ]
@@ -143,9 +140,9 @@ class _WaysBack:
             source = graph.source(row)
             if source.origin == "parameter":
                 return True
-            if source.origin in ("code", "unknown") and graph.call_of(row) > self._first_trained:
+            if source.origin in ("code", "unknown") and graph.columns.call_of(row) > self._first_trained:
                 return True
-            if (maker := graph.number.get(source.call)) is None:
+            if (maker := graph.dump.place.get(source.call)) is None:
                 continue
             if self._is_trained(maker):
                 return True
@@ -158,8 +155,8 @@ class _WaysBack:
         """Whether a call has parameters with gradients; any, in a dump without gradients of parameters."""
         if self._trained:
             return self._graph.names[call].stem in self._trained
-        rows = self._graph.rows(call)
-        return _PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
+        rows = self._graph.columns.rows(call)
+        return PARAMETERS in self._graph.columns.part[rows.start : rows.stop]
 
     @cached_property
     def _trained(self) -> frozenset[str]:
@@ -174,8 +171,8 @@ class _WaysBack:
     def _has_a_gradient(self, call: int, row: int) -> bool:
         """Whether something goes back through an argument of a call."""
         columns = self._graph.columns
-        back = self._graph.number.get(names.counterpart(columns.names[call], "backward"))
-        return back is not None and any(
+        back = self._graph.dump.counterpart(call, "backward")
+        return back >= 0 and any(
             columns.path[at] == columns.path[row] and not columns.max[at] == columns.min[at] == 0
             for at in self._graph.outputs(back)
         )

@@ -356,7 +356,7 @@ class _Walk:
         if (event.kind, event.direction) not in self._kinds_of_calls[other]:
             return True
         graph = self._causes.graphs[other]
-        return event.called in graph.dump.construct and event.called not in graph.number
+        return event.called in graph.dump.construct and event.called not in graph.dump.place
 
     @cached_property
     def _kinds_of_calls(self) -> dict[str, set[tuple[str, str]]]:

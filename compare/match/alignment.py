@@ -9,7 +9,7 @@ longest.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 WINDOW = 200
 """Edits searched through at once; a search costs at most about WINDOW ** 2 steps."""
@@ -69,14 +69,17 @@ def longest_chain(pairs: Indices) -> Indices:
     return chain
 
 
+def common_ends(n: int, m: int, same: Callable[[int, int], bool]) -> tuple[int, int]:
+    """How many items two sequences of these lengths share at the beginning, and how many others at the end."""
+    shorter = min(n, m)
+    head = next((at for at in range(shorter) if not same(at, at)), shorter)
+    tails = range(shorter - head)
+    return head, next((at for at in tails if not same(n - 1 - at, m - 1 - at)), len(tails))
+
+
 def _piece(left: list[int], right: list[int]) -> Indices:
     n, m = len(left), len(right)
-    head = 0
-    while head < n and head < m and left[head] == right[head]:
-        head += 1
-    tail = 0
-    while tail < n - head and tail < m - head and left[n - 1 - tail] == right[m - 1 - tail]:
-        tail += 1
+    head, tail = common_ends(n, m, lambda i, j: left[i] == right[j])
     found = [(i, i) for i in range(head)]
     i, j = head, head
     while i < n - tail and j < m - tail:

@@ -13,13 +13,12 @@ are what is going to be compared.
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from itertools import groupby
-from typing import Literal
 
 from msprobe.base import names
 from msprobe.base.names import Name
-from msprobe.store.record import Call
+from msprobe.store.record import Dump
 
 _CELLS = ("cell", "parameters_grad")
 _ROUND = re.compile(r"round[0-9]+")
@@ -29,11 +28,12 @@ class Side:
     """The calls of one dump with their keys; renamed cells and functions can be learned, so that keys say the golden's
     names."""
 
-    def __init__(self, calls: Sequence[Call], has_parents: bool = True) -> None:
-        self.calls = calls
-        self.names = [names.parse(call.name) for call in calls]
-        self.at = {call.name: i for i, call in enumerate(calls)}
-        self.again = [call.is_recompute for call in calls]
+    def __init__(self, dump: Dump, has_parents: bool = True) -> None:
+        self.dump = dump
+        self.names = dump.names
+        self.again = [dump.calls.is_recompute(i) for i in range(len(dump.names))]
+        self.in_order = [".parameters_grad" not in called for called in dump.columns.names]
+        """Whether a call's place in the dump says when it ran."""
         self.knows_again = False
         """Whether both dumps mark recomputations."""
         self._has_parents = has_parents
@@ -43,7 +43,7 @@ class Side:
         self._places: dict[int, Hashable] = {}
 
     def __len__(self) -> int:
-        return len(self.calls)
+        return len(self.names)
 
     def learn(self, mine: Name, theirs: Name) -> None:
         """From now on `mine` is called `theirs` here; what stands inside a renamed cell moves with it."""
@@ -66,7 +66,7 @@ class Side:
 
     def parent_name(self, i: int) -> str | None:
         """The name of the enclosing cell's call, None at the root."""
-        return self.calls[i].parent if self._has_parents else None
+        return self.dump.parent(i) if self._has_parents else None
 
     def place(self, i: int) -> Hashable:
         """Stem, direction, enclosing cell, and whether it is a recomputation where both dumps mark those."""
@@ -79,36 +79,38 @@ class Side:
 
     def look(self, i: int) -> Hashable:
         """The place with the paths, shapes and arguments of the records."""
-        return self.place(i), self.again[i], _contents(self.calls[i])
+        return self.place(i), self.again[i], self._contents(i)
 
     def form(self, i: int) -> Hashable:
         """The place with the paths and ranks of the records."""
-        records = self.calls[i].records
-        ranks = [(r.part, r.path, r.kind, None if r.shape is None else len(r.shape)) for r in records]
-        return self.place(i), tuple(ranks)
+        columns = self.dump.columns
+        ranks = [(row, None if (shape := columns.shape(row)) is None else len(shape)) for row in columns.rows(i)]
+        return self.place(i), tuple([(columns.part[at], columns.path_of(at), columns.kind[at], n) for at, n in ranks])
 
     def bare(self, i: int) -> Hashable:
         """Stem and direction with the paths, shapes and arguments of the records."""
-        return self.stem(i), self.names[i].direction, self.again[i], _contents(self.calls[i])
+        return self.stem(i), self.names[i].direction, self.again[i], self._contents(i)
 
     def named(self, i: int) -> Hashable:
         """The whole name; of an API, whose number alone says little, with its place."""
-        call = self.calls[i]
-        return identity(call.name), self.again[i], () if self.names[i].kind == "cell" else self.place(i)
-
-    def forward_of(self, i: int) -> int | None:
-        """The forward call of backward call i, where the dump holds it."""
-        return self._in_direction(i, "forward")
-
-    def backward_of(self, i: int) -> int | None:
-        """The backward call of forward call i, where the dump holds it."""
-        return self._in_direction(i, "backward")
-
-    def _in_direction(self, i: int, direction: Literal["forward", "backward"]) -> int | None:
         name = self.names[i]
-        if name.kind not in ("cell", "api") or name.direction == direction:
-            return None
-        return self.at.get(names.counterpart(name.text, direction))
+        return identity(name.text), self.again[i], () if name.kind == "cell" else self.place(i)
+
+    def as_recorded(self, i: int) -> Hashable:
+        """The whole name, the enclosing cell and the records, nothing of it learned."""
+        return self.names[i].text, self.parent_name(i), self.again[i], self._contents(i)
+
+    def shapes(self, i: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Part and shape of each tensor."""
+        columns = self.dump.columns
+        shapes = ((columns.part[row], columns.shape(row)) for row in columns.rows(i))
+        return [(part, shape) for part, shape in shapes if shape is not None]
+
+    def _contents(self, i: int) -> Hashable:
+        columns = self.dump.columns
+        looks = ((row, columns.shape(row)) for row in columns.rows(i))
+        said = [(row, repr(columns.values.get(row)) if shape is None else shape) for row, shape in looks]
+        return tuple([(columns.part[row], columns.path_of(row), what) for row, what in said])
 
     def _golden_stem(self, name: Name) -> str:
         if name.stem in self._renamed_stems:
@@ -144,22 +146,6 @@ def word(name: Name) -> str:
     # The second execution of a kernel in one step: `Kernel.Default.MatMul.round1`.
     is_round = len(before) > 1 and before[0] in ("Kernel", "Parameter") and _ROUND.fullmatch(last)
     return f"{before[-1].lower()}.{operation}" if is_round else operation
-
-
-def _contents(call: Call) -> Hashable:
-    return tuple([(r.part, r.path, r.shape if r.kind == "tensor" else repr(r.value)) for r in call.records])
-
-
-def alike(a: Call, b: Call, with_parents: bool, with_values: bool) -> bool:
-    """Whether two calls also stand in the same cell and have records of the same paths and shapes (and arguments)."""
-    if len(a.records) != len(b.records) or (with_parents and a.parent != b.parent):
-        return False
-    for x, y in zip(a.records, b.records, strict=True):
-        if x.shape != y.shape or x.path != y.path or x.part != y.part:
-            return False
-        if with_values and x.value is not y.value and repr(x.value) != repr(y.value):
-            return False
-    return True
 
 
 def seem_recomputed(calls: Iterable[Name]) -> list[bool]:

@@ -14,15 +14,15 @@ to be equal.
 6. With `fuzzy`, what is then still left, in order, whatever its shapes.
 """
 
-from bisect import bisect
+from bisect import bisect, insort
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 
 from msprobe.base.names import parse
-from msprobe.store.record import Call
+from msprobe.store.record import Dump
 
-from .alignment import Indices, align, longest_chain
-from .call_keys import Side, alike, identity, seem_recomputed, word
+from .alignment import Indices, align, common_ends, longest_chain
+from .call_keys import Side, identity, seem_recomputed, word
 from .pairs import Match, MatchedBy
 
 Key = Callable[[Side, int], Hashable]
@@ -34,21 +34,18 @@ NOTHING_GIVEN: Mapping[int, int] = {}
 
 
 def match_calls(
-    target: Sequence[Call], golden: Sequence[Call], *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
+    target: Dump, golden: Dump, *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
 ) -> list[Match]:
     """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
 
     A call with several candidates stays unmatched, except where they cannot be told apart at all. `given` are the
     user's pairs, golden call by target call.
     """
-    left, right = list(target), list(golden)
-    has_parents = any(c.parent for c in left) and any(c.parent for c in right)
-    if not given and _is_same_program(left, right, has_parents):
-        return [Match(i, i, "name") for i in range(len(left))]
-    pairing = Pairing(Side(left, has_parents), Side(right, has_parents))
+    has_parents = all(any(map(dump.parent, range(len(dump.names)))) for dump in (target, golden))
+    pairing = Pairing(Side(target, has_parents), Side(golden, has_parents))
     _take(pairing, given)
     taken = set(given.values())
-    pairing.join([(i, j) for i, j in _equal_ends(left, right, has_parents) if i not in given and j not in taken])
+    pairing.join([(i, j) for i, j in _equal_ends(pairing) if i not in given and j not in taken])
     if given:
         pairing.rechain()
     if pairing.is_open():
@@ -88,7 +85,6 @@ class Pairing:
         self.target, self.golden = target, golden
         self.golden_of = [-1] * len(target)
         self.target_of = [-1] * len(golden)
-        self._in_order = tuple([is_in_order(call.name) for call in side.calls] for side in (target, golden))
         self.chain: Indices = []
 
     def join(self, pairs: Indices) -> None:
@@ -108,13 +104,13 @@ class Pairing:
 
     def rechain(self, without: Container[int] = ()) -> None:
         """Choose the chain anew, as long as possible, from all pairs but those of some target calls."""
-        in_order = self._in_order[0]
+        in_order = self.target.in_order
         pairs = [(i, j) for i, j in enumerate(self.golden_of) if j >= 0 and in_order[i] and i not in without]
         self.chain = longest_chain(pairs)
 
     def is_open(self) -> bool:
         """Whether both sides still have unmatched calls whose order means something."""
-        sides = zip((self.golden_of, self.target_of), self._in_order, strict=True)
+        sides = (self.golden_of, self.target.in_order), (self.target_of, self.golden.in_order)
         return all(any(partner < 0 and ok for partner, ok in zip(*side, strict=True)) for side in sides)
 
     def free(self) -> tuple[list[int], list[int]]:
@@ -123,7 +119,7 @@ class Pairing:
 
     def gaps(self) -> Iterator[tuple[list[int], list[int]]]:
         """The unmatched calls between neighbours of the chain, where both sides have some."""
-        in_target, in_golden = self._in_order
+        in_target, in_golden = self.target.in_order, self.golden.in_order
         x = y = 0
         for a, b in (*self.chain, (len(self.target), len(self.golden))):
             if a > x and b > y:
@@ -194,13 +190,8 @@ class Pairing:
 
     def forwards_differ(self, i: int, j: int) -> bool:
         """Whether both backward calls have forward calls, and those are no pair."""
-        left, right = self.target.forward_of(i), self.golden.forward_of(j)
-        return left is not None and right is not None and self.golden_of[left] != right
-
-
-def is_in_order(name: str) -> bool:
-    """Whether a call's place in the dump says when it ran."""
-    return ".parameters_grad" not in name
+        left, right = self.target.dump.counterpart(i, "forward"), self.golden.dump.counterpart(j, "forward")
+        return left >= 0 <= right and self.golden_of[left] != right
 
 
 def pair_moved(pairing: Pairing) -> None:
@@ -209,44 +200,29 @@ def pair_moved(pairing: Pairing) -> None:
     left, right = pairing.free()
     if not left or not right:
         return
-    where = {identity(golden.calls[j].name): j for j in right if is_in_order(golden.calls[j].name)}
-    order = _StemOrder(pairing)
+    where = {identity(golden.names[j].text): j for j in right if golden.in_order[j]}
+    # Numbers count the calls of a stem, so none of them can overtake another.
+    of_stem: defaultdict[Hashable, Indices] = defaultdict(list)
+    for pair in enumerate(pairing.golden_of):
+        if pair[1] >= 0:
+            of_stem[_stem(target, pair[0])].append(pair)
     for i in left:
-        j = where.get(identity(target.calls[i].name))
+        j = where.get(identity(target.names[i].text))
         if j is None or pairing.target_of[j] >= 0 or target.again[i] != golden.again[j]:
             continue
         if target.names[i].kind == "api" and target.form(i) != golden.form(j):
             continue
-        is_backward = target.names[i].direction == "backward"
-        if not pairing.forwards_differ(i, j) if is_backward else order.would_keep(i, j):
+        pairs, is_backward = of_stem[_stem(target, i)], target.names[i].direction == "backward"
+        if not (pairing.forwards_differ(i, j) if is_backward else _crosses(pairs, i, j)):
             pairing.join_anywhere(i, j)
-            order.add(i, j)
+            insort(pairs, (i, j))
     for inside in _inside_moved_cells(pairing):
         for i, j in pairing.aligned(*inside, Side.look):
             pairing.join_anywhere(i, j)
 
 
-class _StemOrder:
-    """The pairs of each stem, in order: numbers count the calls of a stem, so none of them can overtake another."""
-
-    def __init__(self, pairing: Pairing) -> None:
-        self._target = pairing.target
-        self._pairs: defaultdict[Hashable, Indices] = defaultdict(list)
-        for i, j in enumerate(pairing.golden_of):
-            if j >= 0:
-                self._of(i).append((i, j))
-
-    def would_keep(self, i: int, j: int) -> bool:
-        """Whether a further pair fits."""
-        return not _crosses(self._of(i), i, j)
-
-    def add(self, i: int, j: int) -> None:
-        """Take a pair that fits."""
-        pairs = self._of(i)
-        pairs.insert(bisect(pairs, (i, j)), (i, j))
-
-    def _of(self, i: int) -> Indices:
-        return self._pairs[self._target.stem(i), self._target.names[i].direction]
+def _stem(side: Side, i: int) -> Hashable:
+    return side.stem(i), side.names[i].direction
 
 
 def _crosses(pairs: Indices, i: int, j: int) -> bool:
@@ -262,11 +238,11 @@ def _inside_moved_cells(pairing: Pairing) -> list[tuple[list[int], list[int]]]:
     left, right = pairing.free()
     in_order = {i for i, _ in pairing.chain}
     for i in left:
-        at = target.at.get(target.parent_name(i) or "", -1)
+        at = target.dump.place.get(target.parent_name(i) or "", -1)
         if at >= 0 and at not in in_order and (partner := pairing.golden_of[at]) >= 0:
             groups[partner][0].append(i)
     for j in right:
-        at = golden.at.get(golden.parent_name(j) or "", -1)
+        at = golden.dump.place.get(golden.parent_name(j) or "", -1)
         if at >= 0 and pairing.target_of[at] >= 0:
             groups[at][1].append(j)
     return [group for group in groups.values() if group[0] and group[1]]
@@ -296,8 +272,7 @@ def fill_by_structure(pairing: Pairing, *, with_shapes: bool) -> Indices:
             name = side.names[i]
             if (name.kind == "api" and with_shapes) or (name.kind == "cell" and side.stem(i) not in cells[1 - which]):
                 # The names of arguments may differ between two APIs.
-                tensors = [r for r in side.calls[i].records if r.kind == "tensor" and r.shape is not None]
-                shapes = tuple([(r.part, r.shape if with_shapes else len(r.shape or ())) for r in tensors])
+                shapes = tuple([(part, shape if with_shapes else len(shape)) for part, shape in side.shapes(i)])
                 again = side.knows_again and side.again[i]
                 found[name.kind, word(name), name.direction, again, above[which](i), shapes].append(i)
         return found
@@ -333,7 +308,7 @@ class _Above:
         while parent is not None and parent not in self._known:
             passed.append(parent)
             self._known[parent] = None  # a circle of parents ends here
-            at = self._side.at.get(parent)
+            at = self._side.dump.place.get(parent)
             if at is None:  # a cell that was not collected: its own name is all there is
                 above = self._side.stem_of(parse(parent))
                 break
@@ -360,7 +335,7 @@ def pair_around(pairing: Pairing) -> Indices:
     found: Indices = []
     for mine, candidates in right_around.items():
         theirs = next(iter(candidates))
-        i, j = target.at.get(mine, -1), golden.at.get(theirs, -1)
+        i, j = target.dump.place.get(mine, -1), golden.dump.place.get(theirs, -1)
         if len(candidates) > 1 or len(left_around[theirs]) > 1 or i < 0 or j < 0:
             continue
         if pairing.golden_of[i] < 0 and pairing.target_of[j] < 0 and _operation(target, i) == _operation(golden, j):
@@ -396,11 +371,11 @@ def follow_forward(pairing: Pairing) -> None:
     target, golden = pairing.target, pairing.golden
     is_changed = False
     for i in range(len(target)):
-        forward = target.forward_of(i)
-        if forward is None or (partner := pairing.golden_of[forward]) < 0:
+        forward = target.dump.counterpart(i, "forward")
+        if forward < 0 or (partner := pairing.golden_of[forward]) < 0:
             continue
-        j = golden.backward_of(partner)
-        if j is None or pairing.golden_of[i] == j or target.place(i) != golden.place(j):
+        j = golden.dump.counterpart(partner, "backward")
+        if j < 0 or pairing.golden_of[i] == j or target.place(i) != golden.place(j):
             continue
         other = pairing.target_of[j]
         if target.look(i) == golden.look(j) or not (pairing.looks_paired(i) or pairing.looks_paired(other)):
@@ -441,34 +416,15 @@ def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
             pairing.target.learn(mine, theirs)
 
 
-def _is_same_program(left: Sequence[Call], right: Sequence[Call], with_parents: bool) -> bool:
-    """Whether both sides make the same calls in the same order.
-
-    Numbers and texts among the arguments are not asked: where all names, cells and shapes agree, an argument that
-    differs is a finding, not another call.
-    """
-    return len(left) == len(right) and all(
-        a.name == b.name and alike(a, b, with_parents, False) for a, b in zip(left, right, strict=True)
+def _equal_ends(pairing: Pairing) -> Indices:
+    """Pairs from the beginning and from the end, as far as the calls were recorded alike."""
+    target, golden = pairing.target, pairing.golden
+    left, right = ([n for n, ok in enumerate(side.in_order) if ok] for side in (target, golden))
+    head, tail = common_ends(
+        len(left), len(right), lambda i, j: target.as_recorded(left[i]) == golden.as_recorded(right[j])
     )
-
-
-def _equal_ends(left: Sequence[Call], right: Sequence[Call], with_parents: bool) -> Indices:
-    """Pairs from the beginning and from the end, as far as names and looks agree."""
-    i_calls, j_calls = ([n for n, call in enumerate(calls) if is_in_order(call.name)] for calls in (left, right))
-    shorter = min(len(i_calls), len(j_calls))
-
-    def same(i: int, j: int) -> bool:
-        a, b = left[i], right[j]
-        return a.name == b.name and a.is_recompute == b.is_recompute and alike(a, b, with_parents, True)
-
-    head = 0
-    while head < shorter and same(i_calls[head], j_calls[head]):
-        head += 1
-    tail = 0
-    while tail < shorter - head and same(i_calls[-1 - tail], j_calls[-1 - tail]):
-        tail += 1
-    ends = (slice(head), slice(head)), (slice(len(i_calls) - tail, None), slice(len(j_calls) - tail, None))
-    return [pair for ours, theirs in ends for pair in zip(i_calls[ours], j_calls[theirs], strict=True)]
+    ends = (slice(head), slice(head)), (slice(len(left) - tail, None), slice(len(right) - tail, None))
+    return [pair for ours, theirs in ends for pair in zip(left[ours], right[theirs], strict=True)]
 
 
 def _mark_recomputed(target: Side, golden: Side) -> None:
@@ -488,9 +444,9 @@ def _pair_gradients(pairing: Pairing) -> None:
     def key(side: Side, i: int) -> tuple[str, int]:
         return side.stem(i), max(side.names[i].number, 0)
 
-    where = {key(golden, j): j for j in right if not is_in_order(golden.calls[j].name)}
+    where = {key(golden, j): j for j in right if not golden.in_order[j]}
     for i in left:
-        if not is_in_order(target.calls[i].name) and (j := where.pop(key(target, i), None)) is not None:
+        if not target.in_order[i] and (j := where.pop(key(target, i), None)) is not None:
             pairing.join_anywhere(i, j)
 
 
@@ -498,14 +454,11 @@ def _fill_fuzzily(pairing: Pairing) -> Indices:
     """Pair by stem, then by operation, between neighbours that are pairs."""
     pairing.rechain()
 
-    def stem(side: Side, i: int) -> Hashable:
-        return side.stem(i), side.names[i].direction
-
     def attribute(side: Side, i: int) -> Hashable:
         name = side.names[i]
-        return (name.path, name.direction) if name.kind == "cell" else (side.calls[i].name, id(side))
+        return (name.path, name.direction) if name.kind == "cell" else (name.text, id(side))
 
-    found = [*pairing.fill(stem), *pairing.fill(_operation), *pairing.fill(attribute)]
+    found = [*pairing.fill(_stem), *pairing.fill(_operation), *pairing.fill(attribute)]
     for i, j in found:
         if pairing.target.names[i].kind == "cell":
             pairing.target.learn(pairing.target.names[i], pairing.golden.names[j])

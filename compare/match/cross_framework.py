@@ -4,15 +4,13 @@ Pairs of the user come first, then those of `msprobe.compare.counterparts`, whic
 values. Then the records of each pair of calls are joined by what they mean.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from msprobe.base import names
 from msprobe.compare.core.reason import Reason, Why
 from msprobe.compare.core.standard import family
-from msprobe.store.record import PARTS, TENSOR, Dump
+from msprobe.store.record import OUTPUT, TENSOR, Dump
 
 from .call_keys import bare_stem
 from .fused import fused_targets, fused_views
@@ -39,7 +37,7 @@ def is_cross_framework(target: Dump, golden: Dump) -> bool:
     """
     if not have_different_kernels(target, golden) or "mindspore" not in (target.framework, golden.framework):
         return False
-    return all(any(names.parse(n).direction for n in dump.columns.names) for dump in (target, golden))
+    return all(any(name.direction for name in dump.names) for dump in (target, golden))
 
 
 def match_frameworks(target: Dump, golden: Dump, given: UserPairs) -> Pairs:
@@ -82,7 +80,7 @@ def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, 
     """The user's pairs that guide the search: forward calls of one kind. All others count too, and guide nothing."""
     found = {}
     for i, j in calls.items():
-        mine, theirs = names.parse(target.columns.names[i]), names.parse(golden.columns.names[j])
+        mine, theirs = target.names[i], golden.names[j]
         if mine.direction == theirs.direction == "forward" and mine.kind == theirs.kind:
             found[i] = j
     return found
@@ -90,7 +88,7 @@ def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, 
 
 def _label(target: Dump, golden: Dump, i: int, j: int) -> MatchedBy:
     """`name` where both sides call it alike, but for `Cell` and `Module` and the number."""
-    mine, theirs = names.parse(target.columns.names[i]), names.parse(golden.columns.names[j])
+    mine, theirs = target.names[i], golden.names[j]
     if bare_stem(mine) != bare_stem(theirs) or mine.direction != theirs.direction:
         return "structure"
     return "name" if max(mine.number, 0) == max(theirs.number, 0) else "renumbered"
@@ -103,11 +101,10 @@ def _last_gradients(target: Dump, golden: Dump, calls: Sequence[tuple[int, int]]
     msprobe writes them under one name for a whole step, msprobe-ms once per micro-batch: `parameters_grad`,
     `parameters_grad.1`. So the last of these are the counterpart, and those before them have none.
     """
-    gradients = _gradients(target), _gradients(golden)
-    pairs = {(names.parse(target.columns.names[i]).stem, names.parse(golden.columns.names[j]).stem) for i, j in calls}
+    pairs = {(target.names[i].stem, golden.names[j].stem) for i, j in calls}
     found = []
     for stems in sorted(pairs):
-        lists = [of_side.get(stem, []) for of_side, stem in zip(gradients, stems, strict=True)]
+        lists = [dump.gradients.get(stem, []) for dump, stem in zip((target, golden), stems, strict=True)]
         few, many = sorted((0, 1), key=lambda side: len(lists[side]))
         if len(lists[few]) == 1 < len(lists[many]) and not (target, golden)[few].format_version:
             found.append((lists[0][-1], lists[1][-1]))
@@ -120,23 +117,12 @@ def _earlier_gradients(
     """By place: why the gradients of micro-batches before the `last` have no counterpart."""
     earlier: set[tuple[int, int]] = set()
     for side, dump in enumerate((target, golden)):
-        gradients = _gradients(dump) if last else {}
-        earlier |= {(side, c) for pair in last for c in gradients[names.parse(dump.columns.names[pair[side]]).stem]}
+        earlier |= {(side, c) for pair in last for c in dump.gradients[dump.names[pair[side]].stem]}
     return {
         n: Reason(Why.LAST_ONLY)
         for n, match in enumerate(ordered)
         if (match.golden < 0 and (0, match.target) in earlier) or (match.target < 0 and (1, match.golden) in earlier)
     }
-
-
-def _gradients(dump: Dump) -> dict[str, list[int]]:
-    """By stem of a cell: the calls that are gradients of its parameters, in order."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for at, text in enumerate(dump.columns.names):
-        name = names.parse(text)
-        if name.kind == "parameters_grad":
-            found[name.stem].append(at)
-    return found
 
 
 def _without(ordered: Sequence[Match], target: Dump, golden: Dump, table: "ApiTable") -> dict[int, Reason]:
@@ -147,7 +133,7 @@ def _without(ordered: Sequence[Match], target: Dump, golden: Dump, table: "ApiTa
         if i >= 0 <= j:
             continue
         dump, call = (target, i) if i >= 0 else (golden, j)
-        name = names.parse(dump.columns.names[call])
+        name = dump.names[call]
         if name.kind != "api":
             continue
         if dump.framework == "mindspore":
@@ -188,7 +174,6 @@ def join_by_meaning(
 
 
 _KINDS = frozenset(["bool", "int", "float", "complex"])
-_OUTPUT = PARTS.index("output")
 
 
 def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
@@ -199,7 +184,7 @@ def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
     dtype=bool)` and `ones((n, n)).astype(bool)`. Nothing of the two can be compared but what comes of them.
     """
     for dump, call in ((target, i), (golden, j)):
-        name = names.parse(dump.columns.names[call])
+        name = dump.names[call]
         if name.kind != "api" or name.direction != "forward":
             return False
     kinds = {_first_result(target, i), _first_result(golden, j)}
@@ -209,7 +194,5 @@ def give_other_numbers(target: Dump, i: int, golden: Dump, j: int) -> bool:
 def _first_result(dump: Dump, call: int) -> str:
     """The family of the dtype of a call's first result; empty where that is no tensor."""
     columns = dump.columns
-    for row in range(columns.starts[call], columns.starts[call + 1]):
-        if columns.part[row] == _OUTPUT:
-            return family(columns.looks[columns.look[row]][1]) if columns.kind[row] == TENSOR else ""
-    return ""
+    first = next((row for row in columns.rows(call) if columns.part[row] == OUTPUT), None)
+    return "" if first is None or columns.kind[first] != TENSOR else family(columns.dtype(first))

@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from msprobe.base import names
-from msprobe.base.names import Name
-from msprobe.store.record import PARTS, TENSOR, Dump
+from msprobe.store.record import OUTPUT, PARAMETERS, Dump
 
-from .pairs import Ints, Pairs, View, call_of_row
+from .pairs import Ints, Pairs, View
 
 Shape = tuple[int, ...]
 
@@ -33,11 +31,11 @@ def fused_views(pairs: Pairs) -> dict[int, View]:
         for row, numbers in where.items():
             if len(numbers) < 2:
                 continue
-            shape, shapes = _shape(whole, row), [_shape(parts, int(others[n])) for n in numbers]
+            shape, shapes = whole.columns.shape(row), [parts.columns.shape(int(others[n])) for n in numbers]
             for number, text in zip(numbers, _slices(shape, shapes), strict=False):
                 found[number] = View("", text, True) if is_golden else View(text, "", True)
-            is_gradient = ".backward" in whole.columns.names[call_of_row(whole, row)]
-            if is_gradient and PARTS[whole.columns.part[row]] == "output" and all(s == shape for s in shapes):
+            is_gradient = ".backward" in whole.columns.names[whole.columns.call_of(row)]
+            if is_gradient and whole.columns.part[row] == OUTPUT and all(s == shape for s in shapes):
                 found |= dict.fromkeys(numbers, SUM)
     return found
 
@@ -57,28 +55,26 @@ def fused_targets(target: Dump, golden: Dump, candidates: Mapping[int, Sequence[
 
     Of the golden calls that a target call could be, those are its parts whose first parameters make up its own.
     """
-    ours, theirs = ({name: at for at, name in enumerate(dump.columns.names)} for dump in (target, golden))
     for i, found in candidates.items():
-        name, parts = names.parse(target.columns.names[i]), sorted(found)
+        name, parts = target.names[i], sorted(found)
         if name.kind != "cell" or name.direction != "forward" or len(parts) < 2:
             continue
         if not _slices(_first_parameter(target, i), [_first_parameter(golden, j) for j in parts]):
             continue
         for part in parts:
-            pairs = zip(_calls_of(name, ours), _calls_of(names.parse(golden.columns.names[part]), theirs), strict=True)
-            yield from ((a, b) for a, b in pairs if a is not None and b is not None)
+            pairs = zip(_calls_of(target, i), _calls_of(golden, part), strict=True)
+            yield from ((a, b) for a, b in pairs if a >= 0 <= b)
 
 
 def _first_parameter(dump: Dump, call: int) -> Shape | None:
     columns = dump.columns
-    rows = range(columns.starts[call], columns.starts[call + 1])
-    return next((_shape(dump, row) for row in rows if PARTS[columns.part[row]] == "parameters"), None)
+    return next((columns.shape(row) for row in columns.rows(call) if columns.part[row] == PARAMETERS), None)
 
 
-def _calls_of(name: Name, at: Mapping[str, int]) -> tuple[int | None, ...]:
-    """A cell's call forward and backward, and the gradients of its parameters, by the calls' positions."""
-    gradients = at.get(f"{name.stem}.parameters_grad.0", at.get(f"{name.stem}.parameters_grad"))
-    return at.get(name.text), at.get(names.counterpart(name.text, "backward")), gradients
+def _calls_of(dump: Dump, call: int) -> tuple[int, int, int]:
+    """A cell's call forward and backward, and the gradients of its parameters; -1 for each that there is not."""
+    stem = f"{dump.names[call].stem}.parameters_grad"
+    return call, dump.counterpart(call, "backward"), dump.place.get(f"{stem}.0", dump.place.get(stem, -1))
 
 
 def _slices(whole: Shape | None, parts: Sequence[Shape | None]) -> list[str]:
@@ -92,8 +88,3 @@ def _slices(whole: Shape | None, parts: Sequence[Shape | None]) -> list[str]:
         if ends[-1:] == [size] and all((*p[:axis], *p[axis + 1 :]) == rest for p in known):
             return [f"slice({axis}, {end - p[axis]}, {end})" for p, end in zip(known, ends, strict=True)]
     return []
-
-
-def _shape(dump: Dump, row: int) -> Shape | None:
-    columns = dump.columns
-    return columns.looks[columns.look[row]][2] if columns.kind[row] == TENSOR else None

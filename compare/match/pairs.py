@@ -4,7 +4,6 @@ A comparison of a million records would drown in objects, so a pair is two row n
 where somebody looks at them.
 """
 
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,6 +199,10 @@ class Pairs(Sequence[CallPair]):
         """The pair of calls that each pair of records belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
+    def rows(self, at: int) -> range:
+        """The pairs of records of a pair of calls."""
+        return range(int(self.starts[at]), int(self.starts[at + 1]))
+
     def pair(self, row: int) -> Pair:
         """One pair of records."""
         return Pair(_record(self.target, int(self.target_rows[row])), _record(self.golden, int(self.golden_rows[row])))
@@ -227,8 +230,8 @@ def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRec
     starts = [0]
     for match in matches:
         i, j = match.target, match.golden
-        ours = range(target.columns.starts[i], target.columns.starts[i + 1]) if i >= 0 else range(0)
-        theirs = range(golden.columns.starts[j], golden.columns.starts[j + 1]) if j >= 0 else range(0)
+        ours = target.columns.rows(i) if i >= 0 else range(0)
+        theirs = golden.columns.rows(j) if j >= 0 else range(0)
         if i >= 0 <= j:
             mine, other = join(match, len(target_rows))
         else:
@@ -248,13 +251,8 @@ def pairs_of(target: Dump, golden: Dump, matches: Sequence[Match], join: JoinRec
     )
 
 
-def call_of_row(dump: Dump, row: int) -> int:
-    """The call that a row of `Dump.columns` belongs to; a user may pair records of calls that are no pair."""
-    return bisect_right(dump.columns.starts, row) - 1
-
-
 def _record(dump: Dump, row: int) -> Record | None:
-    return None if row < 0 else dump.columns.record(row, call_of_row(dump, row))
+    return None if row < 0 else dump.columns.record(row, dump.columns.call_of(row))
 
 
 def _side(dump: Dump, at: int, rows: Ints) -> tuple[Call | None, list[Record | None]]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from msprobe.base import names
 from msprobe.base.names import Name
 from msprobe.compare.core.reason import Reason, Why
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.counterparts.features import operation_word
 from msprobe.mapping import layers
 from msprobe.mapping.api import ApiTable
@@ -45,7 +46,6 @@ CLOSE = 1e-4
 
 NO_PARTNERS: Mapping[int, int] = {}
 
-_CALL, _PARAMETER, _OUTPUT = "call ", "parameter ", ".output."
 _OPERANDS = 2
 _UNKNOWN = object()
 _BUFFERS = (("running_mean",), ("running_var",), ("num_batches_tracked",))
@@ -82,7 +82,7 @@ class Item:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape of a tensor; None for anything else."""
-        return self.columns.looks[self.columns.look[self.row]][2] if self.is_tensor else None
+        return self.columns.shape(self.row)
 
     @property
     def norm(self) -> float:
@@ -107,13 +107,12 @@ class Records:
         self._table = table
         self._is_ms_target = target.framework == "mindspore"
         self._tells_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
-        self._at = [{name: at for at, name in enumerate(dump.columns.names)} for dump in self._dumps]
         self._operands = _Operands(target, golden, partners)
 
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
         """The records of target call `i` and golden call `j`; `rule` is the user's for this pair."""
         left, right = self._items(0, i), self._items(1, j)
-        mine, theirs = (names.parse(d.columns.names[c]) for d, c in zip(self._dumps, (i, j), strict=True))
+        mine, theirs = self._dumps[0].names[i], self._dumps[1].names[j]
         pair: Correspondence | None = None
         if rule is not None:
             _key_by_rule(left, right, rule, mine)
@@ -140,11 +139,8 @@ class Records:
 
     def _items(self, side: int, call: int) -> list[Item]:
         columns = self._dumps[side].columns
-        found = []
-        for row in range(columns.starts[call], columns.starts[call + 1]):
-            part, path = PARTS[columns.part[row]], columns.paths[columns.path[row]]
-            found.append(Item(columns, row, part, path, (part, path)))
-        return found
+        placed = ((row, PARTS[columns.part[row]], columns.path_of(row)) for row in columns.rows(call))
+        return [Item(columns, row, part, path, (part, path)) for row, part, path in placed]
 
     def _key_by_table(self, left: Items, right: Items, mine: Name, theirs: Name) -> Correspondence | None:
         (ms, pt), (ms_items, pt_items) = self._ms_first(mine, theirs), self._ms_first(left, right)
@@ -176,7 +172,7 @@ class Records:
 
     def _places(self, side: int, name: Name) -> list[str]:
         """The arguments of a call (of a backward call, of its forward), as places: `0`, `1`, `axis`."""
-        call = self._at[side].get(names.counterpart(name.text, "forward"))
+        call = self._dumps[side].place.get(names.counterpart(name.text, "forward"))
         items = [] if call is None else self._items(side, call)
         return list(dict.fromkeys(item.path[0] for item in items if item.part == "input" and item.path))
 
@@ -198,7 +194,7 @@ class Records:
     def _forward_operands(self, mine: Name, theirs: Name) -> tuple[list[Item], list[Item]] | None:
         """Of the forward calls of two backward calls, which tell more; None where a dump has none."""
         forward = [names.parse(names.counterpart(name.text, "forward")) for name in (mine, theirs)]
-        calls = [at.get(name.text) for at, name in zip(self._at, forward, strict=True)]
+        calls = [dump.place.get(name.text) for dump, name in zip(self._dumps, forward, strict=True)]
         if calls[0] is None or calls[1] is None:
             return None
         left, right = self._items(0, calls[0]), self._items(1, calls[1])
@@ -334,26 +330,21 @@ class _Operands:
 
     def _by_origin(self, mine: Item, theirs: Item) -> int:
         """1 where both are parameters, or one result of a pair of calls; -1 where they come from elsewhere."""
-        sources = [item.columns.source[item.row] for item in (mine, theirs)]
-        are_parameters = [text.startswith(_PARAMETER) for text in sources]
-        if all(are_parameters) or not all(sources):
+        texts = [item.columns.source[item.row] for item in (mine, theirs)]
+        ours, other = map(source_of, texts)
+        are_parameters = [source.origin == "parameter" for source in (ours, other)]
+        if all(are_parameters) or not all(texts):
             return int(all(are_parameters))
         if any(are_parameters):
             return -1
-        # The call that made the tensor, and which of its results it is; empty where no call did.
-        (ours, _, at), (other, _, their_at) = (
-            s.removeprefix(_CALL).rpartition(_OUTPUT) if s.startswith(_CALL) else ("", "", "") for s in sources
-        )
-        if ours not in self._golden_of or other not in self._goldens:
+        if ours.call not in self._golden_of or other.call not in self._goldens or "input" in (ours.part, other.part):
             return 0
-        return int(at == their_at) if self._golden_of[ours] == other else -1
+        return int(ours.path == other.path) if self._golden_of[ours.call] == other.call else -1
 
     @staticmethod
     def _by_values(mine: Item, theirs: Item) -> int:
-        a, b = (
-            [c.max[row], c.min[row], c.mean[row], c.norm[row]]
-            for c, row in ((item.columns, item.row) for item in (mine, theirs))
-        )
+        placed = ((item.columns, item.row) for item in (mine, theirs))
+        a, b = ((c.max[row], c.min[row], c.mean[row], c.norm[row]) for c, row in placed)
         scale = max(map(abs, (*a[:2], *b[:2])))  # the mean is no greater
         scales = (scale, scale, scale, max(abs(a[3]), abs(b[3])))
         return int(all(abs(x - y) <= CLOSE * s for x, y, s in zip(a, b, scales, strict=True)))

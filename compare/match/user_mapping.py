@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
 
@@ -11,9 +10,9 @@ import numpy as np
 from msprobe.base import names
 from msprobe.mapping.layer_tree import PlacedCall, pair_layers
 from msprobe.mapping.user_files import NOWHERE, TOP, ApiRule, DataRule, UserMapping, bare_cell
-from msprobe.store.record import Calls, Dump
+from msprobe.store.record import Dump
 
-from .pairs import Pairs, View, call_of_row
+from .pairs import Pairs, View
 
 Noted = TypeVar("Noted")
 
@@ -45,7 +44,7 @@ def user_pairs(mapping: UserMapping, target: Dump, golden: Dump) -> UserPairs:
 class _Gathering:
     def __init__(self, mapping: UserMapping, target: Dump, golden: Dump) -> None:
         self._mapping, self._target, self._golden = mapping, target, golden
-        self._names = [[names.parse(text) for text in dump.columns.names] for dump in (target, golden)]
+        self._names = target.names, golden.names
         self._calls: dict[int, int] = {}
         self._taken: set[int] = set()
         self._rules: dict[int, ApiRule] = {}
@@ -136,30 +135,21 @@ def _cell_key(name: names.Name) -> tuple[str, str, int] | None:
 
 def _rows_named(dump: Dump, wanted: Iterable[str]) -> dict[str, int]:
     columns, known = dump.columns, set(wanted)
-    starts = columns.starts
-    return {
-        name: row
-        for call in range(len(columns.names))
-        for row in range(starts[call], starts[call + 1])
-        if (name := columns.row_name(row, call)) in known
-    }
+    every = ((row, call) for call in range(len(columns.names)) for row in columns.rows(call))
+    return {name: row for row, call in every if (name := columns.row_name(row, call)) in known}
 
 
 def _calls_of(rows: Mapping[int, tuple[int, str]], target: Dump, golden: Dump) -> Iterable[tuple[int, int]]:
     """The calls whose mapped records all lie in one call of the other side."""
     partners: dict[int, set[int]] = {}
     for row, (other, _) in rows.items():
-        partners.setdefault(call_of_row(target, row), set()).add(call_of_row(golden, other))
+        partners.setdefault(target.columns.call_of(row), set()).add(golden.columns.call_of(other))
     return [(i, next(iter(found))) for i, found in partners.items() if len(found) == 1]
 
 
 def placed_calls(dump: Dump) -> list[PlacedCall]:
     """The calls of a dump as the rules of layers see them."""
-    calls = dump.calls
-    if isinstance(calls, Calls):
-        texts = dump.columns.names
-        return [PlacedCall(t, calls.parent(n) or dump.construct.get(t), calls.stack(n)) for n, t in enumerate(texts)]
-    return [PlacedCall(call.name, call.parent or dump.construct.get(call.name), call.stack) for call in calls]
+    return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 
 def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
@@ -202,25 +192,13 @@ def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
     )
 
 
-class NamedPairs:
-    """Rows as pairs of names, for the file that the layer mapping leaves beside the table."""
-
-    def __init__(self, given: UserPairs, target: Dump, golden: Dump) -> None:
-        self._given, self._target, self._golden = given, target, golden
-
-    @cached_property
-    def pairs(self) -> dict[str, str]:
-        """The target's row -> the golden's row of the same ending, or `N/A`."""
-        found: dict[str, str] = {}
-        ours, theirs = self._target.columns, self._golden.columns
-        for i, j in self._given.layers.items():
-            places = {_ending(self._golden, row): row for row in range(theirs.starts[j], theirs.starts[j + 1])}
-            for row in range(ours.starts[i], ours.starts[i + 1]):
-                other = places.get(_ending(self._target, row))
-                found[ours.row_name(row, i)] = NOWHERE if other is None else theirs.row_name(other, j)
-        return found
-
-
-def _ending(dump: Dump, row: int) -> tuple[int, tuple[str, ...]]:
-    columns = dump.columns
-    return columns.part[row], columns.paths[columns.path[row]]
+def named_pairs(given: UserPairs, target: Dump, golden: Dump) -> dict[str, str]:
+    """Of the calls that the layer mapping paired: the target's row -> the golden's row of the same ending, or `N/A`."""
+    found: dict[str, str] = {}
+    ours, theirs = target.columns, golden.columns
+    for i, j in given.layers.items():
+        places = {(theirs.part[row], theirs.path_of(row)): row for row in theirs.rows(j)}
+        for row in ours.rows(i):
+            other = places.get((ours.part[row], ours.path_of(row)))
+            found[ours.row_name(row, i)] = NOWHERE if other is None else theirs.row_name(other, j)
+    return found

@@ -135,12 +135,12 @@ class _Judging:
     def _visit(self, event: Event) -> None:
         aligned = self._aligned
         given = [r for r in event.rows if aligned.is_given[r]]
-        own = [r for p in event.owners for r in aligned.rows_of(p) if aligned.is_given[r]] or given
+        own = [r for p in event.owners for r in aligned.pairs.rows(p) if aligned.is_given[r]] or given
         for owner in event.owners:
             # The gradients of parameters come before the last backward call of their cell.
             self._judge_inputs(aligned.event_at[owner])
         self._judge_inputs(event)
-        inherited = [r for p in event.forwards for r in aligned.rows_of(p)]
+        inherited = [r for p in event.forwards for r in aligned.pairs.rows(p)]
         received = self._upstream.received((*own, *inherited))
         inside = self._inside(event)
         for row in aligned.outputs(event):
@@ -196,7 +196,7 @@ class _Judging:
     def _is_compared_inside(self, event: Event) -> bool:
         """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
         aligned = self._aligned
-        rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.rows_of(place))
+        rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.pairs.rows(place))
         return any(aligned.is_given[row] and aligned.are_tensors[row] for row in rows)
 
     def _input_state(self, row: int, event: Event) -> State:
@@ -230,7 +230,7 @@ class _Judging:
         """Whether no gradient goes back through an input of a call through which others do: a table, a mask."""
         for graph, at in zip(self._aligned.graphs, sides, strict=True):
             back = graph.gradient(at)
-            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.call_of(back)):
+            if back >= 0 and graph.columns.kind[back] == NULL and graph.has_outputs(graph.columns.call_of(back)):
                 return True
         return False
 
@@ -296,10 +296,10 @@ class _Judging:
         if mine == other and -1 not in mine and whole_t and whole_g:
             return self._wired(row, mine)
         ends = {
-            (side, graph.call_of(user))
+            (side, graph.columns.call_of(user))
             for side, (graph, at) in enumerate(zip(self._aligned.graphs, sides, strict=True))
             for user in graph.takers(at)
-            if graph.gradient(user) < 0 and graph.is_floating(graph.call_of(user))
+            if graph.gradient(user) < 0 and graph.is_floating(graph.columns.call_of(user))
         }
         return self._through(row, made, ends=ends)
 
@@ -442,7 +442,7 @@ class _Judging:
         for side, graph in enumerate(self._aligned.graphs):
             for call, place in self._aligned.calls_inside(side, event):
                 if graph.names[call].direction == event.direction:
-                    made = [row for row in self._aligned.rows_of(place) if not self._aligned.is_given[row]]
+                    made = [row for row in self._aligned.pairs.rows(place) if not self._aligned.is_given[row]]
                     propagated = max(propagated, self._upstream.propagated_of(made))
                     noise = (row for row in made if self._states[row] == State.NOISE)
                     error = max(error, *map(self._aligned.distance, noise), 0.0)
@@ -474,7 +474,7 @@ class _Judging:
     def _last_calls(self, row: int, event: Event) -> Iterable[tuple[int, int]]:
         """The calls, by side, that computed what a pair of cells returns; not those of a layer itself."""
         for side, (graph, at) in enumerate(zip(self._aligned.graphs, self._aligned.makers(row), strict=True)):
-            call = graph.call_of(at)
+            call = graph.columns.call_of(at)
             if next(graph.around(call), -1) != self._aligned.calls[side][event.place]:
                 yield side, call
 
@@ -486,7 +486,7 @@ class _Judging:
         _, shape = self._aligned.look(1, row)
         if event.kind != "parameters_grad" or len(shape or ()) != 1:
             return self._aligned.distance(row)
-        incoming = [r for place in event.owners for r in self._aligned.rows_of(place) if self._aligned.is_given[r]]
+        incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_given[r]]
         size = max((self._aligned.size(r) for r in incoming if self._aligned.are_tensors[r]), default=0.0)
         size = max(size, self._aligned.size(row))
         return self._aligned.difference(row) / size if size else self._aligned.distance(row)
@@ -532,12 +532,12 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
     explained = comparison.explained
     if aligned.is_across:
         explained = transparent(aligned, covered, {place for places in noise.stretches.values() for place in places})
-        unmatched = {row: why for place, why in explained.items() for row in aligned.rows_of(place)}
+        unmatched = {row: why for place, why in explained.items() for row in aligned.pairs.rows(place)}
         for row, why in (unmatched | one_sided(aligned, states.data)).items():
             causes[row], reasons[row] = CAUSES.index(Cause.NO_COUNTERPART), (why,)
         for place, guess in aligned.pairs.notes.guesses.items():
             if place not in explained and min(calls[place] for calls in aligned.calls) < 0:
-                reasons |= dict.fromkeys(aligned.rows_of(place), (guess.because,))
+                reasons |= dict.fromkeys(aligned.pairs.rows(place), (guess.because,))
     which = comparison.which.copy()
     which[np.isin(states, (State.NOISE, State.HARMLESS, State.ELSEWHERE))] = -1
     return replace(

@@ -198,7 +198,8 @@ class ReplayEvidence(OutputEvidence):
             for row in self.differing(event):
                 if aligned.is_across:
                     calls |= {(side, aligned.calls[side][event.place]) for side in (0, 1)}
-                calls |= {(side, aligned.graphs[side].call_of(at)) for side, at in enumerate(aligned.makers(row))}
+                makers = enumerate(aligned.makers(row))
+                calls |= {(side, aligned.graphs[side].columns.call_of(at)) for side, at in makers}
         ordered = sorted(calls)
         answers = self._answers([Request(side, call) for side, call in ordered])
         found: tuple[dict[int, Answer], dict[int, Answer]] = ({}, {})
@@ -226,13 +227,13 @@ class ReplayEvidence(OutputEvidence):
     def _residuals(self, row: int) -> Residuals | None:
         """Both sides' residuals against their own functions, of the calls that made an output."""
         makers = self._aligned.makers(row)
-        calls = [graph.call_of(at) for graph, at in zip(self._aligned.graphs, makers, strict=True)]
+        calls = [graph.columns.call_of(at) for graph, at in zip(self._aligned.graphs, makers, strict=True)]
         ours, theirs = (replays.get(call) for replays, call in zip(self.replays, calls, strict=True))
         return residuals(ours, theirs, *self._keys(*makers), self._aligned.graphs[1].values(calls[1]))
 
     def _keys(self, target: int, golden: int) -> tuple[Key, Key]:
         t, g = self._aligned.graphs[0].columns, self._aligned.graphs[1].columns
-        return (PARTS[t.part[target]], t.paths[t.path[target]]), (PARTS[g.part[golden]], g.paths[g.path[golden]])
+        return (PARTS[t.part[target]], t.path_of(target)), (PARTS[g.part[golden]], g.path_of(golden))
 
     def _is_noise_seen(self) -> bool:
         """Also where parameters have drifted: then no call has equal inputs, and nothing else can tell whether the runs

@@ -10,13 +10,11 @@ from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.replay.operations import REFLECTED, Kind, Operation, operation, plain_name
 from msprobe.replay.own import APIS, CELLS
-from msprobe.store.record import PARTS, TENSOR, VALUE
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, TENSOR, VALUE
 
 from .identities import CallSummary
 from .pairs import AlignedGraphs
 from .summary import Summaries, Summary
-
-_INPUT, _PARAMETERS, _OUTPUT = (PARTS.index(part) for part in ("input", "parameters", "output"))
 
 _OTHER_NAMES = {
     "astype": "cast",
@@ -130,7 +128,7 @@ class CallSummaries:
         graph, of, found = self._aligned.graphs[side], self._summaries[side], self._outputs[side].values()
         call = forward = self._aligned.calls[side][self.place]
         if self.is_backward:
-            forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), -1)
+            forward = graph.dump.counterpart(call, "forward")
         known = {at: summary for at, summary in found if summary is not None}
         return CallSummary(
             self.function,
@@ -154,8 +152,8 @@ class CallSummaries:
 def _arguments(graph: Graph, of: Summaries, call: int) -> list[Summary | float]:
     """The arguments in order; NaN for what is neither a tensor nor a number."""
     columns, found = graph.columns, list[Summary | float]()
-    for row in range(columns.starts[call], columns.starts[call + 1]):
-        if columns.part[row] not in (_INPUT, _PARAMETERS):
+    for row in columns.rows(call):
+        if columns.part[row] not in (INPUT, PARAMETERS):
             continue
         if columns.kind[row] == TENSOR:
             found.append(of.of(row) or math.nan)
@@ -172,8 +170,8 @@ def _outputs(graph: Graph, of: Summaries, call: int, is_backward: bool) -> dict[
     """By row of an output: its place and summary. Gradients stand by the arguments that they are with respect to, as
     their paths count them; where arguments are nested, and of forward calls, in order."""
     columns = graph.columns
-    rows = [row for row in range(columns.starts[call], columns.starts[call + 1]) if columns.part[row] == _OUTPUT]
-    paths = [columns.paths[columns.path[row]] for row in rows]
+    rows = [row for row in columns.rows(call) if columns.part[row] == OUTPUT]
+    paths = [columns.path_of(row) for row in rows]
     places = list(range(len(rows)))
     if is_backward and all(len(path) == 1 and path[0].isdigit() for path in paths):
         places = [int(path[0]) for path in paths]

@@ -95,16 +95,12 @@ class AlignedGraphs(ABC):
             return False
         for graph, calls in zip(self.graphs, self.calls, strict=True) if event.kind == "cell" else ():
             call = calls[event.place]
-            forward = graph.number.get(names.counterpart(graph.columns.names[call], "forward"), call)
+            forward = graph.dump.forward(call)
             if forward in graph.inside or call in graph.inside:
                 return False
         return True
 
     # Records of calls.
-
-    def rows_of(self, place: int) -> range:
-        starts = self.pairs.starts
-        return range(int(starts[place]), int(starts[place + 1]))
 
     def outputs(self, event: Event) -> list[int]:
         return [row for row in event.rows if not self.is_given[row]]
@@ -112,7 +108,7 @@ class AlignedGraphs(ABC):
     def inputs_of(self, event: Event) -> list[int]:
         """What a call's outputs are computed from: of a backward call also the records of its forward."""
         places = (event.place, *event.forwards)
-        return [r for place in places for r in self.rows_of(place) if self.is_given[r] or place != event.place]
+        return [r for place in places for r in self.pairs.rows(place) if self.is_given[r] or place != event.place]
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
@@ -144,7 +140,7 @@ class AlignedGraphs(ABC):
     def path(self, side: int, row: int) -> tuple[str, ...]:
         """The path of one side's record of a pair."""
         columns = self.graphs[side].columns
-        path: tuple[str, ...] = columns.paths[columns.path[self.rows[side][row]]]
+        path: tuple[str, ...] = columns.path_of(self.rows[side][row])
         return path
 
     def has_other_form(self, row: int) -> bool:
@@ -178,7 +174,7 @@ class AlignedGraphs(ABC):
     def made_by(self, side: int, row: int) -> list[int]:
         """The outputs that an input of one side's call is, or is the sum of."""
         graph = self.graphs[side]
-        if graph.names[graph.call_of(row)].direction == "backward":
+        if graph.names[graph.columns.call_of(row)].direction == "backward":
             return graph.contributions(row)[0]
         kind, made = graph.origin(row)
         return [made] if kind == "call" else []
@@ -219,7 +215,7 @@ class AlignedGraphs(ABC):
             if pair < 0 or pair == row:
                 continue
             graph, cell = self.graphs[1 - side], self.calls[1 - side][event.place]
-            call = graph.call_of(self.rows[1 - side][pair])
+            call = graph.columns.call_of(self.rows[1 - side][pair])
             if call != cell and cell not in graph.around(call):
                 return True
         return False
@@ -339,10 +335,10 @@ class AlignedTensors(AlignedGraphs):
         columns = self.graphs[1].columns
         for place in (event.place, *event.forwards):
             is_backward = place == event.place and event.direction == "backward"
-            for row in self.rows_of(place):
+            for row in self.pairs.rows(place):
                 at = self.rows[1][row]
                 if at >= 0 and columns.kind[at] == TENSOR and (partner := self._partner(row)) is not None:
-                    found[is_backward, PARTS[columns.part[at]], columns.paths[columns.path[at]]] = partner
+                    found[is_backward, PARTS[columns.part[at]], columns.path_of(at)] = partner
         return found
 
     def _partner(self, row: int) -> Partner | None:
@@ -361,7 +357,7 @@ class AlignedTensors(AlignedGraphs):
 
 def is_running_statistic(columns: Columns, row: int) -> bool:
     """Whether a record is a parameter that is a running mean or variance of a normalisation."""
-    name = columns.source[row] or ".".join(columns.paths[columns.path[row]])
+    name = columns.source[row] or ".".join(columns.path_of(row))
     return name.rpartition(".")[2] in RUNNING
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from msprobe.compare.core.noise import State
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.dataflow.graph import Graph
-from msprobe.store.record import PARTS, TENSOR
+from msprobe.store.record import DEBUG, OUTPUT, PARAMETERS_GRAD, TENSOR
 
 from .pairs import AlignedGraphs
 
-_RETURNED = tuple(PARTS.index(part) for part in ("output", "parameters_grad", "debug"))
+_RETURNED = (OUTPUT, PARAMETERS_GRAD, DEBUG)
 
 DIFFERING = (State.PROPAGATED, State.DIVERGENT)
 
@@ -69,21 +69,21 @@ class _Reach:
     def _behind(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
         graph = self._graph
-        call = graph.call_of(row)
+        call = graph.columns.call_of(row)
         if graph.names[call].direction == "backward":
             yield from self._behind_gradient(row)
             return
         for used in graph.users.get(graph.alias(row), ()):
             if self._agrees(used):
                 continue
-            user = graph.call_of(used)
+            user = graph.columns.call_of(used)
             yield from (at for at in graph.outputs(user) if self.differs(at))
             yield from (at for at in self.behind_backward(user) if self.differs(at))
 
     def behind_backward(self, call: int) -> Iterable[int]:
         """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
         of what it receives itself explains it."""
-        back = self._graph.backward(call)
+        back = self._graph.dump.counterpart(call, "backward")
         if back >= 0 and all(map(self._agrees, self._graph.inputs(back))):
             yield from self._graph.outputs(back)
 
@@ -92,12 +92,12 @@ class _Reach:
         argument = self._graph.argument(row)
         kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
         if kind == "call":
-            yield from (at for at in _gradients(self._graph, self._graph.call_of(made)) if self.differs(at))
+            yield from (at for at in _gradients(self._graph, self._graph.columns.call_of(made)) if self.differs(at))
 
     def _is_end(self, row: int) -> bool:
         """Whether a difference that nothing recorded receives counts where it ends."""
         graph = self._graph
-        call = graph.call_of(row)
+        call = graph.columns.call_of(row)
         name = graph.names[call]
         if name.kind in ("parameters_grad", "debug"):
             return True
@@ -182,7 +182,7 @@ def dying_out(
 def _behind_the_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
     """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
     graph, at = aligned.graphs[1], aligned.rows[1][row]
-    if at < 0 or aligned.are_tensors[row] or graph.names[graph.call_of(at)].direction != "backward":
+    if at < 0 or aligned.are_tensors[row] or graph.names[graph.columns.call_of(at)].direction != "backward":
         return
     target, waiting, seen = aligned.graphs[0], [at], set[int]()
     while waiting:
@@ -193,14 +193,14 @@ def _behind_the_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
         elif kind == "call" and made not in seen:
             seen.add(made)
             pair = aligned.pair_of[1][made]
-            ours = list(_gradients(target, target.call_of(aligned.rows[0][pair]))) if pair >= 0 else []
+            ours = list(_gradients(target, target.columns.call_of(aligned.rows[0][pair]))) if pair >= 0 else []
             yield from ours
-            waiting += [] if ours else _gradients(graph, graph.call_of(made))
+            waiting += [] if ours else _gradients(graph, graph.columns.call_of(made))
 
 
 def _gradients(graph: Graph, call: int) -> Iterable[int]:
     """What the backward of a forward call returns."""
-    back = graph.backward(call)
+    back = graph.dump.counterpart(call, "backward")
     return graph.outputs(back) if back >= 0 else ()
 
 

@@ -15,7 +15,7 @@ from msprobe.compare.core.noise import FULL, Evidence, KernelPrecision, Residual
 from msprobe.compare.core.standard import canonical
 from msprobe.compare.dataflow.events import Event
 from msprobe.compare.judge.judged import DIFFERENT, EQUAL, Comparison
-from msprobe.store.record import PARTS
+from msprobe.store.record import INPUT
 
 from .deviations import (
     ACROSS,
@@ -33,8 +33,6 @@ from .identities import JOINS, has_law, identities, sum_identities
 from .operation import JUMPING, STEEP, CallSummaries, is_exact, operation_of, rounds_inside
 from .pairs import PASS, UNJUDGED, AlignedGraphs
 from .summary import MASKED, Deviation, Summaries, Summary, deviation
-
-_INPUT = PARTS.index("input")
 
 _KEPT = 0.3
 """An output has at least this share of its inputs' element error: its statistics may agree by chance."""
@@ -208,7 +206,7 @@ class StatisticsEvidence(OutputEvidence):
         """The element error that the calls before are known to have left in an input."""
         aligned = self._aligned
         at = aligned.rows[0][row]
-        if aligned.graphs[0].columns.part[at] != _INPUT:
+        if aligned.graphs[0].columns.part[at] != INPUT:
             return self._spread.get(row, 0.0)
         made = aligned.made_by(0, at)
         return max((self._spread.get(aligned.pair_of[0][one], 0.0) for one in made), default=0.0)

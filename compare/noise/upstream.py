@@ -18,13 +18,13 @@ from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL
 from msprobe.compare.judge.verdict import CAUSES, Cause
 from msprobe.replay.operations import Kind
-from msprobe.store.record import PARTS, TENSOR
+from msprobe.store.record import INPUT, PARAMETERS, TENSOR
 
 from .operation import operation_of
 from .pairs import AlignedGraphs
 from .reach import DIFFERING
 
-_RECEIVED = (PARTS.index("input"), PARTS.index("parameters"))
+_RECEIVED = (INPUT, PARAMETERS)
 
 _LEAST = 5e-324
 """For what differs although its distance is zero: another dtype."""
@@ -84,7 +84,7 @@ class Upstream:
         """A propagated difference goes through a call that only one side makes."""
         side = 0 if event.side == "target" else 1
         graph, call = self._aligned.graphs[side], self._aligned.calls[side][event.place]
-        behind = self._behind(side, [row for part in _RECEIVED for row in graph.tensors(call, part)])
+        behind = self._behind(side, [row for part in _RECEIVED for row in graph.columns.tensors(call, part)])
         if behind.propagated:
             self.unmatched[side].update(dict.fromkeys(graph.outputs(call), behind.propagated))
 
@@ -144,7 +144,7 @@ class Upstream:
                 if (pair := self._pair(side, made)) >= 0:
                     pairs.add(pair)
                 else:
-                    calls.add(graph.call_of(made))
+                    calls.add(graph.columns.call_of(made))
             if not made_by and (leaf := self._leaves[side].get(graph.mark(row))) is not None:
                 pairs.add(leaf[0])
         return pairs, calls
@@ -153,7 +153,7 @@ class Upstream:
         """The nearest pairs of records from which a record was computed, and the calls without a partner between."""
         if (pair := self._pair(side, row)) >= 0:
             return {pair}, set()
-        waiting = [self._aligned.graphs[side].call_of(row)]
+        waiting = [self._aligned.graphs[side].columns.call_of(row)]
         found, calls = set[int](), set(waiting)
         while waiting:
             pairs, before = self._step(side, waiting.pop())
@@ -170,7 +170,7 @@ class Upstream:
         """
         if (pair := self._pair(side, row)) >= 0:
             return self._aligned.distance(pair)
-        last = self._aligned.graphs[side].call_of(row)
+        last = self._aligned.graphs[side].columns.call_of(row)
         waiting, begun, known = [last], set[int](), self._errors
         while waiting:
             call = waiting[-1]
@@ -195,7 +195,7 @@ class Upstream:
                 continue
             side, at = one
             graph = self._aligned.graphs[side]
-            layer = next(graph.around(graph.call_of(at)), -1)
+            layer = next(graph.around(graph.columns.call_of(at)), -1)
             for made in self._aligned.made_by(side, at):
                 calls = self.ancestors(side, made)[1]
                 found |= {(side, call) for call in calls if next(graph.around(call), -1) != layer or layer < 0}
@@ -213,7 +213,7 @@ class Upstream:
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._aligned.graphs[side]
-        is_end = graph.names[call].direction == "forward" and graph.backward(call) < 0
+        is_end = graph.names[call].direction == "forward" and graph.dump.counterpart(call, "backward") < 0
         return graph.has_inputs(call) and (is_end or not graph.hands_on(call))
 
     def _takes_a_pair(self, side: int, call: int) -> bool:
@@ -246,7 +246,7 @@ def transparent(
         side = 0 if event.side == "target" else 1
         graph, call = aligned.graphs[side], aligned.calls[side][event.place]
         forward = names.counterpart(event.called, "forward")
-        if reason is None and _returns_input(graph, graph.number.get(forward, call)):
+        if reason is None and _returns_input(graph, graph.dump.place.get(forward, call)):
             reason = Reason(Why.HANDS_ON)
         elif reason is None and event.direction == "backward" and (event.side, forward) in forwards:
             reason = Reason(Why.OF_FORWARD)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msprobe.base.names import Name
-from msprobe.compare.counterparts.counterpart import Counterpart, Counterparts
 from msprobe.compare.counterparts.dump_view import NONE, Side
 from msprobe.compare.counterparts.features import STRANGERS, operations
+from msprobe.compare.counterparts.score import Counterpart, Counterparts
 from msprobe.compare.match.records import Records
 from msprobe.compare.match.user_mapping import placed_calls
 from msprobe.mapping.api import load_table
@@ -106,12 +106,12 @@ class _Files:
 
     def _places(self, pairs: list[Counterpart], part: str) -> dict[Path, Path] | None:
         """Which place of the one is which of the other in all these calls; None where two of them say two things."""
-        ours, theirs = self._sides[0].columns, self._sides[1].columns
+        ours, theirs = self._sides[0].dump.columns, self._sides[1].dump.columns
         found: dict[Path, Path] = {}
         for pair in pairs:
             for row, other in self._records.join(pair.target, pair.golden).rows:
                 if row >= 0 <= other and PARTS[ours.part[row]] == part:
-                    mine, place = _without_common_end(ours.paths[ours.path[row]], theirs.paths[theirs.path[other]])
+                    mine, place = _without_common_end(ours.path_of(row), theirs.path_of(other))
                     if found.setdefault(mine, place) != place:
                         return None
         return found if len(set(found.values())) == len(found) else None
@@ -205,7 +205,7 @@ class _Files:
         }
         paired = pair_layers(placed_calls(target.dump), placed_calls(golden.dump), LayerRules(by_class))
         return {
-            (self._class_name(target.parents[target.forward_of(a)]), _own(target, a))
+            (self._class_name(target.parents[target.dump.forward(a)]), _own(target, a))
             for a, b in paired.items()
             if target.names[a].kind == "api" and self._golden_of.get(a, NONE) != b
         }
@@ -222,8 +222,8 @@ class _Files:
             for number, (row, other) in enumerate(joined.rows):
                 if row < 0 or other < 0:
                     continue
-                mine = f"{mark}{text(target.columns.row_name(row, pair.target))}:"
-                theirs = text(golden.columns.row_name(other, pair.golden))
+                mine = f"{mark}{text(target.dump.columns.row_name(row, pair.target))}:"
+                theirs = text(golden.dump.columns.row_name(other, pair.golden))
                 view = joined.views.get(number)
                 if view is not None and view.target:
                     lines += [mine, f"{mark}  to: {theirs}", f'{mark}  transform: "{view.target}"']

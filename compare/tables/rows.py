@@ -15,7 +15,7 @@ from msprobe.compare.judge.verdict import GRADES
 from msprobe.compare.judge.wording import sentence
 from msprobe.compare.locate.find import Located
 from msprobe.compare.match.pairs import Ints
-from msprobe.store.record import TENSOR, Dump
+from msprobe.store.record import TENSOR
 
 from .cells import (
     NO_PARTNER,
@@ -162,14 +162,8 @@ class _Rows:
             if self._pairs.starts[place] != start + at:
                 continue
             call = int(self._pairs.target_calls[place])
-            if frames := stack_of(self._comparison.target, call) if call >= 0 else ():
+            if frames := self._comparison.target.calls.stack(call) if call >= 0 else ():
                 if frames not in self._stack_texts:  # one stack is that of many calls
                     self._stack_texts[frames] = guard(str(list(frames)))
                 found[at] = self._stack_texts[frames]
         return found
-
-
-def stack_of(dump: Dump, call: int) -> tuple[str, ...]:
-    """The frames of a call, innermost first, without making its records."""
-    stack = getattr(dump.calls, "stack", None)
-    return stack(call) if stack else dump.calls[call].stack

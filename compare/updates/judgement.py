@@ -15,7 +15,7 @@ import numpy as np
 from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement, UpdateVerdict
 
 from .fit import Floats, History
-from .settings import compare_settings
+from .settings import compare_settings, frozen
 
 _LIMIT = 1.5
 """An update may be so many times as far apart as gradients and rounding explain. Clean pairs of six optimizers, order
@@ -126,6 +126,13 @@ def verdict_of(name: str, golden_name: str, basis: Basis, excess: float) -> Upda
     return UpdateVerdict(name, golden_name, status, basis, 0.0 if isnan(excess) else float(excess))
 
 
+def drift_excess(apart: float, mean: float, scale: float, is_vector: bool, ulp: float = 0.0) -> float:
+    """The excess of how far the weights are apart, where no step before is known; of a vector around zero, which the
+    gain of a normalisation is not, more is allowed. `scale` is their root mean square."""
+    is_around_zero = is_vector and abs(mean) < 0.9 * scale
+    return excess_of(apart, ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + ulp) * scale)
+
+
 def excess_of(apart: float, allowed: float) -> float:
     """A difference in units of what is allowed."""
     return apart / allowed if allowed else nan if apart else 0.0
@@ -154,9 +161,8 @@ def _drift(p: Parameter) -> float:
     target, golden = p.target.weights[0], p.golden.weights[0]
     if not p.is_comparable or not target.size:
         return nan
-    size = float(np.sqrt(np.mean(golden**2)))
-    is_around_zero = p.is_vector and abs(float(np.mean(golden))) < 0.9 * size  # and not the gain of a normalisation
-    return excess_of(_median(target - golden), ((DRIFT_OF_SMALL if is_around_zero else DRIFT) + p.golden.ulp) * size)
+    scale = float(np.sqrt(np.mean(golden**2)))
+    return drift_excess(_median(target - golden), float(np.mean(golden)), scale, p.is_vector, p.golden.ulp)
 
 
 def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, float]]:
@@ -231,11 +237,10 @@ def _median(values: Floats) -> float:
 def _grouped(patterns: Mapping[str, tuple[UpdateCause, float]], agreeing: int) -> Iterator[UpdateDifference]:
     """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
     most parameters show is that of all, and none where less than a third does."""
-    left = dict(patterns)
-    for cause in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE):
-        if chosen := tuple(name for name, pattern in patterns.items() if pattern[0] is cause):
-            yield UpdateDifference(cause, chosen, agreeing)
-            left = {name: pattern for name, pattern in left.items() if name not in chosen}
+    one_sided = UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE
+    of_cause = [[name for name, pattern in patterns.items() if pattern[0] is cause] for cause in one_sided]
+    yield from frozen(of_cause[0], of_cause[1], agreeing)
+    left = {name: pattern for name, pattern in patterns.items() if pattern[0] not in one_sided}
     if not left:
         return
     counts = Counter(cause for cause, _ in left.values() if cause is not UpdateCause.UNKNOWN)

@@ -96,11 +96,7 @@ class _Comparison:
         common = either(form_excess <= 1, crossed, own)
         rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
         excess = np.maximum.reduce([form_excess, rate, decay])
-        found = [
-            UpdateDifference(cause, _names(target, chosen), int(are_visible.sum()))
-            for cause, chosen in ((UpdateCause.NOT_UPDATED, not_updated), (UpdateCause.UPDATED_ALONE, updated_alone))
-            if chosen.any()
-        ]
+        found = list(frozen(_names(target, not_updated), _names(target, updated_alone), int(are_visible.sum())))
         differing = is_known & (excess > 1)
         wrong = self._unexplained(differing) if differing.any() else differing
         form, changed = self._change(wrong) if wrong.any() else (None, ())
@@ -202,6 +198,14 @@ class _Comparison:
             yield UpdateDifference(
                 UpdateCause.WEIGHT_DECAY, _names(target, chosen), agreeing, decays[0], decays[1], factor
             )
+
+
+def frozen(not_updated: Sequence[str], updated_alone: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
+    """The parameters that one side alone did not update."""
+    if not_updated:
+        yield UpdateDifference(UpdateCause.NOT_UPDATED, tuple(not_updated), agreeing)
+    if updated_alone:
+        yield UpdateDifference(UpdateCause.UPDATED_ALONE, tuple(updated_alone), agreeing)
 
 
 def _allowed(own: Fit) -> Floats:

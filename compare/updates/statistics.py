@@ -17,7 +17,8 @@ import numpy as np
 from msprobe.compare.locate.finding import Basis, Status, UpdateCause, UpdateDifference, UpdateJudgement
 from msprobe.store.record import Statistics
 
-from .judgement import DRIFT, DRIFT_OF_SMALL, excess_of, verdict_of
+from .judgement import drift_excess, verdict_of
+from .settings import frozen
 
 _MOVED = 20.0
 """A mean that moved by less than so many of its roundings says nothing."""
@@ -106,17 +107,17 @@ class Summary:
     def drift(self) -> float:
         """Without the step before: the excess of what weights differ by."""
         golden, target = self.golden, self.target
-        is_around_zero = self.is_vector and abs(golden.now.mean) < 0.9 * golden.scale
         apart = max(abs(target.scale - golden.scale), abs(target.now.mean - golden.now.mean))
-        return excess_of(apart, (DRIFT_OF_SMALL if is_around_zero else DRIFT) * golden.scale)
+        return drift_excess(apart, golden.now.mean, golden.scale, self.is_vector)
 
 
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
     """What statistics show of the updates that led to the parameters of step `step`."""
-    not_updated = [p for p in parameters if not p.target.is_moved and p.golden.is_moved]
-    updated_alone = [p for p in parameters if p.target.is_moved and not p.golden.is_moved]
+    not_updated = [p.name for p in parameters if not p.target.is_moved and p.golden.is_moved]
+    updated_alone = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
     moving = [p for p in parameters if p.target.is_moved == p.golden.is_moved]
-    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in moving if _shows_ratio(p)}
+    visible = [p for p in moving if p.golden.shows_move and p.target.shows_move]
+    ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in visible}
     beyond = _Beyond(moving)
     factor, excess_of_rate = _factor(list(ratios.values()), beyond)
 
@@ -136,11 +137,7 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
 
     verdicts = tuple(verdict_of(p.name, p.golden_name, *judged(p)) for p in parameters)
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
-    found = [
-        UpdateDifference(cause, tuple(p.name for p in chosen), agreeing)
-        for cause, chosen in ((UpdateCause.NOT_UPDATED, not_updated), (UpdateCause.UPDATED_ALONE, updated_alone))
-        if chosen
-    ]
+    found = list(frozen(not_updated, updated_alone, agreeing))
     # What differs otherwise than by being left out; of weights alone nothing is known of the update.
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
     others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS)
@@ -200,10 +197,6 @@ def _beyond_noise(p: Summary, usual: float) -> tuple[float, float]:
         moments / (noise / sqrt(size) + rounding * scale / sqrt(size)) if moments else 0.0,
         ends / (noise + rounding * greatest) if ends else 0.0,
     )
-
-
-def _shows_ratio(p: Summary) -> bool:
-    return p.golden.shows_move and p.target.shows_move
 
 
 def _factor(ratios: Sequence[float], beyond: _Beyond) -> tuple[float, float]:

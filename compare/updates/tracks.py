@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from msprobe.base import names
 from msprobe.base.errors import MsprobeError
 from msprobe.base.statistic import widen
 from msprobe.compare.core.standard import canonical, family
+from msprobe.compare.core.tensor import source_of
 from msprobe.compare.judge.judged import Comparison
 from msprobe.compare.locate.finding import UpdateJudgement
-from msprobe.compare.match.pairs import View, call_of_row
+from msprobe.compare.match.pairs import View
 from msprobe.compare.noise.summary import Summaries, deviation
 from msprobe.mapping.transform import parse
 from msprobe.store.npy import NpyFile, open_npy
 from msprobe.store.reader import load_file, tensor_path
-from msprobe.store.record import PARTS, TENSOR, Dump, Statistics
+from msprobe.store.record import INPUT, OUTPUT, PARAMETERS, PARAMETERS_GRAD, TENSOR, Dump, Statistics
 
 from .fit import Floats
 from .judgement import Parameter, Track, judge
@@ -40,8 +40,6 @@ LEAST, MOST = 64, 4096
 
 _BLOCKS = 16
 _DIGITS = {"float32": 23, "float16": 10, "bfloat16": 7, "float64": 52}
-_PARAMETERS, _GRADIENTS, _INPUT = (PARTS.index(part) for part in ("parameters", "parameters_grad", "input"))
-_SOURCE = "parameter "
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,17 +122,11 @@ class _Parameters:
         for row, part in enumerate(columns.part):
             if columns.kind[row] != TENSOR or not is_float[columns.look[row]]:
                 continue
-            if part == _PARAMETERS:
-                found[row] = self._own(row)
-            elif part == _INPUT and columns.source[row].startswith(_SOURCE):
-                found[row] = columns.source[row].removeprefix(_SOURCE)
+            if part == PARAMETERS:
+                found[row] = self.dump.parameter_name(row)
+            elif part == INPUT and (source := source_of(columns.source[row])).origin == "parameter":
+                found[row] = source.text
         return found
-
-    def _own(self, row: int) -> str:
-        """The name of a cell's own parameter."""
-        columns = self.dump.columns
-        path = columns.paths[columns.path[row]]
-        return ".".join(filter(None, (names.parse(columns.names[call_of_row(self.dump, row)]).path, *path)))
 
     @cached_property
     def first(self) -> dict[str, int]:
@@ -146,11 +138,11 @@ class _Parameters:
         """Name -> the rows whose sum is its gradient."""
         columns, found = self.dump.columns, dict[str, list[int]]()
         for row, part in enumerate(columns.part):
-            if part == _GRADIENTS and columns.kind[row] == TENSOR:
-                found.setdefault(self._own(row), []).append(row)
+            if part == PARAMETERS_GRAD and columns.kind[row] == TENSOR:
+                found.setdefault(self.dump.parameter_name(row), []).append(row)
         by_users: dict[str, list[int] | None] = {}
         for row, name in self.name_of.items():
-            if name not in found and columns.part[row] == _INPUT:
+            if name not in found and columns.part[row] == INPUT:
                 at, known = self._own_gradient(row), by_users.setdefault(name, [])
                 by_users[name] = None if at is None or known is None else [*known, at]
         return found | {name: rows for name, rows in by_users.items() if rows}
@@ -158,19 +150,11 @@ class _Parameters:
     def _own_gradient(self, row: int) -> int | None:
         """The row of a backward call that holds a call's own gradient of an input; None where there is none."""
         columns = self.dump.columns
-        backward = self._places.get(names.counterpart(columns.names[call_of_row(self.dump, row)], "backward"))
-        path = columns.paths[columns.path[row]]
-        if backward is None or len(path) != 1 or not path[0].isdigit():
+        backward, path = self.dump.counterpart(columns.call_of(row), "backward"), columns.path_of(row)
+        if backward < 0 or len(path) != 1 or not path[0].isdigit():
             return None
-        for at in range(columns.starts[backward], columns.starts[backward + 1]):
-            is_output = PARTS[columns.part[at]] == "output" and columns.kind[at] == TENSOR
-            if is_output and columns.paths[columns.path[at]] == path and not columns.gradient[at]:
-                return at
-        return None
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: at for at, name in enumerate(self.dump.columns.names)}
+        outputs = (at for at in columns.tensors(backward, OUTPUT) if not columns.gradient[at])
+        return next((at for at in outputs if columns.path_of(at) == path), None)
 
     @cached_property
     def gradient_norm(self) -> float:
@@ -185,14 +169,11 @@ class _Parameters:
         return None if row is None else self.dump.columns.statistics(row)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return self._look(name)[2] or ()
+        return self.dump.columns.shape(self.first[name]) or ()
 
     def ulp(self, name: str) -> float:
         """The spacing at 1 of a parameter's dtype."""
-        return 2.0 ** -_DIGITS.get(canonical(self._look(name)[1]), 23)
-
-    def _look(self, name: str) -> tuple[str, str, tuple[int, ...] | None]:
-        return self.dump.columns.looks[self.dump.columns.look[self.first[name]]]
+        return 2.0 ** -_DIGITS.get(canonical(self.dump.columns.dtype(self.first[name])), 23)
 
     def weight(self, name: str, view: str, each: int) -> Floats | None:
         """Some elements of a parameter; None where they are not known."""
@@ -210,7 +191,7 @@ class _Parameters:
         return total
 
     def _elements(self, row: int, view: str, each: int) -> Floats | None:
-        record = self.dump.columns.record(row, call_of_row(self.dump, row))
+        record = self.dump.columns.record(row, self.dump.columns.call_of(row))
         if not record.file:
             return None
         try:

@@ -4,7 +4,6 @@ Tensors are `Leaf`s, which are read when they are needed. A backward call comes 
 the argument that each gradient belongs to.
 """
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -179,10 +178,9 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
     is_backward = name.direction == "backward"
     forward = call
     if is_backward:
-        counterpart = names.counterpart(call.name, "forward")
-        place = _places(dump).get(counterpart)
-        if place is None:
-            raise CannotReplay(Cause.MISSING_FORWARD, counterpart)
+        place = dump.counterpart(at, "forward")
+        if place < 0:
+            raise CannotReplay(Cause.MISSING_FORWARD, names.counterpart(call.name, "forward"))
         forward = dump.calls[place]
     if "input" in forward.missing or any(part.startswith("input.") for part in forward.missing):
         raise CannotReplay(Cause.MISSING_TENSOR, forward.name)
@@ -200,20 +198,6 @@ def call_of(dump: Dump, at: int) -> RecordedCall:
         outputs={r.path: Leaf(dump, r) for r in tensors if r.part == "output"},
     )
     return _with_gradients(made, dump, [r for r in call.records if r.kind == "tensor"]) if is_backward else made
-
-
-_known: list[tuple["weakref.ref[Dump]", Mapping[str, int]]] = []
-
-
-def _places(dump: Dump) -> Mapping[str, int]:
-    """Name to place of all calls of a dump; kept for the dumps used last, as long as they exist."""
-    for known, places in _known:
-        if known() is dump:
-            return places
-    made = {name: place for place, name in enumerate(dump.columns.names)}
-    _known.insert(0, (weakref.ref(dump), made))
-    del _known[4:]
-    return made
 
 
 def _with_gradients(call: RecordedCall, dump: Dump, records: Sequence[Record]) -> RecordedCall:

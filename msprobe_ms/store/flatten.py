@@ -13,7 +13,24 @@ from typing import Any
 from msprobe.base.errors import DumpError
 from msprobe.base.names import parse
 
-from .record import GRADIENTS, NULL, PARTS, TENSOR, VALUE, Columns, NonFinite, Number, Rows, Statistics, row_name
+from .record import (
+    DEBUG,
+    GRADIENTS,
+    INPUT,
+    NULL,
+    OUTPUT,
+    PARAMETERS,
+    PARAMETERS_GRAD,
+    PARTS,
+    TENSOR,
+    VALUE,
+    Columns,
+    NonFinite,
+    Number,
+    Rows,
+    Statistics,
+    row_name,
+)
 
 # Collectors cut at 50. What nests much deeper is no dump, and would exhaust the stack of whoever walks it.
 _DEEPEST = 100
@@ -21,15 +38,14 @@ _DEEPEST = 100
 # No array has more; a product of lengths that are made up could not even become a float.
 _MOST_ELEMENTS = (1 << 63) - 1
 
-_INPUT, _PARAMETERS, _OUTPUT, _PARAMETERS_GRAD, _DEBUG = range(len(PARTS))
 _ONE = [bytes((part,)) for part in range(len(PARTS))]
 # In row order. An entry of a backward call has `input` where a forward call has its arguments.
 _TREES = (
-    ("input_args", _INPUT),
-    ("input_kwargs", _INPUT),
-    ("input", _INPUT),
-    ("parameters", _PARAMETERS),
-    ("output", _OUTPUT),
+    ("input_args", INPUT),
+    ("input_kwargs", INPUT),
+    ("input", INPUT),
+    ("parameters", PARAMETERS),
+    ("output", OUTPUT),
 )
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 # A tensor that has these and no key more says nothing else.
@@ -56,12 +72,12 @@ class ColumnsBuilder:
         """Add a call with its rows; DumpError where its entry is no object or is nested without end."""
         self._rows.call(call)
         if call.endswith(".debug") and parse(call).kind == "debug":
-            self._tree(entry, _DEBUG)
+            self._tree(entry, DEBUG)
         elif type(entry) is not dict:
             raise DumpError(f"{call}: its entry is no object; the file is damaged or no dump")
         elif ".parameters_grad" in call:
             for name, tree in _gradients(entry):
-                self._tree(tree, _PARAMETERS_GRAD, (name,))
+                self._tree(tree, PARAMETERS_GRAD, (name,))
         else:
             for key, part in _TREES:
                 if key in entry and (tree := entry[key]) is not None:

@@ -5,10 +5,13 @@ millions of records is compared column by column: a `Call` or `Record` is made o
 """
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, get_args, overload
+
+from msprobe.base.names import Name, counterpart, parse
 
 from .layout import TENSORS
 
@@ -94,7 +97,7 @@ class Call:
 class Dump:
     """One step of one rank, read. `where` is the path for messages; `missing` says what could not be collected at all.
 
-    `calls` of a dump that was read are made of its columns one by one when they are asked for, and not kept.
+    `calls` may be given as plain calls; they are made of the columns one by one when they are asked for, and not kept.
     `construct` maps every executed call's name to its parent, also of calls that were not collected. `unfinished` says
     why calls may be missing at the end (the process still writes, or died); empty for a dump that was closed.
     `tensors` is the folder, below `folder`, that holds the files of the records, by their bare names; empty for files
@@ -109,7 +112,7 @@ class Dump:
     task: str
     level: str
     framework: str
-    calls: Sequence[Call]
+    calls: "Calls"
     construct: dict[str, str | None] = field(default_factory=dict)
     step: int | None = None
     rank: int | None = None
@@ -121,22 +124,86 @@ class Dump:
     extra_info: bool = True
     made_with: Mapping[str, str] = field(default_factory=dict)
 
-    @cached_property
+    def __post_init__(self) -> None:
+        if not isinstance(self.calls, Calls):
+            object.__setattr__(self, "calls", Calls.of(self.calls))
+
+    @property
     def columns(self) -> "Columns":
-        """All records as columns: those behind `calls`, or made of them where they are plain ones."""
-        return self.calls.columns if isinstance(self.calls, Calls) else columns_of(self.calls)
+        """All records as columns."""
+        return self.calls.columns
+
+    @cached_property
+    def names(self) -> list[Name]:
+        """The names of all calls, parsed."""
+        return [parse(text) for text in self.columns.names]
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The place of each call by its name."""
+        return {text: at for at, text in enumerate(self.columns.names)}
+
+    def parameter_name(self, row: int) -> str:
+        """The name of a cell's own parameter, or of its gradient: the cell's path and the place of the row."""
+        columns = self.columns
+        return ".".join(filter(None, (self.names[columns.call_of(row)].path, *columns.path_of(row))))
+
+    @cached_property
+    def gradients(self) -> dict[str, list[int]]:
+        """By stem of a cell: the calls that are gradients of its parameters, in order."""
+        found: dict[str, list[int]] = {}
+        for at, name in enumerate(self.names):
+            if name.kind == "parameters_grad":
+                found.setdefault(name.stem, []).append(at)
+        return found
+
+    def parent(self, call: int) -> str | None:
+        """The cell around a call, also where the calls themselves do not say it."""
+        return self.calls.parent(call) or self.construct.get(self.columns.names[call])
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """By call: the nearest recorded cell around it, -1 at the root."""
+        nearest: dict[str | None, int] = {}
+        found = []
+        for at in range(len(self.columns.names)):
+            parent = self.parent(at)
+            if parent not in nearest:
+                nearest[parent] = next((self.place[cell] for cell in self.upwards(parent) if cell in self.place), -1)
+            found.append(nearest[parent] if nearest[parent] != at else -1)
+        return found
+
+    def upwards(self, cell: str | None) -> tuple[str, ...]:
+        """A cell's call and those of the cells around it, innermost first."""
+        found: dict[str, None] = {}
+        while cell and cell not in found:
+            found[cell] = None
+            cell = self.construct.get(cell)
+        return tuple(found)
+
+    def counterpart(self, call: int, direction: Literal["forward", "backward"]) -> int:
+        """The other direction of a call; -1 where that was not recorded, and for a call that has this direction."""
+        found = self.place.get(counterpart(self.columns.names[call], direction), -1)
+        return -1 if found == call else found
+
+    def forward(self, call: int) -> int:
+        """The forward call of a backward call; the call itself for any other, and where that was not recorded."""
+        found = self.counterpart(call, "forward")
+        return call if found < 0 else found
 
 
 PARTS: tuple[Part, ...] = get_args(Part)
 KINDS: tuple[Kind, ...] = get_args(Kind)
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
+INPUT, PARAMETERS, OUTPUT, PARAMETERS_GRAD, DEBUG = range(5)  # in PARTS
 TENSOR, VALUE, NULL = range(3)  # in KINDS
 
 # Rows of these parts are named after the call and their path alone.
-_WITHOUT_PART = (PARTS.index("parameters_grad"), PARTS.index("debug"))
+_WITHOUT_PART = (PARAMETERS_GRAD, DEBUG)
 _TENSOR_SUFFIXES = (".npy", ".pt")
 
-_NANS = (float("nan"),) * 4
+_NAN = float("nan")
+_NANS = (_NAN, _NAN, _NAN, _NAN)
 
 Look = tuple[str, str, tuple[int, ...] | None]
 
@@ -179,6 +246,40 @@ class Columns:
     def __len__(self) -> int:
         return len(self.path)
 
+    def rows(self, call: int) -> range:
+        """The rows of a call."""
+        return range(self.starts[call], self.starts[call + 1])
+
+    def tensors(self, call: int, part: int) -> Iterator[int]:
+        """The rows of the tensors of one part of a call."""
+        return (row for row in self.rows(call) if self.part[row] == part and self.kind[row] == TENSOR)
+
+    def call_of(self, row: int) -> int:
+        """The call that a row belongs to."""
+        return bisect_right(self.starts, row) - 1
+
+    def path_of(self, row: int) -> tuple[str, ...]:
+        """Where a row stands within its part of the call."""
+        return self.paths[self.path[row]]
+
+    def dtype(self, row: int) -> str:
+        """The dtype of a row as its framework calls it; empty where there is none."""
+        return self.looks[self.look[row]][1]
+
+    def shape(self, row: int) -> tuple[int, ...] | None:
+        """The shape of a tensor; None for anything else."""
+        return self.looks[self.look[row]][2] if self.kind[row] == TENSOR else None
+
+    def four(self, row: int) -> tuple[float, float, float, float]:
+        """The four statistics of a row, NaN for each that there is not."""
+        if row not in self.odd:
+            return self.max[row], self.min[row], self.mean[row], self.norm[row]
+        s = self.odd[row]
+        if s is None:
+            return _NANS
+        high, low, mean, norm = (_NAN if number is None else number for number in (s.max, s.min, s.mean, s.norm))
+        return high, low, mean, norm
+
     def row_name(self, row: int, call: int) -> str:
         """The name of a row of a call: that of its tensor's file, or made of call, part and path."""
         if row in self.named:
@@ -216,7 +317,7 @@ class Columns:
 
     def records(self, call: int) -> tuple[Record, ...]:
         """All rows of a call as records, in row order."""
-        return tuple([self.record(row, call) for row in range(self.starts[call], self.starts[call + 1])])
+        return tuple([self.record(row, call) for row in self.rows(call)])
 
 
 def row_name(call: str, part: int, path: tuple[str, ...]) -> str:
@@ -249,6 +350,19 @@ class Calls(Sequence[Call]):
     ) -> None:
         self.columns, self.lost = columns, lost
         self._parents, self._stacks, self._missing, self._recomputed = parents, stacks, missing, recomputed
+
+    @classmethod
+    def of(cls, calls: Iterable[Call]) -> "Calls":
+        """Plain calls as columns."""
+        every = list(calls)
+        return cls(
+            columns_of(every),
+            {call.name: call.parent for call in every},
+            {call.name: call.stack for call in every},
+            {at: call.missing for at, call in enumerate(every) if call.missing},
+            frozenset(at for at, call in enumerate(every) if call.is_recompute),
+            {at: call.lost for at, call in enumerate(every) if call.lost},
+        )
 
     def __len__(self) -> int:
         return len(self.columns.names)

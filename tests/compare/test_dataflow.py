@@ -21,7 +21,7 @@ def rows(builder):
         build = builder("target", level="L1", **settings)
         fill(build)
         graph = Graph(build.dump())
-        return graph, lambda call, part, at=0: list(getattr(graph, part)(graph.number[call]))[at]
+        return graph, lambda call, part, at=0: list(getattr(graph, part)(graph.dump.place[call]))[at]
 
     return make
 
@@ -34,7 +34,7 @@ def test_a_dump_says_what_made_an_input(rows, tensor):
     graph, row = rows(fill)
     assert [graph.origin(row(EXP, "inputs", n))[0] for n in range(3)] == ["leaf", "parameter", "code"]
     assert graph.origin(row(SIN, "inputs")) == ("call", row(EXP, "outputs"))
-    assert graph.call_of(row(SIN, "inputs")) == graph.number[SIN]
+    assert graph.columns.call_of(row(SIN, "inputs")) == graph.dump.place[SIN]
 
 
 def test_content_tells_what_made_an_input_where_the_dump_does_not(rows):
@@ -70,8 +70,8 @@ def test_what_a_cell_returns_is_the_output_of_the_call_inside(rows, tensor):
     assert graph.alias(made) == made
     assert graph.origin(row(SIN, "inputs")) == ("call", made)
     assert graph.users == {made: [row(SIN, "inputs")]}
-    assert list(graph.around(graph.number[EXP])) == [graph.number[CELL]]
-    assert graph.inside == {graph.number[CELL]: [graph.number[EXP]]}
+    assert list(graph.around(graph.dump.place[EXP])) == [graph.dump.place[CELL]]
+    assert graph.inside == {graph.dump.place[CELL]: [graph.dump.place[EXP]]}
 
 
 def test_the_input_of_a_cell_is_used_by_the_call_inside(rows, tensor):
@@ -118,7 +118,7 @@ def test_gradients_stand_in_the_order_of_the_arguments_positional_ones_first(row
     gradients = [row(backward(EXP), "outputs", n) for n in range(3)]
     assert [graph.gradient(row(EXP, "inputs", n)) for n in range(3)] == gradients
     assert [graph.argument(at) for at in gradients] == [row(EXP, "inputs", n) for n in range(3)]
-    assert list(graph.values(graph.number[backward(EXP)])) == [3]
+    assert list(graph.values(graph.dump.place[backward(EXP)])) == [3]
 
 
 def test_without_a_backward_call_there_is_no_gradient(rows):

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msprobe.compare.counterparts.dump_view import Dataflow, Side, Tensor
+from msprobe.compare.core.tensor import Tensor
+from msprobe.compare.counterparts.dump_view import Dataflow, Side
 from msprobe.compare.counterparts.features import (
     KIN,
     MAYBE,
@@ -13,7 +14,6 @@ from msprobe.compare.counterparts.features import (
     UNLIKELY,
     classes,
     close,
-    fingerprint,
     operations,
 )
 from msprobe.compare.counterparts.search import find_counterparts
@@ -25,18 +25,18 @@ BOTH = ("mindspore", "pytorch")
 def tensor(array, digest="", source=""):
     """A tensor as a dump tells of it."""
     statistics = float(array.max()), float(array.min()), float(array.mean()), float(np.linalg.norm(array))
-    return Tensor(("0",), array.shape, statistics, digest, source)
+    return Tensor(array.shape, "float32", statistics, digest, source)
 
 
 def test_a_transposed_weight_has_the_same_fingerprint_and_another_weight_has_not():
     weight = np.random.default_rng(0).standard_normal((4, 6))
-    assert fingerprint(tensor(weight)) == fingerprint(tensor(weight.T)) is not None
-    assert fingerprint(tensor(weight)) != fingerprint(tensor(weight + 1e-6))
+    assert tensor(weight).weight == tensor(weight.T).weight is not None
+    assert tensor(weight).weight != tensor(weight + 1e-6).weight
 
 
 def test_weights_that_are_everywhere_have_no_fingerprint():
-    assert fingerprint(tensor(np.ones(8))) is None
-    assert fingerprint(tensor(np.zeros((3, 3)))) is None
+    assert tensor(np.ones(8)).weight is None
+    assert tensor(np.zeros((3, 3))).weight is None
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_the_contributions_of_the_users_add_up_to_the_incoming_gradient(twins, f
             if not is_whole or not parts:
                 continue
             expected = values(dump, row, call)
-            total = sum(values(dump, part, graph.call_of(part)) for part in parts)
+            total = sum(values(dump, part, graph.columns.call_of(part)) for part in parts)
             apart = np.linalg.norm(total - expected) / max(np.linalg.norm(expected), 1e-30)
             assert apart < 1e-6, dump.columns.names[call]
             checked, added = checked + 1, added + (len(parts) > 1)

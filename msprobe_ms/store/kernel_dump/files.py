@@ -22,7 +22,7 @@ from pathlib import Path
 from msprobe.base.errors import DumpError
 from msprobe.base.log import logger
 from msprobe.store.folders import is_file, look, printable, walk
-from msprobe.store.record import Call, Dump, Record, Statistics
+from msprobe.store.record import Call, Calls, Dump, Record, Statistics
 
 from .executions import Execution, executions
 from .values import (
@@ -176,7 +176,7 @@ def read_kernels(folders: Sequence[Path], rank: int | None, step: int | None) ->
         task="tensor" if any(value.path is not None for value in values) else "statistics",
         level="L2",
         framework="mindspore",
-        calls=tuple(Call(run.call, tuple(_records(run, common))) for run in runs),
+        calls=Calls.of(Call(run.call, tuple(_records(run, common))) for run in runs),
         step=step,
         rank=rank,
         tensors="",

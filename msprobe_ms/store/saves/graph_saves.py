@@ -27,7 +27,7 @@ from msprobe.store.flatten import ColumnsBuilder
 from msprobe.store.folders import Folder, by_number, is_file, look, printable, walk
 from msprobe.store.kernel_dump.values import spelled
 from msprobe.store.reader import may_have_halves, tensor_file, with_whole_characters
-from msprobe.store.record import Call, Dump, Record
+from msprobe.store.record import Call, Calls, Dump, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def saved_file(name: str, number: int, file: str, place: tuple[str, ...] = (), k
     return Saved(name, number, Record("", "debug", place, "tensor", kind, file=file))
 
 
-def calls_of(saves: Iterable[Saved], folder: Path) -> tuple[Call, ...]:
+def calls_of(saves: Iterable[Saved], folder: Path) -> Calls:
     """The calls, in the order of their first record; `folder` is what the paths of the files begin at.
 
     Two tensors at one place of one call do not replace each other: the later one counts as the next save of its name.
@@ -64,7 +64,7 @@ def calls_of(saves: Iterable[Saved], folder: Path) -> tuple[Call, ...]:
         call = f"{name}.{number}.debug"
         record = _with_header(saved.record, folder)
         made.setdefault(call, {})[path] = replace(record, name=".".join((call, *path)), path=path)
-    return tuple(Call(call, tuple(records.values())) for call, records in made.items())
+    return Calls.of(Call(call, tuple(records.values())) for call, records in made.items())
 
 
 def _with_header(record: Record, folder: Path) -> Record:

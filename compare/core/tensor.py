@@ -1,0 +1,118 @@
+"""What a dump tells of a tensor: by what it is known again, and where it came from.
+
+Two records are taken for one tensor where an identity of theirs is equal. All of them hold the digest, or without one
+statistics; they differ in what may have happened to the tensor on its way.
+
+| identity | equal for | where |
+|---|---|---|
+| `exact` | the same elements in the same shape and dtype | in one dump |
+| `values` | the same elements in the same shape: a cast | in one dump |
+| `elements` | the same elements in any shape: a reshape, a transpose | in one dump |
+| `weight` | the same elements in any order of the axes | in two dumps, of two frameworks |
+
+All but the first are None for a tensor whose values do not tell it from others.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from msprobe.store.record import TENSOR, Columns
+
+from .standard import canonical
+
+Identity = tuple[object, ...]
+Shape = tuple[int, ...]
+Weight = tuple[Shape, str | tuple[float, float]]
+
+
+class Tensor(NamedTuple):
+    """The record of a tensor; `statistics` are maximum, minimum, mean and norm, NaN for each that there is not."""
+
+    shape: Shape
+    dtype: str
+    statistics: tuple[float, float, float, float]
+    digest: str = ""
+    source: str = ""
+
+    @property
+    def exact(self) -> Identity | None:
+        """None where there is neither a digest nor a maximum."""
+        if self.digest:
+            return self.shape, canonical(self.dtype), self.digest
+        high = self.statistics[0]
+        return (self.shape, canonical(self.dtype), *self.statistics) if high == high else None
+
+    @property
+    def values(self) -> Identity | None:
+        """The shape, and the digest or the statistics."""
+        if self.digest:
+            return self.shape, self.digest
+        return (self.shape, *self.statistics) if self.is_distinctive else None
+
+    @property
+    def elements(self) -> Identity | None:
+        """The number of elements, and the digest or the statistics."""
+        values = self.values
+        return None if values is None else (self.size, *values[1:])
+
+    @property
+    def weight(self) -> Weight | None:
+        """The lengths of the axes, sorted, and the digest or the extremes, which no transposition changes."""
+        high, low = self.statistics[:2]
+        return (self.lengths, self.digest or (high, low)) if self.is_distinctive else None
+
+    @property
+    def is_distinctive(self) -> bool:
+        """Whether its values tell it from others: zeros, ones and scalars are everywhere."""
+        high, low = self.statistics[:2]
+        return high != low and (high == high or bool(self.digest)) and self.shape not in ((), (1,))
+
+    @property
+    def lengths(self) -> Shape:
+        """The lengths of its axes, sorted, without those of 1."""
+        return tuple(sorted(n for n in self.shape if n != 1))
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return math.prod(self.shape)
+
+
+def tensor_of(columns: Columns, row: int) -> Tensor | None:
+    """The tensor of a row; None for anything else."""
+    if columns.kind[row] != TENSOR:
+        return None
+    _, dtype, shape = columns.looks[columns.look[row]]
+    return Tensor(shape or (), dtype, columns.four(row), columns.digest[row], columns.source[row])
+
+
+Origin = Literal["call", "parameter", "leaf", "code", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an input came from. `call`, `part` and `path` name a result, `text` a parameter."""
+
+    origin: Origin
+    call: str = ""
+    part: str = ""
+    path: tuple[str, ...] = ()
+    text: str = ""
+
+
+UNKNOWN = Source("unknown")
+_FROM_CALL = re.compile(r"call (?P<call>.+)\.(?P<part>input|output)(?P<path>(?:\.[^.]+)*)", re.DOTALL)
+_FROM_PARAMETER = "parameter "
+
+
+def source_of(text: str) -> Source:
+    """The `source` of a record, taken apart."""
+    if text in ("leaf", "code"):
+        return Source(text)  # type: ignore[arg-type]  # the two words above
+    if text.startswith(_FROM_PARAMETER):
+        return Source("parameter", text=text.removeprefix(_FROM_PARAMETER))
+    if m := _FROM_CALL.fullmatch(text):
+        return Source("call", m["call"], m["part"], tuple(m["path"].split(".")[1:]))
+    return UNKNOWN
