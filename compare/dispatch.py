@@ -11,14 +11,14 @@ from msprobe.base.errors import DumpError, UsageError
 from msprobe.store.detect import is_checkpoint, kind_of
 
 from .jobs.run import run_request
-from .jobs.summary import Answer
+from .jobs.summary import RequestResult
 from .request import Request
 from .rl.compare import compare_flows, compare_steps, roots_by_step
 from .rl.result import FlowResult, Stepwise
 from .rl.stages import ITSELF, is_root, root_of
 
 
-def compare_paths(request: Request) -> Answer | FlowResult | Stepwise:
+def compare_paths(request: Request) -> RequestResult | FlowResult | Stepwise:
     """Compare what the request names; every kind of answer has `lines`, `is_clean` and `outcomes`.
 
     UsageError where only one side is the root of a flow, and for checkpoints. Beside a root, a folder of key data alone
@@ -38,7 +38,7 @@ def compare_paths(request: Request) -> Answer | FlowResult | Stepwise:
             _refuse_checkpoints(paths)
             raise
     _refuse_calibrating(request)
-    return compare_flows(_beside(roots[0], request) if len(roots) == 1 else request)
+    return compare_flows(_neighbour(roots[0], request) if len(roots) == 1 else request)
 
 
 def _refuse_calibrating(request: Request) -> None:
@@ -59,7 +59,7 @@ def _refuse_checkpoints(paths: tuple[Path, Path]) -> None:
         )
 
 
-def _beside(root: Path, request: Request) -> Request:
+def _neighbour(root: Path, request: Request) -> Request:
     """The request with the folder that the other side means, which is no root itself."""
     side = "golden" if request.target == root else "target"
     kind, known = kind_of(getattr(request, side)), root_of(root)
@@ -67,7 +67,7 @@ def _beside(root: Path, request: Request) -> Request:
     if kind.word not in parts:
         stage = next((name for name in known.stages if name != ITSELF), "actor_update")
         raise UsageError(
-            f"the sides are of two kinds: {root} is {known.says}, {kind.path} is {kind.says}; give two roots, or of "
+            f"the sides are of two kinds: {root} is {known.text}, {kind.path} is {kind.text}; give two roots, or of "
             f"both the folder of one stage, as in ROOT/{stage}"
         )
     return replace(request, **{side: kind.path})  # type: ignore[arg-type]  # the side is a path

@@ -78,14 +78,14 @@ def graph_compare(input_param: Mapping[str, Any], output_path: str | os.PathLike
     return _compare("ms_graph_compare", sides, output_path, False, False, False, {})
 
 
-def _sides(call: str, given: object, defaults: Mapping[str, Any] | None = None) -> Request:
+def _sides(call: str, contents: object, defaults: Mapping[str, Any] | None = None) -> Request:
     """What `input_param` asks for, its older keys under their newer names; `defaults` are for keys that it lacks."""
-    if not isinstance(given, Mapping):
-        raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {shown(given)}")
+    if not isinstance(contents, Mapping):
+        raise UsageError(f"{call}: input_param must be a dict with npu_path and bench_path, not {shown(contents)}")
     named: dict[str, Any] = dict(defaults or {})
-    for key, value in given.items():
+    for key, value in contents.items():
         newer = _OLDER.get(str(key), str(key))
-        if newer != key and newer in given:
+        if newer != key and newer in contents:
             raise UsageError(f"{call}: input_param: {key} and {newer} are the same thing; give one")
         named[newer] = os.fspath(value) if isinstance(value, os.PathLike) else value
     return sides_of(named, f"{call}: input_param")
@@ -100,18 +100,18 @@ def _compare(
     fuzzy_match: object,
     more: Mapping[str, Any],
 ) -> "list[Outcome]":
-    given = _keywords(call, more)
+    contents = _keywords(call, more)
     flags = {"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match}
-    flags |= {name: given.get(name, False) for name in _FLAGS}
+    flags |= {name: contents.get(name, False) for name in _FLAGS}
     for name, value in flags.items():
         if type(value) is not bool:
             raise UsageError(f"{call}: {name} must be True or False, not {shown(value)}")
-    if given.get("scheduler") and given.get("workers") is not None:
+    if contents.get("scheduler") and contents.get("workers") is not None:
         raise UsageError(f"{call}: workers and scheduler contradict each other: a cluster has its own; give one")
     request = replace(
         sides,
         output=_path(call, "output_path", output_path),
-        format=cast(Format, given.get("format", "xlsx")),
+        format=cast(Format, contents.get("format", "xlsx")),
         # As at the command line: a stack that lies beside the dump is shown where there is one.
         with_stack=None if sides.stack_file is None and not stack_mode else bool(stack_mode),
         fuzzy=bool(fuzzy_match),
@@ -119,21 +119,21 @@ def _compare(
         advise=bool(auto_analyze),
         diff_analyze=bool(flags["diff_analyze"]),
         log_each=bool(flags["is_print_compare_log"]) or sides.log_each,
-        mapping=user_mapping({name: given.get(name) for name in OPTIONS}, f"{call}: "),
-        workers=given.get("workers"),
-        scheduler=given.get("scheduler") or "",
-        suffix=given.get("suffix", ""),
+        mapping=user_mapping({name: contents.get(name) for name in OPTIONS}, f"{call}: "),
+        workers=contents.get("workers"),
+        scheduler=contents.get("scheduler") or "",
+        suffix=contents.get("suffix", ""),
         limits=limits_named(
-            os.fspath(given.get("noise") or ""), given.get("calibrate"), (f"{call}: noise", "calibrate")
+            os.fspath(contents.get("noise") or ""), contents.get("calibrate"), (f"{call}: noise", "calibrate")
         ),
-        calibrate=_path(call, "calibrate", given["calibrate"]) if given.get("calibrate") is not None else None,
+        calibrate=_path(call, "calibrate", contents["calibrate"]) if contents.get("calibrate") is not None else None,
     )
     from .dispatch import compare_paths
 
-    answer = compare_paths(request)
-    for line in answer.lines():
+    result = compare_paths(request)
+    for line in result.lines():
         logger.info("%s", line)
-    return list(answer.outcomes)
+    return list(result.outcomes)
 
 
 def _keywords(call: str, more: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -87,34 +87,34 @@ def read_compare_json(file: Path) -> Request:
     A relative path counts from where the command runs, as in 8.1, else from beside the file.
     """
     try:
-        given: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
+        contents: Any = json.loads(read_input(file, CONFIGURATION).decode("utf-8-sig"))
     except OSError as err:
         raise UsageError(f"{file}: cannot be read ({err.strerror or err}); check the path") from err
     except (ValueError, RecursionError) as err:
         raise UsageError(f"{file}: is no JSON ({err}); write an object with npu_path and bench_path") from err
-    if not isinstance(given, dict):
+    if not isinstance(contents, dict):
         raise UsageError(f"{file}: must hold a JSON object with npu_path and bench_path")
-    return sides_of(given, str(file), file.parent)
+    return sides_of(contents, str(file), file.parent)
 
 
-def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -> Request:
-    """What the keys of a compare.json ask for; `where` is its name for messages, `beside` another place of its paths.
+def sides_of(contents: Mapping[str, Any], where: str, folder: Path | None = None) -> Request:
+    """What the keys of a compare.json ask for; `where` is its name for messages, `folder` another place of its paths.
 
     For folders `rank_id`, be it empty, asks for kernel dumps, else `common` for folders of npy files; two files take
     neither. An empty `rank_id` or `step_id` means all. UsageError where a value cannot be meant.
     """
-    for key in given:
+    for key in contents:
         if key not in _KNOWN:
             near = nearest(str(key), _KNOWN)
             logger.warning("%s: unknown key %r is ignored%s", where, key, f"; did you mean {near!r}?" if near else "")
-    target, golden = (_path(where, given, key, beside) for key in ("npu_path", "bench_path"))
-    stack = _stack(where, _path(where, given, "stack_path", beside)) if given.get("stack_path") else None
+    target, golden = (_path(where, contents, key, folder) for key in ("npu_path", "bench_path"))
+    stack = _stack(where, _path(where, contents, "stack_path", folder)) if contents.get("stack_path") else None
     numbers = "a list of numbers from 0 on, as in [0, 1]; [] takes all"
-    ranks, steps = (_value(where, given, key, _are_numbers, numbers) for key in ("rank_id", "step_id"))
-    flags = (_value(where, given, key, _is_flag, "true or false") for key in ("is_print_compare_log", "common"))
+    ranks, steps = (_value(where, contents, key, _are_numbers, numbers) for key in ("rank_id", "step_id"))
+    flags = (_value(where, contents, key, _is_flag, "true or false") for key in ("is_print_compare_log", "common"))
     log_each, common = (flag is True for flag in flags)
     golden_names = 'an object of the golden names by the target\'s, as in {"input": "x"}'
-    names = _value(where, given, "map_dict", _are_names, golden_names)
+    names = _value(where, contents, "map_dict", _are_names, golden_names)
     if target.is_file() and golden.is_file():
         for key, value in (("rank_id", ranks), ("step_id", steps), ("common", common), ("map_dict", names)):
             if value:
@@ -136,14 +136,14 @@ def sides_of(given: Mapping[str, Any], where: str, beside: Path | None = None) -
     )
 
 
-def _path(where: str, given: Mapping[str, Any], key: str, beside: Path | None) -> Path:
-    value = given.get(key)
+def _path(where: str, contents: Mapping[str, Any], key: str, folder: Path | None) -> Path:
+    value = contents.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key} must be the path of a dump.json or of its folder, as a text")
     path = user_path(value)
-    if beside is None or path.is_absolute() or path.exists() or not (beside / path).exists():
+    if folder is None or path.is_absolute() or path.exists() or not (folder / path).exists():
         return path
-    return beside / path
+    return folder / path
 
 
 def _stack(where: str, path: Path) -> Path | None:
@@ -163,9 +163,9 @@ def _stack(where: str, path: Path) -> Path | None:
     return found[0]
 
 
-def _value(where: str, given: Mapping[str, Any], key: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
+def _value(where: str, contents: Mapping[str, Any], key: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """The value of a key, None without one; UsageError for any other."""
-    if (value := given.get(key)) is not None and not is_valid(value):
+    if (value := contents.get(key)) is not None and not is_valid(value):
         raise UsageError(f"{where}: {key} must be {must_be}")
     return value
 

@@ -24,24 +24,24 @@ def compare(
     *,
     fuzzy: bool = False,
     effort: Effort | None = None,
-    given: UserPairs = NOTHING,
+    by_user: UserPairs = NOTHING,
     is_shown: bool = False,
     settle: Callable[[Comparison], Comparison] | None = None,
     limits: Limits = BUILT_IN,
 ) -> Comparison:
     """Match the two dumps and judge every pair. A difference is a verdict, never an exception.
 
-    `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured; `given`
-    is what the user's mapping says of the two: MappingError where a transform in it fits no record. `is_shown`: the
-    progress of long comparisons is shown on standard error. `settle` receives the verdicts of single pairs and may
-    change them (parameters that have only drifted, say), before what was computed from them is judged along the
-    dataflow. `limits` say up to where a difference is noise.
+    `fuzzy` also pairs what is left over by the order of its operations; `effort` says how tensors are measured;
+    `by_user` is what the user's mapping says of the two: MappingError where a transform in it fits no record.
+    `is_shown`: the progress of long comparisons is shown on standard error. `settle` receives the verdicts of single
+    pairs and may change them (parameters that have only drifted, say), before what was computed from them is judged
+    along the dataflow. `limits` say up to where a difference is noise.
     """
-    refuse_misfits(target, given.rows)
+    refuse_misfits(target, by_user.rows)
     effort = effort or Effort()
     if is_shown and max(len(target.calls), len(golden.calls)) >= MANY:
         logger.info("matching %d calls with %d", len(target.calls), len(golden.calls))
-    pairs = match(target, golden, fuzzy=fuzzy, given=given)
+    pairs = match(target, golden, fuzzy=fuzzy, by_user=by_user)
     mode = mode_of(target, golden)
     judge_one = PairJudge(target, golden, mode, pairs)
     two_frameworks = judge_one.are_two_frameworks
@@ -52,7 +52,7 @@ def compare(
         across=judge_one.across,
         same_rounding=judge_one.same_rounding,
     )
-    for row in (*pairs.notes.views, *pairs.notes.meant):
+    for row in (*pairs.notes.views, *pairs.notes.translated):
         sheet.settled[row], sheet.which[row] = False, -1
     reasons: dict[int, Reasons] = {}
     elements = Elements(pairs, judge_one.across, two_frameworks)

@@ -113,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
     request = request_of(args)
     from .dispatch import compare_paths  # here: the help of the command is there before numpy is
 
-    answer = compare_paths(request)
-    for line in answer.lines():
+    result = compare_paths(request)
+    for line in result.lines():
         print(visible(line))
-    return 0 if answer.is_clean or request.exit_zero else 1
+    return 0 if result.is_clean or request.exit_zero else 1
 
 
 def request_of(args: argparse.Namespace) -> Request:
@@ -170,16 +170,16 @@ def request_of(args: argparse.Namespace) -> Request:
 
 def _check_positional(args: argparse.Namespace) -> None:
     """Two paths without an option are target and golden; anything else there is a mistake."""
-    given = args.sides
-    if not given:
+    words = args.sides
+    if not words:
         return
-    if given[0].lower() in ("mindspore", "pytorch") and not (len(given) == 2 and Path(given[0]).exists()):
+    if words[0].lower() in ("mindspore", "pytorch") and not (len(words) == 2 and Path(words[0]).exists()):
         raise UsageError(
-            f"the framework stands before the verb: msprobe -f {given[0]} compare ...; "
+            f"the framework stands before the verb: msprobe -f {words[0]} compare ...; "
             "after compare, -f means fuzzy matching"
         )
-    if len(given) != 2 or args.target_path or args.golden_path or args.input_path:
-        raise UsageError(f"{given[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone")
+    if len(words) != 2 or args.target_path or args.golden_path or args.input_path:
+        raise UsageError(f"{words[0]!r} belongs to no option; write -tp TARGET -gp GOLDEN, or TARGET GOLDEN alone")
 
 
 def _sides(args: argparse.Namespace) -> Request:

@@ -204,13 +204,13 @@ def load(path: Path, what: str) -> Any:
     try:
         held = yaml.load(text, Loader)  # a SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError) as err:
-        raise UsageError(f"{path}: {what} is no yaml that can be read: {told(err)}; correct it there") from err
+        raise UsageError(f"{path}: {what} is no yaml that can be read: {one_line(err)}; correct it there") from err
     if held is None:
         raise UsageError(f"{path}: {what} is empty; write rules into it, or leave the option out")
     return held
 
 
-def told(err: Exception) -> str:
+def one_line(err: Exception) -> str:
     """An error of the yaml reader in one line, without the file, which the reader does not know by name."""
     return " ".join(re.sub(r'in "<(?:unicode|byte) string>",', "at", str(err)).split())
 

@@ -196,8 +196,8 @@ def _parameter(path: Path, name: str, one: _Found) -> Parameter:
             raise DumpError(f"{path}: {name} is of {one.dtype}, which numpy does not have; save it as another dtype")
         dtype = np.dtype(_DTYPES[one.dtype])
         if math.prod(shape) * dtype.itemsize != held:
-            told = f"holds {held} bytes where its shape {list(shape)} means another count"
-            raise DumpError(f"{path}: {name} {told}; copy it")
+            text = f"holds {held} bytes where its shape {list(shape)} means another count"
+            raise DumpError(f"{path}: {name} {text}; copy it")
         return read_array(path, one.pieces, dtype, shape, is_bfloat16=one.dtype == "BFloat16")
 
     return Parameter(name, one.dtype, shape, load)

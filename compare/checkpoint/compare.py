@@ -89,7 +89,7 @@ _SHOWN = 5  # names of parameters on one side
 
 
 @dataclass(frozen=True)
-class Answer:
+class CheckpointResult:
     """All judged parameters under their names (behind `rank_0/` where there are ranks), and what was left out: what one
     framework alone has, and further names of shared weights."""
 
@@ -108,31 +108,31 @@ class Answer:
         """Counts first, then the worst parameters, at most `top`."""
         both = {name: one for name, one in self.judged.items() if one.verdict.cause is not Cause.UNMATCHED}
         grades = Counter(one.verdict.grade for one in both.values())
-        told = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
+        text = f"{self.target} against {self.golden}: {len(both)} parameters on both sides: {count(grades)}"
         if known := sum(bool(one.pair.found_by) for one in both.values()):
-            told += f"; {known} under names that do not tell, known by equal values and their layers"
-        for what, names, is_told in (
+            text += f"; {known} under names that do not tell, known by equal values and their layers"
+        for what, names, is_recorded in (
             ("on the target side only", [name for name, one in self.judged.items() if one.pair.golden is None], True),
             ("on the golden side only", [name for name, one in self.judged.items() if one.pair.target is None], True),
             ("left out, as the other framework has none:", self.left_out, False),
             ("left out, as further names of shared weights:", self.tied, False),
         ):
-            if names or is_told:
-                told += f"; {what} {len(names)}{_named(names)}"
+            if names or is_recorded:
+                text += f"; {what} {len(names)}{_named(names)}"
         worst = sorted(
             (item for item in both.items() if not item[1].verdict),
             key=lambda item: (SEVERITY.index(item[1].verdict.grade), item[1].excess),
             reverse=True,
         )
-        lines = [told, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
+        lines = [text, *(f"{one.verdict.grade}: {name}: {_say(one)}" for name, one in worst[:top])]
         if len(worst) > top:
             lines.append(f"and {len(worst) - top} more that do not pass")
         return lines
 
 
-def write(answer: Answer, path: Path) -> None:
+def write(result: CheckpointResult, path: Path) -> None:
     """Write the entries; UsageError where that cannot be done. No number in it is NaN or infinite."""
-    entries = {name: _entry(one) for name, one in answer.judged.items()}
+    entries = {name: _entry(one) for name, one in result.judged.items()}
     with writing(path, ANOTHER, is_new=True):
         make_folder(path.parent)
         with creating(path) as file:
@@ -183,7 +183,7 @@ def _named(names: Sequence[str]) -> str:
     return f" ({few(names, _SHOWN)})"
 
 
-def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None) -> Answer:
+def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule] | None = None) -> CheckpointResult:
     """Compare the checkpoints at two paths, those of several ranks rank by rank; one parameter is in memory at a time.
 
     DumpError where a side holds no checkpoint that can be read, or the sides are cut into other numbers of ranks;
@@ -191,9 +191,9 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
     """
     sides = read_side(target), read_side(golden)
     if set(sides[0].ranks) != set(sides[1].ranks):
-        told = ", ".join(f"{side.where} has {', '.join(filter(None, side.ranks)) or 'no ranks'}" for side in sides)
+        text = ", ".join(f"{side.where} has {', '.join(filter(None, side.ranks)) or 'no ranks'}" for side in sides)
         raise DumpError(
-            f"{told}: only checkpoints that are cut alike are compared rank by rank; merge each with its "
+            f"{text}: only checkpoints that are cut alike are compared rank by rank; merge each with its "
             "strategy files first (mindspore.unified_safetensors, or mindspore.transform_checkpoints) and compare those"
         )
     judged: dict[str, JudgedParameter] = {}
@@ -210,4 +210,4 @@ def compare_checkpoints(target: Path, golden: Path, rules: Mapping[str, DataRule
         tied += [before + name for name in matched.tied]
     if not judged:
         raise DumpError(f"{target} and {golden} hold no parameter; give checkpoints of a model")
-    return Answer(str(target), str(golden), judged, left_out, tied)
+    return CheckpointResult(str(target), str(golden), judged, left_out, tied)

@@ -201,12 +201,12 @@ def _native(target: Checkpoint, golden: Checkpoint) -> str:
     for side, checkpoint, other in (("target", target, golden), ("golden", golden, target)):
         if checkpoint.framework == "mindspore" or (not checkpoint.framework and other.framework == "pytorch"):
             return side
-    told = [
+    values = [
         side
         for side, checkpoint in (("target", target), ("golden", golden))
         if any(_OF_MINDSPORE.fullmatch(name) for name in checkpoint.parameters)
     ]
-    return told[0] if len(told) == 1 else ""
+    return values[0] if len(values) == 1 else ""
 
 
 def _options(

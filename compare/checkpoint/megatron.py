@@ -76,12 +76,12 @@ def iteration_of(folder: Path) -> Path | None:
         return None
     try:
         with open_input(latest) as opened:
-            told = opened.read(64).decode("utf-8", "replace").strip()
+            text = opened.read(64).decode("utf-8", "replace").strip()
     except OSError:
-        told = ""
-    chosen = folder / (f"iter_{int(told):07d}" if told.isdecimal() else "release")
-    if not (told.isdecimal() or told == "release") or not chosen.is_dir():
-        raise DumpError(f"{latest}: names {told!r}, which is not there; give the folder of an iteration, iter_0000100")
+        text = ""
+    chosen = folder / (f"iter_{int(text):07d}" if text.isdecimal() else "release")
+    if not (text.isdecimal() or text == "release") or not chosen.is_dir():
+        raise DumpError(f"{latest}: names {text!r}, which is not there; give the folder of an iteration, iter_0000100")
     if not _has_ranks(chosen):
         raise DumpError(
             f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "
@@ -105,8 +105,8 @@ def read_megatron(folder: Path) -> Checkpoint:
     states = [_states(rank) for rank in ranks]
     # A stage has as many layers as the first.
     layers = _most(_LAYER, (state[0] for rank, state in zip(ranks, states, strict=True) if rank.pp == 0))
-    told = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
-    experts_per_rank = told // experts or _most(_EXPERT, (each for state in states for each in state))
+    recorded = next((number for rank in ranks if (number := _size(rank.tree, "num_experts"))), 0)
+    experts_per_rank = recorded // experts or _most(_EXPERT, (each for state in states for each in state))
     whole: dict[str, list[tuple[int, Parameter]]] = defaultdict(list)
     for rank, of_rank in zip(ranks, states, strict=True):
         for virtual, state in enumerate(of_rank):

@@ -25,7 +25,7 @@ _STEP = re.compile(r"(.*?)(?:_(\d+))?-(\d+)_(\d+)")  # prefix, run, epoch, step:
 _SHARD = re.compile(r"(.+?)[-_]?\d+-of-(\d+)|part\d+")
 _INDEX = ".index.json"
 _MAP = "param_name_map.json"
-_BESIDE = ("training_args.bin", "scheduler.pt", "optimizer.pt", "optimizer.bin", "rng_state.pth", "scheduler.bin")
+_OTHER_FILES = ("training_args.bin", "scheduler.pt", "optimizer.pt", "optimizer.bin", "rng_state.pth", "scheduler.bin")
 """What trainers leave beside the model's files."""
 
 
@@ -78,7 +78,7 @@ def _read(path: Path) -> Checkpoint:
 
 
 def _files(folder: Path) -> list[str]:
-    return [name for name in look(folder).files if Path(name).suffix in _READERS and name not in _BESIDE]
+    return [name for name in look(folder).files if Path(name).suffix in _READERS and name not in _OTHER_FILES]
 
 
 def _of_folder(folder: Path) -> Checkpoint:
@@ -113,33 +113,23 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
     return found
 
 
-def _together(folder: Path, files: list[str], told: Mapping[str, str] | None = None) -> Checkpoint:
-    """The parameters of all files. Where two hold one name, the one that is `told` has it; DumpError where none is."""
-    told = told or {}
-    parameters: dict[str, Parameter] = {}
-    file_of: dict[str, str] = {}
-    framework: Framework = ""
-    for file in sorted(files, key=by_number):
-        found = _read(folder / file)
-        for name, one in found.parameters.items():
-            other = file_of.get(name)
-            if other is not None and told.get(name) not in (file, other):
-                raise DumpError(
-                    f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose shards hold "
-                    "each parameter once"
-                )
-            if other is None or told.get(name) == file:
-                parameters[name], file_of[name] = one, file
-        framework = framework or found.framework
-    return Checkpoint(str(folder), framework, parameters)
+    def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None = None) -> Checkpoint: """The
+    parameters of all files. Where two hold one name, the one that is `recorded` has it; DumpError where none is."""
+    recorded = recorded or {} parameters: dict[str, Parameter] = {} file_of: dict[str, str] = {} framework: Framework
+    = "" for file in sorted(files, key=by_number): found = _read(folder / file) for name, one in
+    found.parameters.items(): other = file_of.get(name) if other is not None and recorded.get(name) not in (file,
+    other): raise DumpError( f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose
+    shards hold " "each parameter once" ) if other is None or recorded.get(name) == file: parameters[name],
+    file_of[name] = one, file framework = framework or found.framework return Checkpoint(str(folder), framework,
+    parameters)
 
 
 def _newest(folder: Path, files: list[str]) -> str:
     """Of the checkpoints of one training the one of the last epoch and step."""
-    told = {name: m for name in files if (m := _STEP.fullmatch(Path(name).stem))}
-    prefixes = {m[1] for m in told.values()}
-    if len(told) != len(files) or len(prefixes) != 1:
+    entry = {name: m for name in files if (m := _STEP.fullmatch(Path(name).stem))}
+    prefixes = {m[1] for m in entry.values()}
+    if len(entry) != len(files) or len(prefixes) != 1:
         raise DumpError(f"{folder}: holds several checkpoints ({', '.join(files[:8])}); give one of the files")
-    chosen = max(files, key=lambda name: [int(number or 0) for number in told[name].groups()[1:]])
+    chosen = max(files, key=lambda name: [int(number or 0) for number in entry[name].groups()[1:]])
     logger.info("%s: of %d checkpoints the last is compared, %s", folder, len(files), chosen)
     return chosen

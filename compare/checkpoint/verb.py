@@ -68,9 +68,9 @@ def run(args: argparse.Namespace) -> int:
 
     rules = read_data(Path(args.data_mapping)) if args.data_mapping else None
     target, golden = map(Path, args.compare)
-    answer = compare_checkpoints(target, golden, rules)
-    write(answer, output)
-    for line in answer.lines(args.top):
+    result = compare_checkpoints(target, golden, rules)
+    write(result, output)
+    for line in result.lines(args.top):
         print(visible(line))
     print(visible(f"every parameter: {output}"))
-    return 0 if answer.is_clean else 1
+    return 0 if result.is_clean else 1

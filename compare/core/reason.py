@@ -89,7 +89,7 @@ class Why(Enum):
     DRIFT_GRADIENTS = auto()
     DRIFT_UPDATES = auto()
     DRIFT_STATISTICS = auto()
-    DRIFT_ALONE = auto()
+    DRIFT_ONLY = auto()
     NO_RESULT = auto()
     NO_RESULT_OF_CALL = auto()
     BUFFER = auto()
@@ -102,7 +102,7 @@ class Why(Enum):
     CELL_ARGUMENT = auto()
     NO_COUNTERPART = auto()  # name: why
     LAST_ONLY = auto()
-    HANDS_ON = auto()
+    PASSED_THROUGH = auto()
     COMPARED_LATER = auto()
     OF_FORWARD = auto()
     NOBODY_USES = auto()
@@ -115,7 +115,7 @@ class Why(Enum):
     LAST_GRADIENTS = auto()
     CANDIDATES = auto()  # names: the calls that it could be
     # A rollout.
-    TOLD = auto()  # name: what is told
+    TEXT = auto()  # name: what is told
 
 
 @dataclass(frozen=True, slots=True)

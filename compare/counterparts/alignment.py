@@ -30,7 +30,7 @@ from msprobe.compare.core.tensor import Tensor
 from .consumers import Roles
 from .dump_view import NONE, Side
 from .features import close
-from .score import WITHIN, Because, Evidence, Scorer
+from .score import WITHIN, Basis, Evidence, Scorer
 
 BAND = 300
 WHOLE = 4_000_000
@@ -54,7 +54,7 @@ LEAST = 2.0
 SURPLUS, FEW = 2, 4
 """A run that is so much longer than the other's holds a layer more: which of its parts are meant, order cannot say."""
 
-MOST_CANDIDATES, BEHIND = 5, 2.0
+MOST_CANDIDATES, LAG = 5, 2.0
 """Candidates that are named, and the points that one may lie behind the best."""
 
 CANDIDATES_AMONG = 1_000_000
@@ -93,8 +93,8 @@ def align(n: int, m: int, row: Row) -> list[Aligned]:
     if not np.isfinite(scores).any():
         return []
     # Behind a place is before it, seen from the other end.
-    behind = _before(scores[::-1, ::-1], [m - width - low for low in reversed(lows)], m)[::-1, ::-1]
-    return _certain(scores, _before(scores, lows, m), behind, lows)
+    after = _before(scores[::-1, ::-1], [m - width - low for low in reversed(lows)], m)[::-1, ::-1]
+    return _certain(scores, _before(scores, lows, m), after, lows)
 
 
 def _band(n: int, m: int) -> tuple[int, list[int]]:
@@ -118,15 +118,15 @@ def _before(scores: Floats, lows: list[int], m: int) -> Floats:
     return table
 
 
-def _certain(scores: Floats, before: Floats, behind: Floats, lows: list[int]) -> list[Aligned]:
+def _certain(scores: Floats, before: Floats, after: Floats, lows: list[int]) -> list[Aligned]:
     n, width = scores.shape
     best = float((before[-1, :-1] + scores[-1]).max())
     best = max(best, float(before[-1, -1]))
     found = []
     for i in range(n):
-        with_pair = before[i, :-1] + scores[i] + behind[i, 1:]
+        with_pair = before[i, :-1] + scores[i] + after[i, 1:]
         k = int(with_pair.argmax())
-        otherwise = float((before[i] + behind[i]).max())
+        otherwise = float((before[i] + after[i]).max())
         if width > 1:
             otherwise = max(otherwise, float(np.delete(with_pair, k).max()))
         margin = float(with_pair[k]) - otherwise
@@ -142,7 +142,7 @@ class Alike:
         self._evidence, self._roles = evidence, roles
         self.left, self.right = _groups(evidence, left, 0), _groups(evidence, right, 1)
 
-    def told_apart(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
+    def distinguished(self, pairs: Iterable[tuple[Group, Group]]) -> Iterator[tuple[int, int]]:
         """The pairs of two groups that one of the three, asked one after the other, makes without doubt."""
         for mine, theirs in pairs:
             if len(mine) * len(theirs) > AMONG:
@@ -189,15 +189,15 @@ def outstanding(points: Floats) -> Iterator[tuple[int, int, float, float]]:
 def _gradient(side: Side, at: int) -> Tensor | None:
     """The gradient of a call's result, where it was recorded and says something."""
     backward = side.dump.counterpart(at, "backward")
-    given = side.tensors(backward).inputs[:1] if backward != NONE else ()
-    return given[0] if given and given[0].is_distinctive else None
+    fixed = side.tensors(backward).inputs[:1] if backward != NONE else ()
+    return fixed[0] if fixed and fixed[0].is_distinctive else None
 
 
 def _groups(evidence: Evidence, calls: list[int], which: int) -> dict[int, Group]:
     features = evidence.features[which]
     found: defaultdict[object, list[int]] = defaultdict(list)
     for at in calls:
-        if features.telling[at]:
+        if features.informative[at]:
             numbers = (features.operation, features.out_shape, features.in_shapes, features.digests)
             values = (features.out[at].tobytes(), features.ins[at].tobytes())
             look = (*(column[at].tobytes() for column in numbers), *values)
@@ -211,7 +211,7 @@ def fill(
     right: list[int],
     roles: tuple[Roles, Roles],
     phantoms: dict[int, int] | None = None,
-) -> dict[int, Because]:
+) -> dict[int, Basis]:
     """Pair calls of `left` with calls of `right`, both in execution order; gives what made each new pair.
 
     Pairs that both lists hold already say where the runs are; `phantoms` do so too and are no pairs.
@@ -220,7 +220,7 @@ def fill(
     left = with_kin(evidence, left, right, phantoms)
     has_modules = bool(evidence.target.leaves)
     alike = Alike(evidence, left, right, roles)
-    made: dict[int, Because] = {}
+    made: dict[int, Basis] = {}
     for _ in range(ROUNDS):
         doubtful: dict[tuple[Group, Group], None] = {}
         claimed: dict[int, list[tuple[int, float]]] = {}
@@ -237,11 +237,11 @@ def fill(
         new = {calls[0][0]: (b, calls[0][1]) for b, calls in claimed.items() if len(calls) == 1}
         for a, (b, margin) in new.items():
             evidence.join(a, b)
-            made[a] = Because("order", margin)
-        apart = list(alike.told_apart(doubtful))
+            made[a] = Basis("order", margin)
+        apart = list(alike.distinguished(doubtful))
         for a, b in apart:
             evidence.join(a, b)
-            made[a] = Because("use")
+            made[a] = Basis("use")
         if not new and not apart:
             break
     return made
@@ -264,7 +264,7 @@ def candidates(evidence: Evidence, left: list[int], right: list[int]) -> Iterato
     scorer = Scorer(evidence, mine, theirs)
     for i, a in enumerate(mine):
         scores = scorer(i, 0, len(theirs))
-        least = max(LEAST, float(scores.max()) - BEHIND)
+        least = max(LEAST, float(scores.max()) - LAG)
         best = [j for j in (-scores).argsort(kind="stable")[:MOST_CANDIDATES].tolist() if scores[j] >= least]
         if best:
             yield a, tuple(theirs[j] for j in best)
@@ -276,14 +276,14 @@ def _runs(
     """Runs of the left without partner, with the calls of the right that are offered, and whether order speaks."""
     place = {b: j for j, b in enumerate(right)}
     standing_for = set(phantoms.values())
-    stands_for = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
-    partner = [place.get(b, NONE) for b in stands_for]
+    counterparts = [evidence.golden_of[a] if evidence.golden_of[a] != NONE else phantoms.get(a, NONE) for a in left]
+    partner = [place.get(b, NONE) for b in counterparts]
     is_open = [evidence.target_of[b] == NONE and b not in standing_for for b in right]
     has_modules = bool(evidence.target.leaves)
     last_before = list(accumulate(partner, max, initial=NONE))
-    behind = [len(right) if j == NONE else j for j in partner]
-    first_behind = list(accumulate(reversed(behind), min, initial=len(right)))[::-1]
-    for is_run, group in groupby(range(len(left)), lambda i: stands_for[i] == NONE):
+    rest = [len(right) if j == NONE else j for j in partner]
+    first_behind = list(accumulate(reversed(rest), min, initial=len(right)))[::-1]
+    for is_run, group in groupby(range(len(left)), lambda i: counterparts[i] == NONE):
         if not is_run:
             continue
         places = list(group)
@@ -291,7 +291,7 @@ def _runs(
         mine = left[start:end]
         low, high = last_before[start], first_behind[end]
         before = partner[start - 1] if start else NONE
-        after = behind[end] if end < len(left) else len(right)
+        after = rest[end] if end < len(left) else len(right)
         is_module = evidence.target.names[mine[0]].kind == "cell"
         in_order = low < high and (is_module or (before, after) == (low, high))
         if low < high:

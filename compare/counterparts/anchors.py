@@ -65,7 +65,7 @@ def by_inputs(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
 def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tuple[int, int]]:
     """Kin calls whose results and inputs agree in value with those of exactly one call of the other side."""
     mine, theirs = evidence.features
-    right = [b for b in right if theirs.telling[b]]
+    right = [b for b in right if theirs.informative[b]]
     by_size: defaultdict[int, list[int]] = defaultdict(list)
     for b in right:
         by_size[int(theirs.out_size[b])].append(b)
@@ -76,7 +76,7 @@ def by_values(evidence: Evidence, left: list[int], right: list[int]) -> list[tup
     found: dict[int, list[int]] = {}
     for a in left:
         size = int(mine.out_size[a])
-        if not mine.telling[a] or size not in by_size:
+        if not mine.informative[a] or size not in by_size:
             continue
         norm = _number(mine.out[a, 3])
         low, high = bisect_left(norms[size], norm * (1 - WITHIN)), bisect_right(norms[size], norm * (1 + WITHIN))

@@ -147,7 +147,7 @@ def retied(
     found = []
     now: dict[int, int] = {}
     freed: set[int] = set()
-    given: set[int] = set()
+    fixed: set[int] = set()
     for a in reversed(calls):
         b = evidence.golden_of[a]
         if evidence.target.names[a].kind != "api" or a not in movable or (b != NONE and not is_weak(a)):
@@ -155,14 +155,14 @@ def retied(
         producers = _producers_for(evidence, roles, a, now)
         if not producers or b in producers:
             continue
-        free = [g for g in producers if (evidence.target_of[g] == NONE or g in freed) and g not in given]
+        free = [g for g in producers if (evidence.target_of[g] == NONE or g in freed) and g not in fixed]
         new = free[0] if len(producers) == len(free) == 1 else NONE
         if b != NONE:
             freed.add(b)
         if new != b:
             found.append((a, new))
             now[a] = new
-            given.add(new)
+            fixed.add(new)
     return found
 
 
@@ -233,7 +233,7 @@ def _by_shape(side: Side, features: Features, calls: list[int]) -> dict[int, Int
     """The functions whose results tell something, by the shape of these."""
     found: defaultdict[int, list[int]] = defaultdict(list)
     for at in calls:
-        if side.names[at].kind == "api" and features.telling[at] and not _passes_on(side, at):
+        if side.names[at].kind == "api" and features.informative[at] and not _passes_on(side, at):
             found[int(features.out_shape[at])].append(at)
     return {shape: np.array(each, np.int64) for shape, each in found.items()}
 
@@ -271,7 +271,7 @@ class _ByResult:
         return sorted(found)
 
 
-def behind_phantoms(
+def after_phantoms(
     evidence: Evidence, phantoms: dict[int, int], left: list[int], right: list[int]
 ) -> list[tuple[int, int]]:
     """Where calls that are no kin have one weight: the last steps behind them whose results have the same shape.

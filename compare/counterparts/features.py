@@ -109,7 +109,7 @@ class Operation(NamedTuple):
     """A stem or class, and how many tensors an operation is given."""
 
     called: str
-    given: int
+    fixed: int
 
 
 class Numbers:
@@ -128,8 +128,8 @@ class Features:
 
     `operation` numbers stems (of modules: classes), `out_shape` and `out_size` tell the first result, `in_shapes` the
     shapes of all tensor inputs whatever their order, `ranks` how many axes each has. `own_shapes`, `own_count` and
-    `own_values` tell a module's parameters, `arguments` the numbers among the arguments, `telling` whether the first
-    result's values say anything. `out` and `ins` are statistics (max, min, mean, norm), NaN where unknown.
+    `own_values` tell a module's parameters, `arguments` the numbers among the arguments, `informative` whether the
+    first result's values say anything. `out` and `ins` are statistics (max, min, mean, norm), NaN where unknown.
     """
 
     def __init__(self, side: Side, flow: Dataflow, numbers: Numbers) -> None:
@@ -140,7 +140,7 @@ class Features:
         self.out: NDArray[np.float64] = np.full((count, 4), np.nan)
         self.ins: NDArray[np.float64] = np.full((count, INPUTS, 4), np.nan)
         self.digests: NDArray[np.int64] = np.zeros((count, 1 + INPUTS), np.int64)
-        self.telling: NDArray[np.bool_] = np.zeros(count, bool)
+        self.informative: NDArray[np.bool_] = np.zeros(count, bool)
         self.again = np.array(side.again, bool)
         self.operations: dict[int, Operation] = {}
         self._weights = _weights(side, flow)
@@ -151,16 +151,16 @@ class Features:
         tensors = side.tensors(at)
         is_module = side.names[at].kind == "cell"
         called = side.class_name(at) if is_module else side.names[at].stem
-        given = 0 if is_module else len(tensors.inputs)
-        self.operation[at] = numbers.of(("operation", is_module, called, given))
-        self.operations[int(self.operation[at])] = Operation(called, given)
+        fixed = 0 if is_module else len(tensors.inputs)
+        self.operation[at] = numbers.of(("operation", is_module, called, fixed))
+        self.operations[int(self.operation[at])] = Operation(called, fixed)
         if tensors.outputs:
             first = tensors.outputs[0]
             self.out_shape[at] = numbers.of(first.shape)
             self.out_layout[at] = numbers.of(("layout", *sorted(n for n in first.shape if n != 1 or not is_module)))
             self.out_size[at] = int(np.prod(first.shape, dtype=np.int64))
             self.out[at] = first.statistics
-            self.telling[at] = first.is_distinctive
+            self.informative[at] = first.is_distinctive
         shapes = sorted(tensor.shape for tensor in tensors.inputs)
         rank = len(tensors.outputs[0].shape) if tensors.outputs else -1
         self.in_shapes[at] = numbers.of(("inputs", *shapes))

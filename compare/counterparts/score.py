@@ -84,7 +84,7 @@ class Evidence:
             judge = classes if is_module else operations
             self._kinship[key] = judge(one.called, other.called, self.frameworks)
             words = {operation_word(one.called), operation_word(other.called)}
-            if not is_module and one.given != other.given and words & WITH_BIAS:
+            if not is_module and one.fixed != other.fixed and words & WITH_BIAS:
                 self._kinship[key] = STRANGERS
         return self._kinship[key]
 
@@ -129,7 +129,7 @@ class Evidence:
         if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
             return True
         out, ins = self.agrees(target, golden)
-        return bool(mine.telling[target] and out and ins > 0) or (by_flow and self.is_fed_alike(target, golden))
+        return bool(mine.informative[target] and out and ins > 0) or (by_flow and self.is_fed_alike(target, golden))
 
     def is_fed_alike(self, target: int, golden: int) -> bool:
         """Whether a tensor input comes from calls that are a pair, and none from calls that are pairs of others."""
@@ -265,7 +265,7 @@ class Counterparts:
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class Basis:
     """The step of the search that made a pair, a key of `_REASONS` or `inside`; `amount` is its margin in points, or
     the part in common."""
 
@@ -293,29 +293,31 @@ _REASONS = {
 """Confidence and reason of a step; by order, the confidence depends on what agrees."""
 
 
-def words(evidence: Evidence, target: int, because: Because) -> tuple[float, str]:
+def words(evidence: Evidence, target: int, cause: Basis) -> tuple[float, str]:
     """Confidence and reason of a pair."""
     mine, theirs = evidence.features
     golden = evidence.golden_of[target]
-    if because.by == "inside":
-        return 0.6 + 0.35 * because.amount, f"hold the same paired modules ({because.amount:.0%} of them)"
-    sure, reason = _REASONS[because.by]
-    said, unsure = [reason], 1.0 - sure
-    if because.by == "order":
+    if cause.by == "inside":
+        return 0.6 + 0.35 * cause.amount, f"hold the same paired modules ({cause.amount:.0%} of them)"
+    sure, reason = _REASONS[cause.by]
+    parts, unsure = [reason], 1.0 - sure
+    if cause.by == "order":
         out, ins = evidence.agrees(target, golden)
-        unsure = 0.4 / (1.0 + because.amount)
+        unsure = 0.4 / (1.0 + cause.amount)
         if mine.own_values[target] and mine.own_values[target] == theirs.own_values[golden]:
-            said.append("same parameters")
+            parts.append("same parameters")
             unsure *= 0.3
-        if out and mine.telling[target]:
-            said.append("same values come out")
+        if out and mine.informative[target]:
+            parts.append("same values come out")
             unsure *= 0.5
         if ins:
-            said.append("same values go in")
+            parts.append("same values go in")
             unsure *= 0.7
     if evidence.kinship(target, golden) >= KIN:
         is_module = evidence.target.names[target].kind == "cell"
-        said.append("classes correspond" if is_module else "the functions correspond")
+        parts.append("classes correspond" if is_module else "the functions correspond")
     if mine.out_shape[target] == theirs.out_shape[golden]:
-        said.append("same shapes" if mine.in_shapes[target] == theirs.in_shapes[golden] else "same shape of the result")
-    return round(1.0 - unsure, 3), ", ".join(said)
+        parts.append(
+            "same shapes" if mine.in_shapes[target] == theirs.in_shapes[golden] else "same shape of the result"
+        )
+    return round(1.0 - unsure, 3), ", ".join(parts)

@@ -24,10 +24,10 @@ from msprobe.store.record import Dump
 
 from .alignment import candidates, fill, outstanding
 from .anchors import by_inputs, by_parameters, by_values, moved
-from .consumers import Roles, behind_phantoms, by_results, last_inside, retied, uncrossed
+from .consumers import Roles, after_phantoms, by_results, last_inside, retied, uncrossed
 from .dump_view import NONE, Dataflow, Side
 from .features import UNLIKELY, Features, Numbers
-from .score import Because, Counterpart, Counterparts, Evidence, words
+from .score import Basis, Counterpart, Counterparts, Evidence, words
 
 LEAST_COMMON = 0.6
 """Part of the paired leaves below either container that must be below both."""
@@ -183,13 +183,13 @@ def _adds_up(pieces: Sequence[Tensor], whole: Tensor) -> bool:
 
 def _same_neighbours(evidence: Evidence, run: list[int], b: int) -> bool:
     left, right = evidence.target.leaves, evidence.golden.leaves
-    before, behind = left.index(run[0]) - 1, left.index(run[-1]) + 1
+    before, after = left.index(run[0]) - 1, left.index(run[-1]) + 1
     place = right.index(b)
     pairs = []
     if before >= 0 and place > 0:
         pairs.append((left[before], right[place - 1]))
-    if behind < len(left) and place + 1 < len(right):
-        pairs.append((left[behind], right[place + 1]))
+    if after < len(left) and place + 1 < len(right):
+        pairs.append((left[after], right[place + 1]))
     return bool(pairs) and all(evidence.golden_of[a] == c for a, c in pairs)
 
 
@@ -197,7 +197,7 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
     """Pairs of backward calls and of parameters' gradients."""
     sides = evidence.target, evidence.golden
     taken = {pair.target for pair in found}
-    stands_for: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
+    forward_of: dict[int, int] = {}  # golden call: the forward call of the golden side from which it follows
     more: list[Counterpart] = []
     for pair in found:
         mine, theirs = sides[0].names[pair.target], sides[1].names[pair.golden]
@@ -211,20 +211,20 @@ def follow(evidence: Evidence, found: list[Counterpart]) -> list[Counterpart]:
             reason = "the modules that own the parameters are a pair"
             following += [(a, b, reason) for a, b in zip(*lists, strict=True)]
         for a, b, reason in following:
-            if NONE not in (a, b) and a not in taken and stands_for.setdefault(b, pair.golden) == pair.golden:
+            if NONE not in (a, b) and a not in taken and forward_of.setdefault(b, pair.golden) == pair.golden:
                 taken.add(a)
                 more.append(Counterpart(a, b, pair.confidence, reason))
     return more
 
 
-def find_counterparts(target: Dump, golden: Dump, *, given: Mapping[int, int] | None = None) -> Counterparts:
+def find_counterparts(target: Dump, golden: Dump, *, fixed: Mapping[int, int] | None = None) -> Counterparts:
     """Pair the calls of two dumps of one network, by everything but their names.
 
-    `given` are pairs that the user fixed, as positions in `calls`; they are kept and guide the rest. What several
+    `fixed` are pairs that the user fixed, as positions in `calls`; they are kept and guide the rest. What several
     calls could be stays without partner and stands in `ambiguous`.
     """
     search = _Search(target, golden)
-    search.fix(given or {})
+    search.fix(fixed or {})
     search.anchor_leaves()
     for _ in range(ROUNDS):
         known = len(search.because)
@@ -246,16 +246,16 @@ class _Search:
         features = Features(self.target, flows[0], numbers), Features(self.golden, flows[1], numbers)
         self.evidence = Evidence(self.target, self.golden, flows, features)
         self.roles = Roles(self.target, flows[0]), Roles(self.golden, flows[1])
-        self.because: dict[int, Because] = {}
+        self.because: dict[int, Basis] = {}
         self.fused: set[int] = set()  # target positions, and golden ones inverted
         self.parts: dict[int, tuple[int, ...]] = {}  # a fused target and what makes it up: no pairs, results differ
 
-    def fix(self, given: Mapping[int, int]) -> None:
-        for a, b in given.items():
+    def fix(self, fixed: Mapping[int, int]) -> None:
+        for a, b in fixed.items():
             if (other := self.evidence.target_of[b]) != NONE:
                 self.fused |= {a, other, ~b}
             self.evidence.join(a, b)
-            self.because[a] = Because("given")
+            self.because[a] = Basis("given")
 
     def anchor_leaves(self) -> None:
         left, right = self.evidence.open(self.target.leaves, self.golden.leaves)
@@ -267,7 +267,7 @@ class _Search:
         for targets, b in fused(self.evidence):
             for a in targets:
                 self.evidence.join(a, b)
-                self.because[a] = Because("fused", len(targets))
+                self.because[a] = Basis("fused", len(targets))
             self.fused |= {*targets, ~b}
         for goldens, a in fused(self.evidence.mirrored()):
             self.parts[a] = tuple(goldens)
@@ -288,7 +288,7 @@ class _Search:
                 target = self.evidence.target_of[context]
                 self._join(last_inside(self.evidence, target, context, mine, theirs), "last")
             phantoms = {} if self.target.leaves else self._join_inputs(mine, theirs)
-            self._join(behind_phantoms(self.evidence, phantoms, mine, theirs), "weight")
+            self._join(after_phantoms(self.evidence, phantoms, mine, theirs), "weight")
             self._join_values([a for a in mine if a not in phantoms], theirs)
             for _ in range(ROUNDS):
                 self._fill(mine, theirs, phantoms)
@@ -322,15 +322,15 @@ class _Search:
 
     def take_back(self) -> None:
         """Pairs whose tensors come from calls of other pairs are none, unless more than order made them."""
-        for a, because in list(self.because.items()):
-            is_by_order = because.by in ("order", "use", "takers")
+        for a, reason in list(self.because.items()):
+            is_by_order = reason.by in ("order", "use", "takers")
             if is_by_order and self.evidence.is_contradicted(a, self.evidence.golden_of[a]):
                 self._part(a)
 
     def result(self) -> Counterparts:
         found = [
-            Counterpart(a, self.evidence.golden_of[a], *words(self.evidence, a, because))
-            for a, because in self.because.items()
+            Counterpart(a, self.evidence.golden_of[a], *words(self.evidence, a, reason))
+            for a, reason in self.because.items()
         ]
         found += follow(self.evidence, found)
         # For calls without partner the kin ones of the other side at the same place of the program, best first.
@@ -396,4 +396,4 @@ class _Search:
         for a, b in pairs:
             if self.evidence.golden_of[a] == NONE and self.evidence.target_of[b] == NONE:
                 self.evidence.join(a, b)
-                self.because[a] = Because(by, amount)
+                self.because[a] = Basis(by, amount)

@@ -56,8 +56,8 @@ class Event:
     def own(self) -> tuple[Judged, ...]:
         """Its own inputs; those of the backward calls that gradients of parameters come from."""
         places = self.owners or (self.place,)
-        is_given = self.comparison.is_given
-        return tuple(j for place in places for j in self.comparison.calls[place].judged if is_given[j.row])
+        is_input = self.comparison.is_input
+        return tuple(j for place in places for j in self.comparison.calls[place].judged if is_input[j.row])
 
     @property
     def is_matched(self) -> bool:

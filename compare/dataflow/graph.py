@@ -54,7 +54,7 @@ class Graph:
         tensor = tensor_of(self.columns, row)
         return None if tensor is None else tensor.exact
 
-    def hands_on(self, call: int) -> bool:
+    def passes_through(self, call: int) -> bool:
         """Whether the one output of a call is, to the bit and with its shape, a tensor that it received."""
         outputs = list(self.outputs(call))
         mark = self.mark(outputs[0]) if len(outputs) == 1 else None
@@ -63,8 +63,8 @@ class Graph:
     def only_arranges(self, call: int) -> bool:
         """Whether the one output of a call has the elements of an input, by their extremes and their norm."""
         outputs, columns = list(self.outputs(call)), self.columns
-        told = [(columns.max[row], columns.min[row], columns.norm[row]) for row in (*outputs, *self.inputs(call))]
-        return len(outputs) == 1 and told[0] in told[1:]
+        values = [(columns.max[row], columns.min[row], columns.norm[row]) for row in (*outputs, *self.inputs(call))]
+        return len(outputs) == 1 and values[0] in values[1:]
 
     @cached_property
     def inside(self) -> dict[int, list[int]]:
@@ -250,9 +250,9 @@ class Graph:
     def takers(self, row: int) -> list[int]:
         """Of an incoming gradient: the inputs of forward calls that the tensor is whose gradient it is, also of calls
         that return it itself."""
-        return self._every_user.get(self._whose_gradient(row), [])
+        return self._every_user.get(self._owner_of_gradient(row), [])
 
-    def _whose_gradient(self, row: int) -> int:
+    def _owner_of_gradient(self, row: int) -> int:
         """The output of the forward call that an incoming gradient is with respect to; -1 for none."""
         forward = self.dump.counterpart(self.columns.call_of(row), "forward")
         made = -1 if forward < 0 else self.row_of(self.columns.names[forward], "output", self.columns.path_of(row))
@@ -264,6 +264,6 @@ class Graph:
         The second says whether each recorded user has one: then the sum is whole, if nothing unrecorded used the
         tensor.
         """
-        found = [self.gradient(user) for user in self.users.get(self._whose_gradient(row), [])]
+        found = [self.gradient(user) for user in self.users.get(self._owner_of_gradient(row), [])]
         is_whole = bool(found) and all(at >= 0 for at in found)
         return [at for at in found if at >= 0 and self.columns.kind[at] == TENSOR], is_whole

@@ -134,7 +134,7 @@ def _differing(comparison: Comparison) -> tuple[list[KindResidual], list[KindAmp
 def _equal(comparison: Comparison) -> Iterator[KindResidual]:
     """Of functions whose outputs are all equal to the bit: what they compute in, as a few golden calls show it."""
     pairs = comparison.pairs
-    differing = set(pairs.call_of[(comparison.equal != EQUAL) & ~comparison.is_given].tolist())
+    differing = set(pairs.call_of[(comparison.equal != EQUAL) & ~comparison.is_input].tolist())
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     mixed: set[tuple[str, str]] = set()
     for place in range(len(pairs)):
@@ -150,24 +150,24 @@ def _equal(comparison: Comparison) -> Iterator[KindResidual]:
             continue
         rows: dict[Kind, KindResidual] = {}
         for at in dict.fromkeys((calls[0], calls[-1])):  # a kind computes alike everywhere
-            answer = replay(comparison.golden, at)
-            if isinstance(answer, NotReplayed) and answer.cause is Cause.NO_TORCH:
+            result = replay(comparison.golden, at)
+            if isinstance(result, NotReplayed) and result.cause is Cause.NO_TORCH:
                 raise UsageError(_NO_TORCH)
-            for kind, eta in _residuals(answer, function[1]) if isinstance(answer, Replayed) else ():
+            for kind, eta in _residuals(result, function[1]) if isinstance(result, Replayed) else ():
                 row = KindResidual(kind, class_of(eta).value, eta, len(calls))
                 rows[kind] = max(row, rows.get(kind, row), key=lambda r: r.eta)
         yield from (row for row in rows.values() if row.precision != KernelPrecision.OPAQUE.value)
 
 
-def _residuals(answer: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
+def _residuals(result: Replayed, direction: str) -> Iterator[tuple[Kind, float]]:
     """Kind and residual of each output, with the options that explain it best."""
     best: dict[tuple[str, tuple[str, ...]], float] = {}
-    for candidates in answer.residuals.values():
+    for candidates in result.residuals.values():
         for one in candidates:
             if one.count and isfinite(one.eta):
                 best[one.part, one.path] = min(one.eta, best.get((one.part, one.path), one.eta))
     for (_, path), eta in best.items():
-        yield Kind(answer.operation, direction, ".".join(path[:1])), eta
+        yield Kind(result.operation, direction, ".".join(path[:1])), eta
 
 
 def _drifts(updates: UpdateJudgement | None) -> Iterator[Drift]:
@@ -183,7 +183,7 @@ def _of_running_statistics(comparison: Comparison) -> Iterator[Drift]:
     if not comparison.target.step:
         return
     found = []
-    rows = np.flatnonzero(comparison.is_given & (comparison.equal != EQUAL))
+    rows = np.flatnonzero(comparison.is_input & (comparison.equal != EQUAL))
     for row in rows.tolist():
         measures, pair = comparison.measures.get(row), comparison.pairs.pair(row)
         at = int(comparison.pairs.target_rows[row])
@@ -208,13 +208,13 @@ def with_limits(request: Request, clean: Path, loud: int) -> Request:
         if clean.resolve() == other.resolve():
             raise UsageError(f"--calibrate {clean}: is the {side} itself; give another run that is trusted")
     path = request.output / NOISE
-    asked = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
+    requested = replace(request, target=clean, limits=BUILT_IN, calibrate=None, stack_file=None)
     try:
         made = plan(clean, request.golden, ranks=request.ranks, steps=request.steps, read_as=request.read_as)
         for missing in made.missing:
             logger.info("calibrating: %s", missing)
-        tasks = tasks_of(made.jobs, asked, [path] * len(made.jobs), 1)
-        results = _calibrate_all(tasks, asked)
+        tasks = tasks_of(made.jobs, requested, [path] * len(made.jobs), 1)
+        results = _calibrate_all(tasks, requested)
     except MsprobeError as err:
         raise UsageError(f"--calibrate {clean}: {err}") from err
     labels = [task.job.label for task in tasks]
@@ -245,8 +245,8 @@ def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | Non
     """What each task gives, in order."""
     workers, scheduler = request.workers or 0, request.scheduler
     if len(tasks) == 1:
-        return [calibrate_alone(tasks[0])]
-    results = dict(run(calibrate_alone, tasks, workers=workers, scheduler=scheduler, title="calibrating"))
+        return [calibrate_single(tasks[0])]
+    results = dict(run(calibrate_single, tasks, workers=workers, scheduler=scheduler, title="calibrating"))
     found: list[Limits | None] = []
     for at, task in enumerate(tasks):
         if isinstance(result := results[at], Lost):
@@ -256,12 +256,12 @@ def _calibrate_all(tasks: Sequence[Task], request: Request) -> list[Limits | Non
 
 
 @without_collector()
-def calibrate_alone(task: Task) -> Limits | None:
+def calibrate_single(task: Task) -> Limits | None:
     """Read a trusted run and the golden, compare them by the built-in limits, and say what they give."""
     workers = 1 if task.scheduler else task.workers
     target, golden = read_both(task.job.target, task.job.golden, task.request, workers)
     if not target.calls or not golden.calls:
         raise UsageError(f"{target.where if not target.calls else golden.where} holds no calls; give another run")
-    given = user_pairs(task.request.mapping, target, golden)
-    found = compared(task, target, golden, given, Effort(task.workers, task.scheduler))
+    by_user = user_pairs(task.request.mapping, target, golden)
+    found = compared(task, target, golden, by_user, Effort(task.workers, task.scheduler))
     return calibrated(found.comparison, found.located, found.updates)

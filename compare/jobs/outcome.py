@@ -144,7 +144,7 @@ def read_steps(jobs: Sequence[Job], *, backwards: bool = False) -> list[tuple[Du
 
 
 _KEPT = 10  # findings that travel; the table has all of them
-_SAID = 10  # rules without a match that are said one by one
+_LISTED = 10  # rules without a match that are said one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Outcome:
 
     `label` tells it from others (`step 0, rank 1`); `step` and `rank` are the target's, `what` is the place's (`dump`,
     `debug`...). `findings` are the first beginnings in execution order, `lines` the answer for the console, `table` is
-    where the table is on `host`, `sides` says what was read. `story` is for the search over ranks, where several
+    where the table is on `host`, `sides` says what was read. `rank_summary` is for the search over ranks, where several
     are compared. `failed` is a sentence where the job could not be done; then nothing else is known. `unjudged` says
     why pairs of records have no verdict. `runs` are those of the two dumps, empty where they do not say. `limits` says
     up to where differences were noise, where that was judged. `survey` is there where the request asks for it.
@@ -197,7 +197,7 @@ class Outcome:
     table: str = ""
     host: str = ""
     sides: str = ""
-    story: RankSummary | None = None
+    rank_summary: RankSummary | None = None
     failed: str = ""
     unjudged: Mapping[Cause, int] = field(default_factory=dict)
     runs: tuple[str, str] = ("", "")
@@ -224,13 +224,13 @@ def failure(job: Job, reason: str) -> Outcome:
 def compare_job(task: Task) -> Outcome:
     """Do one job of several: what is wrong with its dumps is an outcome too, so that the others are not lost."""
     try:
-        return compare_alone(task)
+        return compare_single(task)
     except MsprobeError as err:
         return failure(task.job, " ".join(str(err).split()))
 
 
 @without_collector()
-def compare_alone(task: Task) -> Outcome:
+def compare_single(task: Task) -> Outcome:
     """Read both dumps, compare them, find where differences begin, and write the table.
 
     DumpError where a side cannot be read, UsageError where there is nothing to compare or the table cannot be written.
@@ -244,21 +244,21 @@ def compare_alone(task: Task) -> Outcome:
     with writing(task.table):
         make_folder(task.table.parent)
     effort = Effort(task.workers, task.scheduler, task.table.parent if request.resume else None)
-    given = user_pairs(request.mapping, target, golden)
+    by_user = user_pairs(request.mapping, target, golden)
     label = f"{job.label}: " if job.label else ""
-    for sentence in given.unused[:_SAID]:
+    for sentence in by_user.unused[:_LISTED]:
         logger.warning("%s%s", label, sentence)
-    if len(given.unused) > _SAID:
-        logger.warning("%s%d more rules match nothing", label, len(given.unused) - _SAID)
+    if len(by_user.unused) > _LISTED:
+        logger.warning("%s%d more rules match nothing", label, len(by_user.unused) - _LISTED)
     is_shown = not task.is_one_of_many  # of many it is shown how many are done
-    found = compared(task, target, golden, given, effort, is_shown=is_shown)
+    found = compared(task, target, golden, by_user, effort, is_shown=is_shown)
     comparison, located = found.comparison, found.located
     if request.limits.source is not LimitSource.BUILT_IN:
         _say_unused(comparison, label)
     with writing(task.table):
         _write_report(comparison, located, task, workers)
         if request.mapping.layers is not None:
-            write_data_mapping(_beside(task.table, "data_mapping", "yaml"), named_pairs(given, target, golden))
+            write_data_mapping(_neighbour(task.table, "data_mapping", "yaml"), named_pairs(by_user, target, golden))
     if request.log_each and comparison.mode == "tensor":
         for call in comparison.calls:
             for judged in call.judged:
@@ -292,7 +292,7 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
     """
     request, path = task.request, task.table
     advise, highlight, diff_analyze = (
-        task.job.is_of_calls and asked for asked in (request.advise, request.highlight, request.diff_analyze)
+        task.job.is_of_calls and requested for requested in (request.advise, request.highlight, request.diff_analyze)
     )
     with_stack = request.with_stack
     if with_stack is None:
@@ -323,13 +323,13 @@ def _write_report(comparison: Comparison, located: Located, task: Task, workers:
         else:
             write_sheet(path, shown, table, colours=colours, summary=overview)
         if advise:
-            write_advice(_beside(path, "advisor", "txt"), first_bad)
+            write_advice(_neighbour(path, "advisor", "txt"), first_bad)
     if diff_analyze:  # for the search over ranks
         end = "_calls.json" if path.suffix == ".json" else ".json"
         write_calls(path.with_name(f"{path.stem}{end}"), comparison, located)
 
 
-def _beside(table: Path, name: str, suffix: str) -> Path:
+def _neighbour(table: Path, name: str, suffix: str) -> Path:
     """A file that belongs to a table: `advisor_rank0_{time}.txt` of `compare_result_rank0_{time}.csv`."""
     return table.with_name(f"{table.stem.replace('compare_result', name, 1)}.{suffix}")
 
@@ -353,7 +353,7 @@ class Compared:
 
 
 def compared(
-    task: Task, target: Dump, golden: Dump, given: UserPairs, effort: Effort, *, is_shown: bool = False
+    task: Task, target: Dump, golden: Dump, by_user: UserPairs, effort: Effort, *, is_shown: bool = False
 ) -> Compared:
     """Compare two dumps that were read for a task, by its limits, and find where differences begin."""
     limits = task.request.limits
@@ -363,12 +363,12 @@ def compared(
         golden,
         fuzzy=task.request.fuzzy,
         effort=effort,
-        given=given,
+        by_user=by_user,
         is_shown=is_shown,
         settle=updates.settle,
         limits=limits,
     )
-    located = updates.told(locate(comparison, is_shown=is_shown), comparison)
+    located = updates.completed(locate(comparison, is_shown=is_shown), comparison)
     return Compared(comparison, located, updates.judgement)
 
 

@@ -59,7 +59,7 @@ class Side:
 
     path: Path
     family: Family
-    says: str
+    text: str
     places: dict[Place, SideSource] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
 
@@ -83,26 +83,26 @@ def side(path: Path, read_as: ReadAs = "") -> Side:
     else:
         kind = kind_of(path)
     if kind.word == "kernels":
-        made = Side(kind.path, "kernels", kind.says)
+        made = Side(kind.path, "kernels", kind.text)
         for (rank, step), folders in kernel_dumps(kind.path).items():
             source = SideSource("kernels", folders, step, rank, f"rank_{rank}")
             made.places[Place(None, step, rank, "kernels")] = source
     elif kind.word == "saves":
-        made = Side(kind.path, "saves", kind.says)
+        made = Side(kind.path, "saves", kind.text)
         for (step, rank), folder in saved_dumps(kind.path).items():
             source = SideSource("saves", (folder,), step, rank, folder.name)
             made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "single saves":
-        made = Side(kind.path, "single saves", kind.says)
+        made = Side(kind.path, "single saves", kind.text)
         for (step, rank), folders in single_dumps(kind.path).items():
             source = SideSource("single saves", folders, step, rank, folders[0].name)
             made.places[Place(None, step, rank, "saves")] = source
     elif kind.word == "npy":
-        made = Side(kind.path, "npy", kind.says)
+        made = Side(kind.path, "npy", kind.text)
         for relative, folder in npy_dumps(kind.path).items():
             made.places[Place(what=relative)] = SideSource("npy", (folder,))
     else:
-        made = Side(kind.path, "dump", kind.says)
+        made = Side(kind.path, "dump", kind.text)
         _add_dumps(made, is_plain=bool(read_as))
     return made
 
@@ -213,8 +213,8 @@ class Job:
     def label(self) -> str:
         """`graph, step 0, rank 1, debug.json`; empty where nothing tells the job from another."""
         tree, step, rank, what = self.place
-        said = [tree or "", "" if step is None else f"step {step}", "" if rank is None else f"rank {rank}"]
-        return ", ".join(word for word in (*said, _WHAT.get(what, what)) if word)
+        parts = [tree or "", "" if step is None else f"step {step}", "" if rank is None else f"rank {rank}"]
+        return ", ".join(word for word in (*parts, _WHAT.get(what, what)) if word)
 
 
 _WHAT = {"dump": "", "debug": "debug.json", "kernels": "", "saves": ""}
@@ -251,10 +251,10 @@ def plan(
                 f"{each.path}: holds no npy files; give a folder that does, or leave `common` out for dumps"
             )
     if sides[0].family != sides[1].family:
-        said = ", ".join(f"{each.path} is {each.says}" for each in sides)
+        text = ", ".join(f"{each.path} is {each.text}" for each in sides)
         is_raw = {each.family for each in sides} == {"kernels", "dump"}
         remedy = "gather the kernel dump first: msprobe gather DIR -o OUT" if is_raw else "give two of one kind"
-        raise UsageError(f"the sides are of two kinds: {said}; {remedy}")
+        raise UsageError(f"the sides are of two kinds: {text}; {remedy}")
     chosen = {axis: wanted for axis, wanted in (("rank", ranks), ("step", steps)) if wanted is not None}
     for axis, wanted in chosen.items():
         _check_choice(sides, axis, wanted)
@@ -264,7 +264,7 @@ def plan(
             f"{sides[0].path} and {sides[1].path} have nothing in common: {'; '.join(pairing.missing[:_NAMED])}; "
             "give the two folders that belong together"
         )
-    return Plan(tuple(pairing.jobs), tuple(pairing.missing), f"target: {sides[0].says}; golden: {sides[1].says}")
+    return Plan(tuple(pairing.jobs), tuple(pairing.missing), f"target: {sides[0].text}; golden: {sides[1].text}")
 
 
 def _check_choice(sides: tuple[Side, Side], axis: str, wanted: Sequence[int]) -> None:

@@ -13,15 +13,15 @@ from msprobe.base.log import logger
 from msprobe.compare.request import Request
 from msprobe.compare.workers.pool import Lost
 from msprobe.compare.workers.run import cores, run
-from msprobe.store.lock import alone, claimed
+from msprobe.store.lock import claimed, exclusive
 
 from .calibration import with_limits
-from .outcome import Outcome, Task, compare_alone, compare_job, failure, tasks_of
+from .outcome import Outcome, Task, compare_job, compare_single, failure, tasks_of
 from .plan import Job, Plan, plan
-from .summary import Answer, write_first_over_ranks, write_summary
+from .summary import RequestResult, write_first_over_ranks, write_summary
 
 
-def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> Answer:
+def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> RequestResult:
     """Compare everything that a request asks for, and tell what is compared and written, as loud as that.
 
     `time` stands in the names of the files where the caller has claimed it; else this comparison claims one. Of several
@@ -41,24 +41,24 @@ def run_request(request: Request, loud: int = logging.INFO, time: str = "") -> A
         return _compare(made, request, time, loud)
     with ExitStack() as held:
         if any(path.stem == f"result{request.suffix}" for path in _tables(made.jobs, request, "")):
-            held.enter_context(alone(request.output))  # the names of these tables have no time
+            held.enter_context(exclusive(request.output))  # the names of these tables have no time
         named = partial(_named_after, jobs=made.jobs, request=request)
         return _compare(made, request, held.enter_context(claimed(request.output, task(request), named)), loud)
 
 
-def _compare(made: Plan, request: Request, time: str, loud: int) -> Answer:
+def _compare(made: Plan, request: Request, time: str, loud: int) -> RequestResult:
     paths = _tables(made.jobs, request, time)
     # Where there are more processes than jobs, those that are left over help with the tensors of each.
     inside = 1 if request.scheduler else max(1, (request.workers or cores()) // len(made.jobs))
     tasks = tasks_of(made.jobs, request, paths, inside)
     if len(tasks) == 1:
-        answer = Answer((compare_alone(tasks[0]),), made.missing)
+        result = RequestResult((compare_single(tasks[0]),), made.missing)
     else:
         logger.log(loud, "%s; %d comparisons", made.kinds, len(tasks))
-        answer = Answer(_compare_all(tasks, request), made.missing)
-    _log(answer, loud)
-    _write_beside(answer, request, time, loud)
-    return answer
+        result = RequestResult(_compare_all(tasks, request), made.missing)
+    _log(result, loud)
+    _write_summaries(result, request, time, loud)
+    return result
 
 
 def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]:
@@ -74,10 +74,10 @@ def _compare_all(tasks: Sequence[Task], request: Request) -> tuple[Outcome, ...]
     return found
 
 
-def _log(answer: Answer, loud: int) -> None:
+def _log(result: RequestResult, loud: int) -> None:
     for at, side in enumerate(("target", "golden")):
         steps: dict[str, set[int]] = {}
-        for outcome in answer.outcomes:
+        for outcome in result.outcomes:
             if not outcome.failed:
                 steps.setdefault(outcome.runs[at], set()).add(outcome.step or 0)
         if len(steps) > 1:
@@ -85,25 +85,25 @@ def _log(answer: Answer, loud: int) -> None:
             logger.warning(
                 "%s: dumps of %d runs lie in one folder (%s); compare each run alone", side, len(steps), listed
             )
-    for sides in dict.fromkeys(outcome.sides for outcome in answer.outcomes if outcome.sides):
+    for sides in dict.fromkeys(outcome.sides for outcome in result.outcomes if outcome.sides):
         logger.log(loud, "%s", sides)
-    paths = [outcome.table for outcome in answer.outcomes if outcome.table]
+    paths = [outcome.table for outcome in result.outcomes if outcome.table]
     if len(paths) == 1:
         logger.log(loud, "the table is in %s", paths[0])
 
 
-def _write_beside(answer: Answer, request: Request, time: str, loud: int) -> None:
+def _write_summaries(result: RequestResult, request: Request, time: str, loud: int) -> None:
     """The files beside the tables: the sum of several jobs, and what was asked for."""
     wanted = []
-    summary_path, ranks_path = _beside_tables(request, time)
-    if len(answer.outcomes) > 1 or answer.missing:
+    summary_path, ranks_path = _summary_tables(request, time)
+    if len(result.outcomes) > 1 or result.missing:
         wanted.append((write_summary, summary_path, "what all of them found"))
     if request.diff_analyze:
         wanted.append((write_first_over_ranks, ranks_path, "what differs first among the ranks"))
     for write, path, what in wanted:
         with writing(path):
             make_folder(request.output)
-            write(path, answer)
+            write(path, result)
         logger.log(loud, "%s is in %s", what, path)
 
 
@@ -126,10 +126,10 @@ def task(request: Request) -> str:
 def _named_after(second: str, jobs: Sequence[Job], request: Request) -> list[Path]:
     """The files of a comparison that have a second in their names."""
     paths = [path for path in _tables(jobs, request, second) if path.stem.endswith(second)]
-    return [*paths, *_beside_tables(request, second)]
+    return [*paths, *_summary_tables(request, second)]
 
 
-def _beside_tables(request: Request, time: str) -> tuple[Path, Path]:
+def _summary_tables(request: Request, time: str) -> tuple[Path, Path]:
     """The files that sum several jobs up, and that say what differs first among the ranks."""
     return request.output / f"compare_summary_{time}.json", request.output / f"diff_analyze_{time}.json"
 

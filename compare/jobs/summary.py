@@ -20,7 +20,7 @@ from .outcome import Outcome
 
 
 @dataclass(frozen=True)
-class Answer:
+class RequestResult:
     """The outcomes in the order of the jobs, and in sentences what had no partner."""
 
     outcomes: tuple[Outcome, ...]
@@ -92,18 +92,18 @@ def _group(outcome: Outcome) -> tuple[int, bool]:
     return -1 if outcome.step is None else outcome.step, outcome.what == "debug"
 
 
-def write_summary(path: Path, answer: Answer) -> None:
+def write_summary(path: Path, result: RequestResult) -> None:
     """Write what `lines` says, with the beginnings of every job, as one JSON object.
 
     It is the same wherever the jobs were done: of machines and of the time it says nothing.
     """
-    first = answer.first
+    first = result.first
     text = {
-        "is_clean": answer.is_clean,
-        "counts": {grade: sum(o.counts.get(grade, 0) for o in answer.outcomes) for grade in GRADES},
-        "unjudged": causes(answer.unjudged),
+        "is_clean": result.is_clean,
+        "counts": {grade: sum(o.counts.get(grade, 0) for o in result.outcomes) for grade in GRADES},
+        "unjudged": causes(result.unjudged),
         "first_wrong": [as_object(first.findings[0], first.step, first.rank)] if first else [],
-        "missing": list(answer.missing),
+        "missing": list(result.missing),
         "jobs": [
             {
                 "label": o.label,
@@ -118,33 +118,33 @@ def write_summary(path: Path, answer: Answer) -> None:
                 "failed": o.failed or None,
                 "noise_limits": o.limits or None,
             }
-            for o in answer.outcomes
+            for o in result.outcomes
         ],
     }
     write_text(path, text)
 
 
-def write_first_over_ranks(path: Path, answer: Answer) -> None:
+def write_first_over_ranks(path: Path, result: RequestResult) -> None:
     """Write the calls that differ first among all ranks, `{"rank_0": [...]}`; the answer of `-da`.
 
     Of several steps the earliest that differs counts, and of its trees the first; nothing differs: an empty object.
     """
-    for (step, _, _), outcomes in sorted(_ranks(answer).items()):
+    for (step, _, _), outcomes in sorted(_ranks(result).items()):
         if found := first_over_ranks(_stories(outcomes)):
             write_text(path, as_objects(found, None if step < 0 else step))
             return
     write_text(path, {})
 
 
-def _ranks(answer: Answer) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
+def _ranks(result: RequestResult) -> dict[tuple[int, bool, int], dict[int, Outcome]]:
     """The outcomes by rank, of each step, of calls and of what was saved by hand, and of each tree."""
     found: dict[tuple[int, bool, int], dict[int, Outcome]] = {}
-    for outcome in answer.outcomes:
-        if outcome.story is not None:
+    for outcome in result.outcomes:
+        if outcome.rank_summary is not None:
             trees = (found.setdefault((*_group(outcome), tree), {}) for tree in count_from())
             next(ranks for ranks in trees if (outcome.rank or 0) not in ranks)[outcome.rank or 0] = outcome
     return found
 
 
 def _stories(outcomes: Mapping[int, Outcome]) -> dict[int, RankSummary]:
-    return {rank: outcome.story for rank, outcome in outcomes.items() if outcome.story is not None}
+    return {rank: outcome.rank_summary for rank, outcome in outcomes.items() if outcome.rank_summary is not None}

@@ -151,21 +151,21 @@ def judge_errors(errors: Errors) -> Verdict:
 def combined(parts: Iterable[Record]) -> Statistics | None:
     """The statistics of the whole that some parts make up; None where a part lacks one of its own."""
     sizes: list[int] = []
-    told: list[tuple[float, float, float, float]] = []
+    values: list[tuple[float, float, float, float]] = []
     lost: list[NonFinite | None] = []
     for record in parts:
         s = record.statistics
         if s is None or not all(type(v) in (int, float) for v in (s.max, s.min, s.mean, s.norm)):
             return None
         sizes.append(math.prod(record.shape or ()))
-        told.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
+        values.append((_number(s.max), _number(s.min), _number(s.mean), _number(s.norm)))
         if not _is_finite(s.norm):
             lost.append(s.non_finite)
     if not sum(sizes):
         return None
     known = [count for count in lost if count is not None]
     of_all = NonFinite(*map(sum, zip(*known, strict=True))) if known and len(known) == len(lost) else None
-    highest, lowest, means, norms = zip(*told, strict=True)
+    highest, lowest, means, norms = zip(*values, strict=True)
     if any(norm != norm for norm in norms):
         return Statistics(math.nan, math.nan, math.nan, math.nan, non_finite=of_all)
     # Not `fsum`, which raises where infinities of both signs meet.
@@ -182,10 +182,10 @@ def with_parts_judged(comparison: Comparison) -> Comparison:
         both = [pairs.pair(n) for n in numbers]
         is_golden_whole = bool(views[numbers[0]].golden)
         whole = both[0].golden if is_golden_whole else both[0].target
-        told = combined(r for p in both if (r := p.target if is_golden_whole else p.golden) is not None)
-        if whole is None or told is None or whole.statistics is None:
+        known = combined(r for p in both if (r := p.target if is_golden_whole else p.golden) is not None)
+        if whole is None or known is None or whole.statistics is None:
             continue
-        sides = (told, whole.statistics) if is_golden_whole else (whole.statistics, told)
+        sides = (known, whole.statistics) if is_golden_whole else (whole.statistics, known)
         errors = errors_by_statistics(*sides, whole, whole)
         if errors is None:
             continue

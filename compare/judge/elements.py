@@ -38,8 +38,8 @@ def refuse_misfits(target: Dump, rows: Mapping[int, tuple[int, str]]) -> None:
         try:
             parse(text).shape(record.shape)
         except (MappingError, ValueError) as err:
-            said = str(err) if isinstance(err, MappingError) else f"transform {text!r}: {err}; correct the transform"
-            raise MappingError(f"{where}, of shape {list(record.shape)}: {said}") from err
+            message = str(err) if isinstance(err, MappingError) else f"transform {text!r}: {err}; correct the transform"
+            raise MappingError(f"{where}, of shape {list(record.shape)}: {message}") from err
 
 
 def keeps_elements(view: View) -> bool:

@@ -57,7 +57,7 @@ class Judged:
     @property
     def verdict(self) -> Verdict:
         """The verdict with its reasons."""
-        reasons = self._comparison.because(self.row)
+        reasons = self._comparison.reasons_at(self.row)
         cause = int(self._comparison.causes[self.row])
         return Verdict(self.grade, reasons, None if cause == NO_CAUSE else CAUSES[cause]) if reasons else PASS
 
@@ -189,7 +189,7 @@ class Comparison:
         return JudgedCalls(self)
 
     @cached_property
-    def is_given(self) -> NDArray[np.bool_]:
+    def is_input(self) -> NDArray[np.bool_]:
         """Whether a pair of records is an argument or a parameter of its call, and not a result."""
         pairs = self.pairs
         on_target = pairs.target_rows >= 0
@@ -198,7 +198,7 @@ class Comparison:
         part[~on_target] = np.frombuffer(pairs.golden.columns.part, np.uint8)[pairs.golden_rows[~on_target]]
         return np.isin(part, _INPUTS)
 
-    def because(self, row: int) -> Reasons:
+    def reasons_at(self, row: int) -> Reasons:
         """Why a pair of records has its grade; nothing for a plain pass."""
         if row in self.reasons:
             return self.reasons[row]
@@ -214,7 +214,7 @@ class Comparison:
 
     def reason(self, row: int) -> str:
         """`because` in sentences."""
-        return sentences(self.because(row))
+        return sentences(self.reasons_at(row))
 
     def reasons_of(self, start: int, stop: int) -> list[str]:
         """`reason` of the rows from `start` to `stop`, without a value for each."""

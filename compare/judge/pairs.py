@@ -145,10 +145,10 @@ def judge_columns(
     if by_digest:
         rows = np.flatnonzero(alike)
         texts = [(target.digest[a], golden.digest[b]) for a, b in zip(t[rows].tolist(), g[rows].tolist(), strict=True)]
-        told = np.array([bool(a and b) for a, b in texts], bool)
-        same = np.array([a == b for a, b in texts], bool)[told]
-        sheet.settle(both[rows[told]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
-        alike[rows[told]] = False
+        known = np.array([bool(a and b) for a, b in texts], bool)
+        same = np.array([a == b for a, b in texts], bool)[known]
+        sheet.settle(both[rows[known]], np.where(same, _PASS, _ERROR).astype(np.uint8), same.astype(np.int8))
+        alike[rows[known]] = False
     if by_statistics:
         alike &= ~_marked(target.odd, target, t) & ~_marked(golden.odd, golden, g)
         alike &= ~_counted_otherwise(target, golden, t, g)
@@ -210,8 +210,8 @@ def _counted_otherwise(target: Columns, golden: Columns, t: Ints, g: Ints) -> Ma
     """Which pairs have different counts of non-finite elements, where both sides have counts; that needs a reason."""
     found = np.zeros(len(t), bool)
     ours, theirs = target.non_finite, golden.non_finite
-    told = np.flatnonzero(_marked(ours, target, t) & _marked(theirs, golden, g))
-    found[told] = [ours[i] != theirs[j] for i, j in zip(t[told].tolist(), g[told].tolist(), strict=True)]
+    known = np.flatnonzero(_marked(ours, target, t) & _marked(theirs, golden, g))
+    found[known] = [ours[i] != theirs[j] for i, j in zip(t[known].tolist(), g[known].tolist(), strict=True)]
     return found
 
 
@@ -297,8 +297,8 @@ class PairJudge:
     def _by_value(self, target: Record, golden: Record, row: int) -> Verdict:
         if not self.are_two_frameworks:
             return judge_value(target, golden)
-        if row in self._notes.meant:
-            value = self._notes.meant[row]
+        if row in self._notes.translated:
+            value = self._notes.translated[row]
             if self._target.framework == "mindspore":
                 target = replace(target, value=value)
             else:
@@ -330,8 +330,12 @@ class PairJudge:
 
     def _without_partner(self, here: str, kind: DigestKind, row: int) -> Verdict:
         """The verdict of a record of this kind that only the side `here` has."""
-        if (alone := self._notes.alone.get(row)) is not None:
-            return wrong(alone.because) if alone.is_wrong else unjudged(Cause.NO_COUNTERPART, alone.because)
+        if (partnerless := self._notes.partnerless.get(row)) is not None:
+            return (
+                wrong(partnerless.because)
+                if partnerless.is_wrong
+                else unjudged(Cause.NO_COUNTERPART, partnerless.because)
+            )
         if kind not in self._collected["golden" if here == "target" else "target"]:
             return unjudged(Cause.NOT_COLLECTED, Reason(Why.KIND_NOT_COLLECTED, here))
         return unjudged(Cause.UNMATCHED, Reason(Why.ONE_SIDE, here))

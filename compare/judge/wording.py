@@ -172,7 +172,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.DRIFT_GRADIENTS: "The updates before differ as the gradients explain; the weights have drifted apart{by}",
     Why.DRIFT_UPDATES: "The updates before agree; the weights have drifted apart{by}",
     Why.DRIFT_STATISTICS: "The means moved alike; the weights have drifted apart",
-    Why.DRIFT_ALONE: "The weights are no further apart than two runs drift{by}",
+    Why.DRIFT_ONLY: "The weights are no further apart than two runs drift{by}",
     Why.INNER_NODE: (
         "msprobe's dumps of PyTorch tell the gradients of an inner node of autograd here, which need not be those of "
         "the arguments"
@@ -189,7 +189,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
     Why.CELL_ARGUMENT: "Only one side's cell receives this; the other has or computes it itself",
     Why.NO_COUNTERPART: "No counterpart: {r.name}",
     Why.LAST_ONLY: "msprobe keeps the gradients of the last micro-batch only",
-    Why.HANDS_ON: "Passes its input on unchanged",
+    Why.PASSED_THROUGH: "Passes its input on unchanged",
     Why.COMPARED_LATER: "Written differently: what is computed from it is compared",
     Why.OF_FORWARD: "Its forward call is written differently",
     Why.NOBODY_USES: "No recorded call uses what it returns",
@@ -202,7 +202,7 @@ _WORDS: Mapping[Why, str | Callable[[Reason], str]] = {
         "the modules that own the parameters are a pair, and msprobe keeps the last micro-batch's gradients"
     ),
     Why.CANDIDATES: lambda r: f"Could be {few(r.names)}; say which with a mapping",
-    Why.TOLD: "{r.name}",
+    Why.TEXT: "{r.name}",
 }
 
 

@@ -111,7 +111,7 @@ class SingleComparator:
                 f"SingleComparator.compare: num_processes is {num_processes!r}; write a whole number from 1 on"
             )
         from msprobe.compare.tables.sheet import write_sheet
-        from msprobe.store.lock import alone
+        from msprobe.store.lock import exclusive
         from msprobe.store.saves.single_saves import stem_of
 
         from .pairs import find, pair
@@ -126,7 +126,7 @@ class SingleComparator:
         judged = judge_pairs(pairs, num_processes)
         sheets: list[Path] = []
         remedy = "give another output_path"
-        with writing(output, remedy), alone(output, remedy):
+        with writing(output, remedy), exclusive(output, remedy):
             for tag, part in groupby(judged, key=lambda row: row.key.tag):
                 path = output / f"{stem_of(tag)}.xlsx"
                 write_sheet(path, COLUMNS, rows(part))

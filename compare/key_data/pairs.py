@@ -52,8 +52,8 @@ def files_by_key(spot: ValueFolder, *, by_index: bool) -> Iterator[tuple[Key, st
     saves = saves_at(spot, by_index=by_index)
     here = [saved for saved in saves if saved.record.file in files]
     if len(here) < len(saves):
-        told = f"{spot.folder.path}: {len(saves) - len(here)} saves of its index have no file there and are left out"
-        once(told, told)
+        text = f"{spot.folder.path}: {len(saves) - len(here)} saves of its index have no file there and are left out"
+        once(text, text)
     for saved in here:
         yield Key(spot.tag, spot.step, spot.rank, spot.micro_step or 0, _id(saved, spot)), saved.record.file
 

@@ -57,15 +57,15 @@ class _Rule:
         # PyTorch and its API on MindSpore: one side writes out what the other leaves to its defaults.
         self._writes_out = not self._exact and not is_cross_framework(comparison.target, comparison.golden)
         self._rows = comparison.pairs.rows
-        self._is_given = comparison.is_given.tobytes()
+        self._is_input = comparison.is_input.tobytes()
         self._is_different = (comparison.equal == DIFFERENT).tobytes()
         exact = np.full(len(comparison.equal), _UNKNOWN)
         exact[comparison.equal == EQUAL] = _AGREES
         exact[comparison.equal == DIFFERENT] = _DIFFERS
         sides = np.minimum(comparison.pairs.target_rows, comparison.pairs.golden_rows)
         exact[sides < 0] = _ONE_SIDED
-        for row, alone in comparison.pairs.notes.alone.items():
-            exact[row] = _DIFFERS if alone.is_wrong else _AGREES
+        for row, partnerless in comparison.pairs.notes.partnerless.items():
+            exact[row] = _DIFFERS if partnerless.is_wrong else _AGREES
         exact[comparison.is_exempt & ((sides >= 0) | (comparison.noise is not None and not self._exact))] = _AGREES
         by_grade = np.array([{"pass": _AGREES, "unjudged": _UNKNOWN}.get(grade, _DIFFERS) for grade in GRADES])
         later = np.where(exact == _DIFFERS, by_grade[comparison.grades], exact)
@@ -84,8 +84,8 @@ class _Rule:
         dirty = self._dirty[self._exact]
         if not any(dirty[place] for place in (event.place, *event.owners, *event.forwards)):
             return Seen(event)
-        own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_given[row]]
-        outputs = [row for row in self._rows(event.place) if not self._is_given[row]]
+        own = [row for place in event.owners or (event.place,) for row in self._rows(place) if self._is_input[row]]
+        outputs = [row for row in self._rows(event.place) if not self._is_input[row]]
         inherited = [row for place in event.forwards for row in self._rows(place)]
         differing_inputs, unknown_inputs = self._split((*own, *inherited), event)
         self._note(own)
@@ -191,17 +191,17 @@ class Causes:
         sources = {"target": self._source("target", target, event)}
         if latest >= 0 and sources["target"].origin == "unknown":
             return InputCause("received", finding=latest)
-        said = pairs.target.columns.source[target]
-        if latest < 0 or said:
+        message = pairs.target.columns.source[target]
+        if latest < 0 or message:
             sources["golden"] = self._source("golden", golden, event)
         origins = {source.origin for source in sources.values()}
         if "parameter" in origins:
             exchanged = self._exchanged(target, golden)
             return InputCause("exchanged", exchanged) if exchanged else InputCause("parameter")
-        is_told = all(source_of(text).origin == "call" for text in (said, pairs.golden.columns.source[golden]))
+        is_recorded = all(source_of(text).origin == "call" for text in (message, pairs.golden.columns.source[golden]))
         if latest < 0 and not self._are_two_frameworks and (rewired := self._rewired(sources, event)):
             return InputCause("code", rewired, Dataflow.REWIRED)
-        if cause := self._by_producer(sources, latest, is_told):
+        if cause := self._by_producer(sources, latest, is_recorded):
             return cause
         if "leaf" in origins:
             return InputCause("leaf")
@@ -211,17 +211,17 @@ class Causes:
 
     def _of_unrecorded(self, event: Event, target: int, is_made_by_code: bool) -> InputCause:
         """The cause of a first difference in what no recorded call made; `target` is the row."""
-        if is_made_by_code and not self.is_first_given(event):
+        if is_made_by_code and not self.is_first_input(event):
             return _UNRECORDED
         if event.direction == "backward":
             return InputCause("code")
         # Its origin is not known. Masks, ids and positions are inputs of the run; a float between cells is computed.
         dump = self._comparison.target
         is_float = family(dump.columns.dtype(target)) == "float"
-        is_computed = dump.level == "L0" and is_float and not self.is_first_given(event)
+        is_computed = dump.level == "L0" and is_float and not self.is_first_input(event)
         return _UNRECORDED if is_computed else InputCause("leaf")
 
-    def is_first_given(self, event: Event) -> bool:
+    def is_first_input(self, event: Event) -> bool:
         """Whether no call before this one received a tensor, nor a cell around it tensors that all agree: its inputs
         are those of the run."""
         if event.at > self._first_with_tensors:
@@ -232,8 +232,8 @@ class Causes:
     def _first_with_tensors(self) -> int:
         """The first event that received a tensor, of two frameworks of those with a partner; their number where none
         did."""
-        told = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
-        return next((event.at for event in told if _tensor_inputs(event)), len(self._seen))
+        recorded = (s.event for s in self._seen if s.event.is_matched or not self._are_two_frameworks)
+        return next((event.at for event in recorded if _tensor_inputs(event)), len(self._seen))
 
     def _received_the_same(self, cell: str) -> bool:
         """Whether the tensors that a cell received agree; False where it received none."""
@@ -289,7 +289,7 @@ class Causes:
             return ()
         return tuple(calls[side] if side in made else "" for side in ("target", "golden"))
 
-    def _by_producer(self, sources: dict[str, Source], latest: int, is_told: bool) -> InputCause | None:
+    def _by_producer(self, sources: dict[str, Source], latest: int, is_recorded: bool) -> InputCause | None:
         agreeing = ""
         for side, source in sources.items():
             at = self._events.get((side, source.call)) if source.origin == "call" else None
@@ -306,7 +306,7 @@ class Causes:
             if row < 0 or not s.event.is_matched or row in s.unknown_outputs:
                 return received or InputCause("unclear", (".".join((source.call, source.part, *source.path)),))
             agreeing = agreeing or source.call
-        if agreeing and (is_told or latest < 0):
+        if agreeing and (is_recorded or latest < 0):
             return InputCause("code", (agreeing,), Dataflow.PRODUCER)
         return None
 

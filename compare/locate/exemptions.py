@@ -16,7 +16,7 @@ from msprobe.compare.judge.verdict import GRADES, Cause, unjudged
 from msprobe.store.record import INPUT, NULL, PARAMETERS, TENSOR, Dump
 
 
-def trained_alone(comparison: Comparison, events: Sequence[Event]) -> set[int]:
+def trained_on_one_side(comparison: Comparison, events: Sequence[Event]) -> set[int]:
     """The places of gradients of parameters whose layer has a partner with none: there it is frozen, or detached.
 
     Not where one side collected no such gradients at all, nor of a weight that several layers share: its gradient may
@@ -102,21 +102,21 @@ def _unneeded(comparison: Comparison, half: NDArray[np.bool_]) -> dict[int, Reas
             if columns.max[at] == columns.min[at] == 0:
                 found[row] = Reason(Why.ZEROS, here)
                 continue
-            if comparison.is_given[row]:
+            if comparison.is_input[row]:
                 continue
             # The other side's dump may name the sources of arguments where this one does not.
-            teller = side if any(columns.source) else 1 - side
+            recorded_side = side if any(columns.source) else 1 - side
             forward = [pair for place in event.forwards for pair in pairs.rows(place)]
             arguments = [
-                int(rows_of[teller][pair])
+                int(rows_of[recorded_side][pair])
                 for pair in forward
                 if (own := int(rows_of[side][pair])) >= 0
-                and rows_of[teller][pair] >= 0
+                and rows_of[recorded_side][pair] >= 0
                 and columns.part[own] == INPUT
                 and columns.kind[own] == TENSOR
                 and columns.path[own] == columns.path[at]
             ]
-            known = ways.setdefault(teller, _WaysBack(dumps[teller]))
+            known = ways.setdefault(recorded_side, _WaysBack(dumps[recorded_side]))
             if arguments and not any(map(known.reach_a_parameter, arguments)):
                 found[row] = Reason(Why.UNNEEDED, here)
     return found

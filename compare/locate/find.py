@@ -20,7 +20,7 @@ from msprobe.compare.workers.progress import shown
 from msprobe.store.stacks_and_construct import user_line
 
 from .cause import Causes, InputCause, Seen, walk
-from .exemptions import trained_alone
+from .exemptions import trained_on_one_side
 from .finding import (
     Argument,
     ArgumentKind,
@@ -240,7 +240,7 @@ class _Walk:
         elif cause.kind == "exchanged":
             exchanged = Argument(found, ArgumentKind.EXCHANGED, parameters=cause.names)
             self._add(event, FindingKind.ARGUMENT, exchanged, [judged])
-        elif cause.kind == "leaf" and self._causes.is_first_given(event):
+        elif cause.kind == "leaf" and self._causes.is_first_input(event):
             is_made_unrecorded = judged.pair.target is not None and judged.pair.target.source == "code"
             self._add(event, FindingKind.RUN_INPUTS, RunInput(found, is_made_unrecorded), [judged])
         else:
@@ -250,7 +250,7 @@ class _Walk:
         if event.place in self._comparison.explained:
             return
         if self._are_two_frameworks:
-            if event.key not in self._places and event.place in self._trained_alone:
+            if event.key not in self._places and event.place in self._trained_on_one_side:
                 self._add(event, FindingKind.CALL, OtherCall(event.side, is_frozen=True), ())
                 self._mark(event.rows, "begins")
             return
@@ -273,8 +273,8 @@ class _Walk:
         self._origin[event.at] = finding
 
     @cached_property
-    def _trained_alone(self) -> set[int]:
-        return trained_alone(self._comparison, self._events)
+    def _trained_on_one_side(self) -> set[int]:
+        return trained_on_one_side(self._comparison, self._events)
 
     def _other_call(self, event: Event) -> OtherCall:
         others: dict[str, None] = {}

@@ -46,7 +46,7 @@ class Basis(Enum):
 
 
 class UpdateCause(Enum):
-    """What makes updates differ; `UPDATED_ALONE`: the golden does not update what the target does."""
+    """What makes updates differ; `UPDATED_HERE`: the golden does not update what the target does."""
 
     LEARNING_RATE = "learning rate"
     WEIGHT_DECAY = "weight decay"
@@ -58,7 +58,7 @@ class UpdateCause(Enum):
     CLIPPING = "gradient clipping"
     RULE = "update rule"
     NOT_UPDATED = "not updated"
-    UPDATED_ALONE = "updated alone"
+    UPDATED_HERE = "updated alone"
     UNKNOWN = "unknown"
 
 

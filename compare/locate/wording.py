@@ -44,16 +44,18 @@ def updates(judgement: UpdateJudgement) -> str:
     differing = judgement.differing
     if not differing:
         return ""
-    said = [_update_difference(one) for one in judgement.differences]
+    parts = [_update_difference(one) for one in judgement.differences]
     named = {name for one in judgement.differences for name in one.parameters}
     if left := [name for name in differing if name not in named]:
         has_before = any(v.basis is not Basis.DRIFT for v in judgement.verdicts)
-        said.append(f"{_count(left, 0)} further apart than {'their gradients explain' if has_before else _UNEXPLAINED}")
+        parts.append(
+            f"{_count(left, 0)} further apart than {'their gradients explain' if has_before else _UNEXPLAINED}"
+        )
     if any(v.basis is Basis.STATISTICS for v in judgement.verdicts):
-        said.append(_BLIND)
+        parts.append(_BLIND)
     if judgement.agreeing:
-        said.append(f"{len(judgement.agreeing)} more differ as noise explains")
-    return "; ".join(said)
+        parts.append(f"{len(judgement.agreeing)} more differ as noise explains")
+    return "; ".join(parts)
 
 
 def _update_difference(one: UpdateDifference) -> str:
@@ -75,7 +77,7 @@ def _update_difference(one: UpdateDifference) -> str:
     else:
         text = {
             UpdateCause.NOT_UPDATED: f"{who} {verb} not updated ({_LEFT_OUT}), the golden updates {them}",
-            UpdateCause.UPDATED_ALONE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
+            UpdateCause.UPDATED_HERE: f"{who} {verb} updated, and not in the golden ({_LEFT_OUT})",
             UpdateCause.UNKNOWN: f"updates of {who} are further apart than noise explains, by no setting that is known",
         }.get(one.cause, f"the {one.cause.value} differs{values} for {who}")
     if one.possible:

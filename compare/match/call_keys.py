@@ -109,8 +109,8 @@ class Side:
     def _contents(self, i: int) -> Hashable:
         columns = self.dump.columns
         looks = ((row, columns.shape(row)) for row in columns.rows(i))
-        said = [(row, repr(columns.values.get(row)) if shape is None else shape) for row, shape in looks]
-        return tuple([(columns.part[row], columns.path_of(row), what) for row, what in said])
+        parts = [(row, repr(columns.values.get(row)) if shape is None else shape) for row, shape in looks]
+        return tuple([(columns.part[row], columns.path_of(row), what) for row, what in parts])
 
     def _golden_stem(self, name: Name) -> str:
         if name.stem in self._renamed_stems:

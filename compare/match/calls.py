@@ -30,23 +30,23 @@ Key = Callable[[Side, int], Hashable]
 MAX_ROUNDS = 32
 """Rounds of learning what was renamed; each needs a deeper cell that was renamed by itself."""
 
-NOTHING_GIVEN: Mapping[int, int] = {}
+NO_PAIRS: Mapping[int, int] = {}
 
 
 def match_calls(
-    target: Dump, golden: Dump, *, fuzzy: bool = False, given: Mapping[int, int] = NOTHING_GIVEN
+    target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: Mapping[int, int] = NO_PAIRS
 ) -> list[Match]:
     """Pairs of calls, rising in `target`; each call of either side is in one pair at most.
 
-    A call with several candidates stays unmatched, except where they cannot be told apart at all. `given` are the
+    A call with several candidates stays unmatched, except where they cannot be told apart at all. `by_user` are the
     user's pairs, golden call by target call.
     """
     has_parents = all(any(map(dump.parent, range(len(dump.names)))) for dump in (target, golden))
     pairing = Pairing(Side(target, has_parents), Side(golden, has_parents))
-    _take(pairing, given)
-    taken = set(given.values())
-    pairing.join([(i, j) for i, j in _equal_ends(pairing) if i not in given and j not in taken])
-    if given:
+    _take(pairing, by_user)
+    taken = set(by_user.values())
+    pairing.join([(i, j) for i, j in _equal_ends(pairing) if i not in by_user and j not in taken])
+    if by_user:
         pairing.rechain()
     if pairing.is_open():
         _mark_recomputed(pairing.target, pairing.golden)
@@ -67,9 +67,9 @@ def match_calls(
     if fuzzy and _fill_fuzzily(pairing):
         _pair_gradients(pairing)
         guessed = {i for i, j in enumerate(pairing.golden_of) if j >= 0 > before[i]}
-    _take(pairing, given)
+    _take(pairing, by_user)
     return [
-        Match(i, j, "mapping" if i in given else "fuzzy" if i in guessed else _label(pairing, i, j))
+        Match(i, j, "mapping" if i in by_user else "fuzzy" if i in guessed else _label(pairing, i, j))
         for i, j in enumerate(pairing.golden_of)
         if j >= 0
     ]
@@ -402,9 +402,9 @@ def _part_crossing(pairing: Pairing) -> None:
     pairing.rechain()
 
 
-def _take(pairing: Pairing, given: Mapping[int, int]) -> None:
+def _take(pairing: Pairing, by_user: Mapping[int, int]) -> None:
     """Make the user's pairs, and learn from them what cells are called."""
-    for i, j in given.items():
+    for i, j in by_user.items():
         if pairing.golden_of[i] == j:
             continue
         pairing.part(i)

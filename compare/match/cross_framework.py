@@ -14,7 +14,7 @@ from msprobe.store.record import OUTPUT, TENSOR, Dump
 
 from .call_keys import bare_stem
 from .fused import fused_targets, fused_views
-from .pairs import Alone, Guess, Match, MatchedBy, Notes, Pairs, Rows, View, in_order, pairs_of
+from .pairs import Guess, Match, MatchedBy, Notes, Pairs, Partnerless, Rows, View, in_order, pairs_of
 from .user_mapping import UserPairs, with_rows
 
 if TYPE_CHECKING:
@@ -40,18 +40,18 @@ def is_cross_framework(target: Dump, golden: Dump) -> bool:
     return all(any(name.direction for name in dump.names) for dump in (target, golden))
 
 
-def match_frameworks(target: Dump, golden: Dump, given: UserPairs) -> Pairs:
+def match_frameworks(target: Dump, golden: Dump, by_user: UserPairs) -> Pairs:
     """Every call of both dumps once (but for fused parameters), in the target's execution order."""
     from msprobe.compare.counterparts.search import find_counterparts  # here: one framework needs no table, and no yaml
     from msprobe.mapping.api import load_table
 
     table = load_table()
-    found = find_counterparts(target, golden, given=_guiding(target, golden, given.calls))
-    matches = [Match(i, j, "mapping") for i, j in given.calls.items()]
-    taken = set(given.calls.values())
+    found = find_counterparts(target, golden, fixed=_guiding(target, golden, by_user.calls))
+    matches = [Match(i, j, "mapping") for i, j in by_user.calls.items()]
+    taken = set(by_user.calls.values())
 
     def add(i: int, j: int, by: MatchedBy, guess: Guess) -> None:
-        if i not in given.calls and j not in taken:
+        if i not in by_user.calls and j not in taken:
             matches.append(Match(i, j, by, guess))
 
     for pair in found.calls:
@@ -73,7 +73,7 @@ def match_frameworks(target: Dump, golden: Dump, given: UserPairs) -> Pairs:
         if candidates:
             named = tuple(golden.columns.names[c] for c in candidates)
             ordered[n] = match._replace(guess=Guess(0.0, Reason(Why.CANDIDATES, names=named)))
-    return join_by_meaning(target, golden, ordered, given, without)
+    return join_by_meaning(target, golden, ordered, by_user, without)
 
 
 def _guiding(target: Dump, golden: Dump, calls: Mapping[int, int]) -> dict[int, int]:
@@ -137,8 +137,8 @@ def _without(ordered: Sequence[Match], target: Dump, golden: Dump, table: "ApiTa
         if name.kind != "api":
             continue
         if dump.framework == "mindspore":
-            if said := table.reason_without(name.stem):
-                found[place] = Reason(Why.NO_COUNTERPART, name=said.rstrip("."))
+            if text := table.reason_without(name.stem):
+                found[place] = Reason(Why.NO_COUNTERPART, name=text.rstrip("."))
         elif name.stem not in known:
             found[place] = Reason(Why.NO_COUNTERPART, name="the table knows none in MindSpore")
     return found
@@ -148,7 +148,7 @@ NO_REASONS: Mapping[int, Reason] = {}
 
 
 def join_by_meaning(
-    target: Dump, golden: Dump, calls: Sequence[Match], given: UserPairs, without: Mapping[int, Reason] = NO_REASONS
+    target: Dump, golden: Dump, calls: Sequence[Match], by_user: UserPairs, without: Mapping[int, Reason] = NO_REASONS
 ) -> Pairs:
     """The pairs of records of all calls, by the table of functions and the rules of the user."""
     from msprobe.mapping.api import load_table
@@ -157,20 +157,20 @@ def join_by_meaning(
 
     records = Records(target, golden, load_table(), {i: j for i, j, _, _ in calls if i >= 0 <= j})
     views: dict[int, View] = {}
-    alone: dict[int, Alone] = {}
-    meant: dict[int, object] = {}
+    partnerless: dict[int, Partnerless] = {}
+    translated: dict[int, object] = {}
 
     def join(match: Match, at: int) -> tuple[Rows, Rows]:
-        one = records.join(match.target, match.golden, given.rules.get(match.target))
+        one = records.join(match.target, match.golden, by_user.rules.get(match.target))
         views.update((at + n, view) for n, view in one.views.items())
-        alone.update((at + n, said) for n, said in one.alone.items())
-        meant.update((at + n, value) for n, value in one.meant.items())
+        partnerless.update((at + n, text) for n, text in one.partnerless.items())
+        translated.update((at + n, value) for n, value in one.translated.items())
         return [t for t, _ in one.rows], [g for _, g in one.rows]
 
     pairs = pairs_of(target, golden, calls, join)
     views = fused_views(pairs) | views
     guesses = {n: match.guess for n, match in enumerate(calls) if match.guess is not None}
-    return with_rows(replace(pairs, notes=Notes(views, alone, meant, guesses, without)), given)
+    return with_rows(replace(pairs, notes=Notes(views, partnerless, translated, guesses, without)), by_user)
 
 
 _KINDS = frozenset(["bool", "int", "float", "complex"])

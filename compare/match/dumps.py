@@ -21,23 +21,23 @@ from .pairs import Match, Pairs, Rows, in_order, pairs_of
 from .user_mapping import NOTHING, UserPairs, with_rows
 
 
-def match(target: Dump, golden: Dump, *, fuzzy: bool = False, given: UserPairs = NOTHING) -> Pairs:
+def match(target: Dump, golden: Dump, *, fuzzy: bool = False, by_user: UserPairs = NOTHING) -> Pairs:
     """Every call of both dumps once, in the target's execution order, with golden-only calls where they belong.
 
-    `given` are the pairs of the user's mapping.
+    `by_user` are the pairs of the user's mapping.
     """
     if is_cross_framework(target, golden):
-        return match_frameworks(target, golden, given)
-    if not given and _is_one_program(target, golden):
+        return match_frameworks(target, golden, by_user)
+    if not by_user and _is_one_program(target, golden):
         every = np.arange(len(target.calls))
         rows = np.arange(len(target.columns.part))
         starts = np.frombuffer(target.columns.starts, np.int64)
         return Pairs(target, golden, every, every, ["name"] * len(every), starts, rows, rows)
-    found = match_calls(target, golden, fuzzy=fuzzy, given=given.calls)
+    found = match_calls(target, golden, fuzzy=fuzzy, by_user=by_user.calls)
     calls = in_order(found, len(target.calls), len(golden.calls))
-    if given.rules:
-        return join_by_meaning(target, golden, calls, given)
-    return with_rows(_join_by_path(target, golden, calls), given)
+    if by_user.rules:
+        return join_by_meaning(target, golden, calls, by_user)
+    return with_rows(_join_by_path(target, golden, calls), by_user)
 
 
 def _is_one_program(target: Dump, golden: Dump) -> bool:
@@ -104,14 +104,14 @@ def _join_records(left: Mapping[Place, int], right: Mapping[Place, int]) -> tupl
     A right-only record stands behind the nearest earlier right record of the same part that has a partner, or without
     one at the end of its part.
     """
-    behind: defaultdict[int, list[int]] = defaultdict(list)
+    after: defaultdict[int, list[int]] = defaultdict(list)
     first: defaultdict[int, list[int]] = defaultdict(list)
     last: dict[int, int] = {}
     for place, g in right.items():
         if place in left:
             last[place[0]] = g
         elif place[0] in last:
-            behind[last[place[0]]].append(g)
+            after[last[place[0]]].append(g)
         else:
             first[place[0]].append(g)
     joined: list[tuple[int, int]] = []
@@ -120,7 +120,7 @@ def _join_records(left: Mapping[Place, int], right: Mapping[Place, int]) -> tupl
             joined += ((-1, g) for g in first.pop(part))
         here = right.get(place, -1)
         joined.append((t, here))
-        joined += ((-1, g) for g in behind.get(here, ()))
+        joined += ((-1, g) for g in after.get(here, ()))
     for part in sorted(first):
         joined += ((-1, g) for g in first[part])
     return [t for t, _ in joined], [g for _, g in joined]

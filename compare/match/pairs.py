@@ -79,7 +79,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class Partnerless:
     """Why a record within a pair of calls has no partner although everything was collected; `is_wrong` where the two
     sides were given different values."""
 
@@ -133,14 +133,15 @@ def in_order(matches: Iterable[Match], targets: int, goldens: int) -> list[Match
 class Notes:
     """What is known of pairs beyond their rows, where two frameworks or a mapping of the user are involved.
 
-    By row: `views` of records of another layout, `alone` of those that rightly have no partner, and in `meant` values
-    of MindSpore in PyTorch's words, where those differ. By place: `guesses` of automatic pairs, and `without` of calls
-    that have no counterpart in the other framework. `is_crossed`: some pairs are of records whose calls are no pair.
+    By row: `views` of records of another layout, `partnerless` of those that rightly have no partner, and in
+    `translated` values of MindSpore in PyTorch's words, where those differ. By place: `guesses` of automatic pairs,
+    and `without` of calls that have no counterpart in the other framework. `is_crossed`: some pairs are of records
+    whose calls are no pair.
     """
 
     views: Mapping[int, View] = field(default_factory=dict)
-    alone: Mapping[int, Alone] = field(default_factory=dict)
-    meant: Mapping[int, object] = field(default_factory=dict)
+    partnerless: Mapping[int, Partnerless] = field(default_factory=dict)
+    translated: Mapping[int, object] = field(default_factory=dict)
     guesses: Mapping[int, Guess] = field(default_factory=dict)
     without: Mapping[int, Reason] = field(default_factory=dict)
     is_crossed: bool = False

@@ -25,7 +25,7 @@ from msprobe.mapping.user_files import ApiRule
 from msprobe.store.record import NULL, PARTS, TENSOR, VALUE, Columns, Dump, Part
 
 from .call_keys import word
-from .pairs import Alone, View, equal_values
+from .pairs import Partnerless, View, equal_values
 
 AXES = frozenset(["dim", "dims", "axis", "axes", "dim0", "dim1", "start_dim", "end_dim", "normalized_dim"])
 """PyTorch's parameters that say an axis, from the front or from behind."""
@@ -58,8 +58,8 @@ class Joined:
 
     rows: list[tuple[int, int]] = field(default_factory=list)
     views: dict[int, View] = field(default_factory=dict)
-    alone: dict[int, Alone] = field(default_factory=dict)
-    meant: dict[int, object] = field(default_factory=dict)
+    partnerless: dict[int, Partnerless] = field(default_factory=dict)
+    translated: dict[int, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class Records:
         self._dumps = target, golden
         self._table = table
         self._is_ms_target = target.framework == "mindspore"
-        self._tells_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
+        self._has_inner_nodes = any(map(has_inner_node_gradients, self._dumps))
         self._operands = _Operands(target, golden, partners)
 
     def join(self, i: int, j: int, rule: ApiRule | None = None) -> Joined:
@@ -124,7 +124,7 @@ class Records:
             _key_by_layer(self._ms_first(left, right)[0], self._ms_first(mine, theirs)[0])
             _key_by_shape("input", left, right)
             _key_by_shape("output", left, right)
-        if mine.kind == "api" and mine.direction == "backward" and self._tells_inner_nodes:
+        if mine.kind == "api" and mine.direction == "backward" and self._has_inner_nodes:
             _key_by_norm(left, right)
         may_turn = pair is not None and any(n.startswith("transpose_") for n in pair.ms_signature.every)
         found = Joined()
@@ -214,45 +214,45 @@ class Records:
                 unmatched.append((number, by_row[side][max(t, g)], side))
             elif pair is not None:
                 _translate_value(number, *self._ms_first(by_row[0][t], by_row[1][g]), rank, pair, found)
-        _explain_lists(unmatched, found.alone)
+        _explain_lists(unmatched, found.partnerless)
         for number, item, side in unmatched:
             reason = self._reason(item, (side == 0) == self._is_ms_target, pair, name.direction == "backward")
             if reason is None and name.kind == "cell" and item.part == "input":
-                reason = Alone(Reason(Why.CELL_ARGUMENT))
+                reason = Partnerless(Reason(Why.CELL_ARGUMENT))
             if reason is not None:
-                found.alone.setdefault(number, reason)
+                found.partnerless.setdefault(number, reason)
 
-    def _reason(self, item: Item, is_ms: bool, pair: Correspondence | None, is_backward: bool) -> Alone | None:
+    def _reason(self, item: Item, is_ms: bool, pair: Correspondence | None, is_backward: bool) -> Partnerless | None:
         """Why a record rightly has no partner; None where nothing explains it."""
         here = "MindSpore" if is_ms else "PyTorch"
         if item.columns.kind[item.row] == NULL:
-            return Alone(Reason(Why.NULL, here))
+            return Partnerless(Reason(Why.NULL, here))
         if item.part == "output":
             return self._reason_of_output(item, here)
         if is_ms and item.part == "parameters" and isinstance(item.key, tuple) and item.key[1][:1] in _BUFFERS:
-            return Alone(Reason(Why.BUFFER))
+            return Partnerless(Reason(Why.BUFFER))
         if item.part != "input":
             return None
         if is_backward and item.path[:1] != ("0",):
-            return Alone(Reason(Why.NO_RESULT_OF_GRADIENT, here))
+            return Partnerless(Reason(Why.NO_RESULT_OF_GRADIENT, here))
         if pair is not None and not item.is_tensor:
             value, expected = item.columns.values.get(item.row), _expected(item, pair, is_ms)
             # A default of None is worked out from the other arguments: the stride of a pooling is the kernel's size.
             if expected is not _UNKNOWN and (expected is None) <= (value is None):
                 if equal_values(value, expected):
-                    return Alone(Reason(Why.DEFAULT, here))
-                return Alone(Reason(Why.OTHER_DEFAULT, here, item.name, target=value, golden=expected), True)
+                    return Partnerless(Reason(Why.DEFAULT, here))
+                return Partnerless(Reason(Why.OTHER_DEFAULT, here, item.name, target=value, golden=expected), True)
         if item.key is None:
-            return Alone(Reason(Why.OTHER_WAY) if pair is None else Reason(Why.NO_ARGUMENT, here))
-        return None if item.is_tensor else Alone(Reason(Why.ONE_ARGUMENT, here))
+            return Partnerless(Reason(Why.OTHER_WAY) if pair is None else Reason(Why.NO_ARGUMENT, here))
+        return None if item.is_tensor else Partnerless(Reason(Why.ONE_ARGUMENT, here))
 
-    def _reason_of_output(self, item: Item, here: str) -> Alone | None:
-        if self._tells_inner_nodes and isinstance(item.key, tuple) and len(item.key) == 3:
-            return Alone(Reason(Why.INNER_NODE))
+    def _reason_of_output(self, item: Item, here: str) -> Partnerless | None:
+        if self._has_inner_nodes and isinstance(item.key, tuple) and len(item.key) == 3:
+            return Partnerless(Reason(Why.INNER_NODE))
         if item.key is None:
-            return Alone(Reason(Why.NO_RESULT, here))
+            return Partnerless(Reason(Why.NO_RESULT, here))
         is_extra = not item.is_tensor or item.path[:1] != ("0",)
-        return Alone(Reason(Why.NO_RESULT_OF_CALL, here)) if is_extra else None
+        return Partnerless(Reason(Why.NO_RESULT_OF_CALL, here)) if is_extra else None
 
 
 def _expected(item: Item, pair: Correspondence, is_ms: bool) -> object:
@@ -273,18 +273,18 @@ def _translate_value(number: int, ms: Item, pt: Item, rank: int, pair: Correspon
         return
     value = ms.columns.values[ms.row]
     words: Mapping[object, object] = pair.values.get(ms.name, {})
-    said = words.get(value, value) if isinstance(value, Hashable) else value
-    if ms.transform and isinstance(said, int | float) and type(said) is not bool:
-        said = ms.transform(said) if not ms.transform.is_layout else said
-    if isinstance(ms.key, tuple) and ms.key[1][:1] and ms.key[1][0] in AXES and type(said) is int:
+    text = words.get(value, value) if isinstance(value, Hashable) else value
+    if ms.transform and isinstance(text, int | float) and type(text) is not bool:
+        text = ms.transform(text) if not ms.transform.is_layout else text
+    if isinstance(ms.key, tuple) and ms.key[1][:1] and ms.key[1][0] in AXES and type(text) is int:
         other = pt.columns.values.get(pt.row)
-        if type(other) is int and rank and (said - other) % rank == 0 and max(abs(said), abs(other)) <= rank:
-            said = other  # one axis, counted from the front and from behind
-    if said is not value:
-        found.meant[number] = said
+        if type(other) is int and rank and (text - other) % rank == 0 and max(abs(text), abs(other)) <= rank:
+            text = other  # one axis, counted from the front and from behind
+    if text is not value:
+        found.translated[number] = text
 
 
-def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], alone: dict[int, Alone]) -> None:
+def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], partnerless: dict[int, Partnerless]) -> None:
     """Enter those values that have no partner because the other side has them as one value, or as a list."""
     values: tuple[list[tuple[int, tuple[object, ...], object]], ...] = ([], [])
     for number, item, side in unmatched:
@@ -298,8 +298,8 @@ def _explain_lists(unmatched: Sequence[tuple[int, Item, int]], alone: dict[int, 
             if inner := elements.get(place):
                 is_wrong = not all(equal_values(value, v) for _, v in inner)
                 why = Why.ONE_VALUE if is_wrong else Why.ONE_VALUE_EQUAL
-                reason = Alone(Reason(why, target=value, golden=[v for _, v in inner]), is_wrong)
-                alone.update(dict.fromkeys((number, *(n for n, _ in inner)), reason))
+                reason = Partnerless(Reason(why, target=value, golden=[v for _, v in inner]), is_wrong)
+                partnerless.update(dict.fromkeys((number, *(n for n, _ in inner)), reason))
 
 
 class _Operands:
@@ -382,8 +382,8 @@ def _key_by_layer(items: Items, name: Name) -> None:
     type_name = name.stem.rpartition(".")[2]
     for item in items:
         if item.part in ("parameters", "parameters_grad") and item.path:
-            said, text = layers.parameter_name(type_name, item.path[0], item.shape or ())
-            item.key = (item.part, (said, *item.path[1:]))
+            message, text = layers.parameter_name(type_name, item.path[0], item.shape or ())
+            item.key = (item.part, (message, *item.path[1:]))
             item.transform = parse(text) if text else None
 
 
@@ -464,9 +464,9 @@ class _Nearest:
         if norm != norm:  # as far from all of them
             at = min(range(len(group)), key=lambda n: group[n][1])
         else:
-            behind = bisect_left(group, norm, key=lambda one: one[0])
-            before = bisect_left(group, group[behind - 1][0], key=lambda one: one[0]) if behind else behind
-            near = [n for n in {before, behind} if n < len(group)]
+            after = bisect_left(group, norm, key=lambda one: one[0])
+            before = bisect_left(group, group[after - 1][0], key=lambda one: one[0]) if after else after
+            near = [n for n in {before, after} if n < len(group)]
             at = min(near, key=lambda n: (0.0 if group[n][0] == norm else abs(group[n][0] - norm), group[n][1]))
         return group.pop(at)[2]
 

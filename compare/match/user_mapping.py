@@ -38,7 +38,7 @@ NOTHING = UserPairs()
 
 def user_pairs(mapping: UserMapping, target: Dump, golden: Dump) -> UserPairs:
     """What the rules mean for these two dumps; of several rules for a call the most particular one counts."""
-    return _Gathering(mapping, target, golden).given if mapping else NOTHING
+    return _Gathering(mapping, target, golden).by_user if mapping else NOTHING
 
 
 class _Gathering:
@@ -55,7 +55,7 @@ class _Gathering:
         self._take(layers.items())
         self._take(self._cells())
         self._apis()
-        self.given = UserPairs(self._calls, self._rules, rows, layers, tuple(self._unused))
+        self.by_user = UserPairs(self._calls, self._rules, rows, layers, tuple(self._unused))
 
     def _take(self, pairs: Iterable[tuple[int, int]]) -> None:
         for i, j in pairs:
@@ -152,11 +152,11 @@ def placed_calls(dump: Dump) -> list[PlacedCall]:
     return [PlacedCall(text, dump.parent(at), dump.calls.stack(at)) for at, text in enumerate(dump.columns.names)]
 
 
-def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
+def with_rows(pairs: Pairs, by_user: UserPairs) -> Pairs:
     """The pairs with those of single records that the user made; their former partners are unmatched."""
-    if not given.rows:
+    if not by_user.rows:
         return pairs
-    made = {row: other for row, (other, _) in given.rows.items()}
+    made = {row: other for row, (other, _) in by_user.rows.items()}
     wanted = set(made.values())
     numbered = list(enumerate(zip(pairs.target_rows.tolist(), pairs.golden_rows.tolist(), strict=True)))
     where = {t: number for number, (t, _) in numbered if t in made}
@@ -176,10 +176,10 @@ def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
     def at(found: Mapping[int, Noted]) -> dict[int, Noted]:
         return {moved[n]: value for n, value in found.items() if n in moved}
 
-    views, alone = at(pairs.notes.views), at(pairs.notes.alone)
-    for row, (_, text) in given.rows.items():
+    views, partnerless = at(pairs.notes.views), at(pairs.notes.partnerless)
+    for row, (_, text) in by_user.rows.items():
         number = moved[where[row]]
-        alone.pop(number, None)
+        partnerless.pop(number, None)
         views.pop(number, None)
         if text:
             views[number] = View(text)
@@ -188,15 +188,17 @@ def with_rows(pairs: Pairs, given: UserPairs) -> Pairs:
         starts=np.array(starts, np.int64),
         target_rows=np.array([t for t, _ in rows], np.int64),
         golden_rows=np.array([g for _, g in rows], np.int64),
-        notes=replace(pairs.notes, views=views, alone=alone, meant=at(pairs.notes.meant), is_crossed=True),
+        notes=replace(
+            pairs.notes, views=views, partnerless=partnerless, translated=at(pairs.notes.translated), is_crossed=True
+        ),
     )
 
 
-def named_pairs(given: UserPairs, target: Dump, golden: Dump) -> dict[str, str]:
+def named_pairs(by_user: UserPairs, target: Dump, golden: Dump) -> dict[str, str]:
     """Of the calls that the layer mapping paired: the target's row -> the golden's row of the same ending, or `N/A`."""
     found: dict[str, str] = {}
     ours, theirs = target.columns, golden.columns
-    for i, j in given.layers.items():
+    for i, j in by_user.layers.items():
         places = {(theirs.part[row], theirs.path_of(row)): row for row in theirs.rows(j)}
         for row in ours.rows(i):
             other = places.get((ours.part[row], ours.path_of(row)))

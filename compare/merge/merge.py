@@ -18,10 +18,10 @@ from msprobe.compare.tables.cells import Cell, guard, share
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.csv_file import write_csv
 from msprobe.compare.tables.sheet import PERCENT, ROWS_IN_A_SHEET
-from msprobe.mapping.user_files import told
+from msprobe.mapping.user_files import one_line
 from msprobe.store.lock import claimed
 
-from .tables import BESIDE, GOLDEN, NAME, TARGET, Table, measures_of, open_table, tables_of_ranks
+from .tables import GOLDEN, NAME, NEIGHBOURS, TARGET, Table, measures_of, open_table, tables_of_ranks
 
 _LONGEST = 1 << 20  # bytes; a list of calls is a page
 _EXAMPLE = "write a list of names or of their beginnings below `api:`, as in `- Distributed.all_reduce`"
@@ -44,41 +44,41 @@ class Choice:
 def read_choice(path: Path) -> Choice:
     """Read the file; UsageError where it cannot be read or meant."""
     try:
-        given: Any = yaml.safe_load(read_input(path, _LONGEST))
+        inputs: Any = yaml.safe_load(read_input(path, _LONGEST))
     except OSError as err:
         is_large = err.errno == errno.EFBIG
         hint = "name parts of names that many calls have" if is_large else "check the path behind -config"
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); {hint}") from err
     except (yaml.YAMLError, ValueError, RecursionError) as err:
-        said = told(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
-        raise UsageError(f"{path}: is no YAML ({said}); {_EXAMPLE}") from err
-    if not given:
+        text = one_line(err)[:300] if not isinstance(err, RecursionError) else "nested too deep"
+        raise UsageError(f"{path}: is no YAML ({text}); {_EXAMPLE}") from err
+    if not inputs:
         raise UsageError(f"{path}: is empty; {_EXAMPLE}")
-    if not isinstance(given, dict):
+    if not isinstance(inputs, dict):
         raise UsageError(f"{path}: must have the keys api and compare_index; {_EXAMPLE}")
-    for key in given:
+    for key in inputs:
         if key not in _KEYS:
             near = get_close_matches(str(key), _KEYS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             logger.warning("%s: the key %s is ignored%s", path, visible(str(key)[:80]), hint)
-    api = _texts(path, given, "api", _EXAMPLE)
+    api = _texts(path, inputs, "api", _EXAMPLE)
     if not api:
         raise UsageError(f"{path}: api is missing or empty; {_EXAMPLE}")
     hint = "write a list of headings, as in `- Max diff`, or leave it out for all"
-    return Choice(tuple(entry.rstrip(".") for entry in api), _texts(path, given, "compare_index", hint))
+    return Choice(tuple(entry.rstrip(".") for entry in api), _texts(path, inputs, "compare_index", hint))
 
 
-def _texts(path: Path, given: dict[Any, Any], key: str, hint: str) -> tuple[str, ...]:
+def _texts(path: Path, inputs: dict[Any, Any], key: str, hint: str) -> tuple[str, ...]:
     """A list of texts, each once; nothing where the key is missing or has no value."""
-    value = given.get(key)
+    value = inputs.get(key)
     if value is None:
         return ()
     if not isinstance(value, list):
         raise UsageError(f"{path}: {key} is a {type(value).__name__} and must be a list; {hint}")
     for item in value:
         if not isinstance(item, str) or not item.strip(". "):
-            said = "an empty text" if isinstance(item, str) else f"a {type(item).__name__}"
-            raise UsageError(f"{path}: {key} holds {said} and must be a list of texts; {hint}")
+            text = "an empty text" if isinstance(item, str) else f"a {type(item).__name__}"
+            raise UsageError(f"{path}: {key} holds {text} and must be a list of texts; {hint}")
     return tuple(dict.fromkeys(item.strip() for item in value))
 
 
@@ -156,7 +156,7 @@ def _merged(folder: Path, paths: Mapping[int, Path], config: Path, choice: Choic
     first = next(iter(paths.values()))
     mode = open_table(first).mode
     own = measures_of(mode)
-    check_measures(config, choice.compare_index, (*own, *BESIDE[mode]))
+    check_measures(config, choice.compare_index, (*own, *NEIGHBOURS[mode]))
     measures = choice.compare_index or own
     used: set[int] = set()
     without: dict[str, list[int]] = {title: [] for title in measures}

@@ -19,7 +19,7 @@ from msprobe.compare.tables.sheet import SUMMARY
 Mode = Literal["statistics", "tensor"]
 
 NAME, TARGET, GOLDEN = "NPU Name", "NPU max", "Bench max"
-BESIDE: dict[Mode, tuple[str, ...]] = {
+NEIGHBOURS: dict[Mode, tuple[str, ...]] = {
     "statistics": ("Verdict", "Requires_grad Consistent"),
     "tensor": ("Verdict", "Scale Error", "Bias", "Max ULP", "Requires_grad Consistent"),
 }
@@ -76,7 +76,7 @@ def open_table(path: Path) -> Table:
     titles = tuple(map(str, next(rows, ())))
     if "NPU MD5" in titles:
         raise UsageError(f"{path}: compares digests, which have no measures; merge tables of statistics or of tensors")
-    mode = next((mode for mode in BESIDE if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
+    mode = next((mode for mode in NEIGHBOURS if {NAME, TARGET, GOLDEN, *measures_of(mode)} <= {*titles}), None)
     if mode is None:
         raise UsageError(f"{path}: has not the headings of a comparison table; leave it out, or compare again")
     return Table(str(path), mode, titles, rows, path.suffix == ".xlsx")
@@ -91,8 +91,8 @@ def _checked(path: Path, rows: Iterator[Sequence[Cell]]) -> Iterator[Sequence[Ce
         raise UsageError(f"{path}: cannot be read ({err.strerror or err}); compare this rank again") from err
     # zipfile, the XML parser and openpyxl meet a broken file with whatever error it happens to lead to.
     except Exception as err:
-        said = " ".join(f"{type(err).__name__}: {err}".split())[:200]
-        raise UsageError(f"{path}: is damaged or no table ({said}); compare this rank again, or leave it out") from err
+        text = " ".join(f"{type(err).__name__}: {err}".split())[:200]
+        raise UsageError(f"{path}: is damaged or no table ({text}); compare this rank again, or leave it out") from err
 
 
 def _csv_rows(path: Path) -> Iterator[Sequence[Cell]]:
@@ -169,7 +169,7 @@ _TABLE = re.compile(r"compare_result_rank([0-9]{1,9})(?:-rank[0-9]{1,9})?_[0-9]{
 _ONE_CARD = re.compile(r"compare_result_(?:rank_)?[0-9]{14}\.(?:xlsx|csv)")
 
 _COMPARE_FIRST = "compare the ranks first, with msprobe compare"
-_BESIDE = re.compile(r"(?:compare_summary|diff_analyze|advisor|compare_result)_.*\.(?:json|txt)")
+_OTHER_FILES = re.compile(r"(?:compare_summary|diff_analyze|advisor|compare_result)_.*\.(?:json|txt)")
 """What a comparison writes beside its tables."""
 
 
@@ -185,7 +185,7 @@ def tables_of_ranks(folder: Path) -> dict[int, Path]:
         raise UsageError(f"{folder}: cannot be read ({err.strerror}); give the folder with the tables") from err
     found: dict[int, Path] = {}
     for entry in entries:
-        if _BESIDE.fullmatch(entry.name):
+        if _OTHER_FILES.fullmatch(entry.name):
             continue
         named = _TABLE.fullmatch(entry.name)
         if not named or not entry.is_file():

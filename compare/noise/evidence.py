@@ -15,7 +15,7 @@ from msprobe.replay.recorded import NotReplayed, Replayed
 
 from .pairs import PASS, AlignedGraphs
 
-Answer = Replayed | NotReplayed
+ReplayOutcome = Replayed | NotReplayed
 
 
 class OutputEvidence(ABC):
@@ -31,7 +31,7 @@ class OutputEvidence(ABC):
         self._aligned = aligned
         self._innermost = [event for event in aligned.events if event in aligned.innermost]
         self.crossed: set[int] = set()
-        self.replays: Sequence[Mapping[int, Answer]] = ({}, {})
+        self.replays: Sequence[Mapping[int, ReplayOutcome]] = ({}, {})
         self.judgements = self._judge()
         self.origins: list[int] = []
         self.by_bits = set() if aligned.is_across else self._find_by_bits()

@@ -117,7 +117,7 @@ class _Judging:
         if self._is_noisy:
             harmless = dying_out(aligned, self._states, unmatched, self._made_of, self._is_different_inside)
         diverging = (states == State.DIVERGENT).tolist()
-        answers = [answer for side in self._outputs.replays for answer in side.values()]
+        outcomes = [result for side in self._outputs.replays for result in side.values()]
         noise = Noise(
             states,
             self._evidence,
@@ -125,8 +125,8 @@ class _Judging:
             not self._is_noisy,
             harmless,
             {row: places for row, places in self._stretches.items() if diverging[row] and places},
-            sum(isinstance(a, Replayed) for a in answers),
-            Counter(a.cause.value for a in answers if isinstance(a, NotReplayed)),
+            sum(isinstance(a, Replayed) for a in outcomes),
+            Counter(a.cause.value for a in outcomes if isinstance(a, NotReplayed)),
             self._limits,
             self._outputs.unseen(np.flatnonzero(states == State.NOISE).tolist()),
         )
@@ -134,8 +134,8 @@ class _Judging:
 
     def _visit(self, event: Event) -> None:
         aligned = self._aligned
-        given = [r for r in event.rows if aligned.is_given[r]]
-        own = [r for p in event.owners for r in aligned.pairs.rows(p) if aligned.is_given[r]] or given
+        inputs = [r for r in event.rows if aligned.is_input[r]]
+        own = [r for p in event.owners for r in aligned.pairs.rows(p) if aligned.is_input[r]] or inputs
         for owner in event.owners:
             # The gradients of parameters come before the last backward call of their cell.
             self._judge_inputs(aligned.event_at[owner])
@@ -153,7 +153,7 @@ class _Judging:
 
     def _judge_inputs(self, event: Event) -> None:
         for row in event.rows:
-            if self._aligned.is_given[row]:
+            if self._aligned.is_input[row]:
                 state = self._input_state(row, event)
                 is_elsewhere = state == State.DIVERGENT and self._is_of_a_block(row, event)
                 self._set(row, State.ELSEWHERE if is_elsewhere else state, event)
@@ -197,7 +197,7 @@ class _Judging:
         """Whether some pair of calls inside a pair of cells is held against inputs of its own."""
         aligned = self._aligned
         rows = (row for _, place in aligned.calls_inside(0, event) for row in aligned.pairs.rows(place))
-        return any(aligned.is_given[row] and aligned.are_tensors[row] for row in rows)
+        return any(aligned.is_input[row] and aligned.are_tensors[row] for row in rows)
 
     def _input_state(self, row: int, event: Event) -> State:
         if self._aligned.equal[row] == EQUAL:
@@ -267,8 +267,8 @@ class _Judging:
         if propagated := max((self._upstream.propagated(side, at) for side, at in made), default=0.0):
             return self._propagated(row, propagated)
         # What only moves a constant of its side is no other step: it is the constant that differs.
-        telling = between if known else (one for one in between if self._upstream.makes_elements(*one))
-        self._stretches[row] = self._upstream.places(telling)
+        informative = between if known else (one for one in between if self._upstream.makes_elements(*one))
+        self._stretches[row] = self._upstream.places(informative)
         error = max(map(self._explaining, known), default=0.0)
         if not is_amplified(self._aligned.distance(row), error, self._rounding(row)):
             return State.NOISE
@@ -280,7 +280,7 @@ class _Judging:
         """How far apart a pair of records is, as far as that explains others: a pair of calls that comes later in this
         order is not judged yet, and explains no more than noise."""
         distance = self._aligned.distance(row)
-        is_judged = self._aligned.is_given[row] or row in self._judged
+        is_judged = self._aligned.is_input[row] or row in self._judged
         return distance if is_judged else min(distance, max(self._greatest.values()))
 
     def _incoming_state(self, row: int, sides: tuple[int, ...]) -> State:
@@ -305,7 +305,7 @@ class _Judging:
 
     def _parameter_state(self, row: int) -> State:
         is_later = bool(self._aligned.comparison.target.step)
-        if any(reason.why in DRIFT for reason in self._aligned.comparison.because(row)):
+        if any(reason.why in DRIFT for reason in self._aligned.comparison.reasons_at(row)):
             return State.NOISE  # its update was judged
         # What a normalisation keeps of the batches is no update, and as noisy as what the batches gave.
         is_running = is_running_statistic(self._aligned.graphs[0].columns, self._aligned.rows[0][row])
@@ -379,7 +379,7 @@ class _Judging:
         if is_beyond and self._is_of_diverging_layer(event):
             return State.PROPAGATED
         if is_beyond and self._aligned.is_across:
-            self._stretches[row] = self._upstream.places(self._upstream.calls_behind(event))
+            self._stretches[row] = self._upstream.places(self._upstream.upstream_calls(event))
         sign = Sign.AMPLIFIED if is_beyond else Sign.NONE
         self._note(row, event, ResidualJudgement(sign, KernelPrecision.OPAQUE, math.nan), received.error, most)
         return State.DIVERGENT if is_beyond else self._propagated(row, received.propagated, received.is_unclear)
@@ -395,7 +395,7 @@ class _Judging:
         return around is not None and any(
             self._input_state(row, around) == State.DIVERGENT and not self._is_of_a_block(row, around)
             for row in around.rows
-            if self._aligned.is_given[row] and self._aligned.are_tensors[row]
+            if self._aligned.is_input[row] and self._aligned.are_tensors[row]
         )
 
     def _may_be_received(self, event: Event, received: Received) -> bool:
@@ -409,8 +409,8 @@ class _Judging:
 
     def _has_diverging_arguments(self, event: Event) -> bool:
         """Whether an argument diverges, of which nobody knows what it explains."""
-        given = (row for row in self._aligned.inputs_of(event) if self._aligned.is_given[row])
-        return any(self._states[row] == State.DIVERGENT for row in given)
+        inputs = (row for row in self._aligned.inputs_of(event) if self._aligned.is_input[row])
+        return any(self._states[row] == State.DIVERGENT for row in inputs)
 
     def _propagated(self, row: int, propagated: float, is_unclear: bool = False) -> State:
         """The state of what agrees with its inputs, of which some are apart by `propagated`.
@@ -442,7 +442,7 @@ class _Judging:
         for side, graph in enumerate(self._aligned.graphs):
             for call, place in self._aligned.calls_inside(side, event):
                 if graph.names[call].direction == event.direction:
-                    made = [row for row in self._aligned.pairs.rows(place) if not self._aligned.is_given[row]]
+                    made = [row for row in self._aligned.pairs.rows(place) if not self._aligned.is_input[row]]
                     propagated = max(propagated, self._upstream.propagated_of(made))
                     noise = (row for row in made if self._states[row] == State.NOISE)
                     error = max(error, *map(self._aligned.distance, noise), 0.0)
@@ -452,7 +452,7 @@ class _Judging:
         """What a cell returns was computed inside it, and is judged there."""
         if (elsewhere := self._aligned.judged_elsewhere(row)) >= 0:
             return self._wired(row, [elsewhere])
-        if not self._aligned.stands_for_itself(row):
+        if not self._aligned.is_judged_itself(row):
             state = self._through(row, list(enumerate(self._aligned.makers(row))))
             is_elsewhere = state == State.DIVERGENT and self._aligned.has_counterpart_outside(row, event)
             return State.ELSEWHERE if is_elsewhere else state
@@ -486,7 +486,7 @@ class _Judging:
         _, shape = self._aligned.look(1, row)
         if event.kind != "parameters_grad" or len(shape or ()) != 1:
             return self._aligned.distance(row)
-        incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_given[r]]
+        incoming = [r for place in event.owners for r in self._aligned.pairs.rows(place) if self._aligned.is_input[r]]
         size = max((self._aligned.size(r) for r in incoming if self._aligned.are_tensors[r]), default=0.0)
         size = max(size, self._aligned.size(row))
         return self._aligned.difference(row) / size if size else self._aligned.distance(row)
@@ -524,7 +524,7 @@ def _entered(aligned: AlignedGraphs, noise: Noise, covered: Collection[tuple[int
             continue  # within tolerance, where all before is equal to the bit
         if grades[row] == PASS:
             grades[row] = WARNING
-        reasons[row] = (*comparison.because(row), *_why(evidence))
+        reasons[row] = (*comparison.reasons_at(row), *_why(evidence))
     exempt(np.flatnonzero(states == State.HARMLESS).tolist(), Cause.HARMLESS, Why.DIES_OUT)
     exempt(np.flatnonzero(states == State.ELSEWHERE).tolist(), Cause.NO_COUNTERPART, Why.OTHER_STEP)
     unknown = np.flatnonzero((states == State.UNKNOWN) & is_wrong).tolist()

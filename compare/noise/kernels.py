@@ -31,7 +31,7 @@ from msprobe.replay.replay import Partner, Place, crossed, replay
 from msprobe.store.reader import read_file
 from msprobe.store.record import PARTS, Dump
 
-from .evidence import Answer, OutputEvidence, output_of
+from .evidence import OutputEvidence, ReplayOutcome, output_of
 from .pairs import AlignedTensors
 
 _AT_ONCE = 32
@@ -51,24 +51,24 @@ class Request:
     partners: Mapping[Place, Partner] | None = None
 
 
-def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, title: str = "") -> list[Answer]:
+def replayed(dumps: Sequence[Dump], requests: Sequence[Request], workers: int, title: str = "") -> list[ReplayOutcome]:
     """The answer to each request. `workers` as in `msprobe.compare.workers.run`; they read the dumps themselves."""
     if workers == 1 or len(requests) < _WORTH_WORKERS:
-        return _answers(dumps, requests)
+        return _outcomes(dumps, requests)
     files = tuple(dump.where for dump in dumps)
     bundles = [(files, tuple(requests[at : at + _AT_ONCE])) for at in range(0, len(requests), _AT_ONCE)]
-    found: list[list[Answer]] = [[] for _ in bundles]
+    found: list[list[ReplayOutcome]] = [[] for _ in bundles]
     for n, result in run(replay_bundle, bundles, workers=workers, title=title):
-        found[n] = _answers(dumps, bundles[n][1]) if isinstance(result, Lost) else result
-    return [answer for part in found for answer in part]
+        found[n] = _outcomes(dumps, bundles[n][1]) if isinstance(result, Lost) else result
+    return [outcome for part in found for outcome in part]
 
 
-def replay_bundle(bundle: tuple[Sequence[str], Sequence[Request]]) -> list[Answer]:
+def replay_bundle(bundle: tuple[Sequence[str], Sequence[Request]]) -> list[ReplayOutcome]:
     """The answers of one task, wherever it runs: the dumps' files, and the requests."""
-    return _answers([_read(file) for file in bundle[0]], bundle[1])
+    return _outcomes([_read(file) for file in bundle[0]], bundle[1])
 
 
-def _answers(dumps: Sequence[Dump], requests: Iterable[Request]) -> list[Answer]:
+def _outcomes(dumps: Sequence[Dump], requests: Iterable[Request]) -> list[ReplayOutcome]:
     return [
         replay(dumps[one.side], one.call)
         if one.partners is None
@@ -99,7 +99,7 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def residuals(
-    ours: Answer | None, theirs: Answer | None, mine: Key, other: Key, values: Iterable[object]
+    ours: ReplayOutcome | None, theirs: ReplayOutcome | None, mine: Key, other: Key, values: Iterable[object]
 ) -> Residuals | None:
     """The residuals of the output `mine` of a target's call and of `other` of a golden's.
 
@@ -128,8 +128,10 @@ def _same_option(option: str, known: Mapping[str, object], words: set[str]) -> I
     if option in known:
         yield option
     elif known:
-        meant = (label for label in known if all(_word(text.partition("=")[2]) in words for text in label.split(",")))
-        yield next(meant, next(iter(known)))
+        translated = (
+            label for label in known if all(_word(text.partition("=")[2]) in words for text in label.split(","))
+        )
+        yield next(translated, next(iter(known)))
 
 
 def _word(value: object) -> str:
@@ -140,9 +142,9 @@ def _word(value: object) -> str:
         return str(value)
 
 
-def _least_eta(answer: Answer | None, key: Key) -> float:
+def _least_eta(result: ReplayOutcome | None, key: Key) -> float:
     """The residual against the call's own function, under the best of the options that it may have."""
-    every = answer.residuals.values() if isinstance(answer, Replayed) else ()
+    every = result.residuals.values() if isinstance(result, Replayed) else ()
     return min((r.eta for found in every for r in found if (r.part, r.path) == key), default=math.nan)
 
 
@@ -171,15 +173,15 @@ class ReplayEvidence(OutputEvidence):
             self.replays = self._replay()
         crossings = {} if self._limits.is_exact else self._cross()
         for event in aligned.events:
-            answers = [
+            outcomes = [
                 replays.get(calls[event.place]) for replays, calls in zip(self.replays, aligned.calls, strict=True)
             ]
             for row in self.differing(event):
                 own, keys = math.nan, self._keys(aligned.rows[0][row], aligned.rows[1][row])
-                found = residuals(crossings.get(event.place), answers[1], *keys, ())
+                found = residuals(crossings.get(event.place), outcomes[1], *keys, ())
                 if found is not None:
                     self.crossed.add(row)
-                    own = _least_eta(answers[0], keys[0])
+                    own = _least_eta(outcomes[0], keys[0])
                 found = found or self._residuals(row)
                 if found is None or min(found.target.count, found.golden.count) == 0:
                     continue
@@ -190,7 +192,7 @@ class ReplayEvidence(OutputEvidence):
                 )
         return dict(zip(self.outputs, judge(list(self.outputs.values()), self._limits), strict=True))
 
-    def _replay(self) -> Sequence[Mapping[int, Answer]]:
+    def _replay(self) -> Sequence[Mapping[int, ReplayOutcome]]:
         """By side and call: the replays of what made the outputs that differ."""
         aligned = self._aligned
         calls = set[tuple[int, int]]()
@@ -201,13 +203,13 @@ class ReplayEvidence(OutputEvidence):
                 makers = enumerate(aligned.makers(row))
                 calls |= {(side, aligned.graphs[side].columns.call_of(at)) for side, at in makers}
         ordered = sorted(calls)
-        answers = self._answers([Request(side, call) for side, call in ordered])
-        found: tuple[dict[int, Answer], dict[int, Answer]] = ({}, {})
-        for (side, call), answer in zip(ordered, answers, strict=True):
-            found[side][call] = answer
+        outcomes = self._outcomes([Request(side, call) for side, call in ordered])
+        found: tuple[dict[int, ReplayOutcome], dict[int, ReplayOutcome]] = ({}, {})
+        for (side, call), result in zip(ordered, outcomes, strict=True):
+            found[side][call] = result
         return found
 
-    def _cross(self) -> Mapping[int, Answer]:
+    def _cross(self) -> Mapping[int, ReplayOutcome]:
         """By place: the golden's call on the target's inputs, of pairs of calls whose outputs differ, where the two may
         be another function: of two frameworks, and where an argument differs that is no tensor."""
         aligned = self._aligned
@@ -219,9 +221,9 @@ class ReplayEvidence(OutputEvidence):
             and (aligned.is_across or aligned.has_other_values(event))
         ]
         wanted = [Request(1, aligned.calls[1][event.place], aligned.partners(event)) for event in events]
-        return {event.place: answer for event, answer in zip(events, self._answers(wanted), strict=True)}
+        return {event.place: result for event, result in zip(events, self._outcomes(wanted), strict=True)}
 
-    def _answers(self, requests: Sequence[Request]) -> list[Answer]:
+    def _outcomes(self, requests: Sequence[Request]) -> list[ReplayOutcome]:
         return replayed((self._aligned.pairs.target, self._aligned.pairs.golden), requests, self._workers, self._title)
 
     def _residuals(self, row: int) -> Residuals | None:

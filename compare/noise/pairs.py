@@ -17,7 +17,7 @@ from msprobe.compare.dataflow.events import Event, events
 from msprobe.compare.dataflow.graph import Graph
 from msprobe.compare.judge.judged import EQUAL, Comparison
 from msprobe.compare.judge.verdict import CAUSES, GRADES, Cause
-from msprobe.compare.locate.exemptions import trained_alone
+from msprobe.compare.locate.exemptions import trained_on_one_side
 from msprobe.compare.locate.wording import RUNNING
 from msprobe.compare.match.cross_framework import have_different_kernels
 from msprobe.compare.match.pairs import Ints
@@ -50,7 +50,7 @@ class AlignedGraphs(ABC):
     def __init__(self, comparison: Comparison) -> None:
         self.comparison, self.pairs = comparison, comparison.pairs
         self.is_across = have_different_kernels(self.pairs.target, self.pairs.golden)
-        self._tells_inner_nodes = any(map(has_inner_node_gradients, (self.pairs.target, self.pairs.golden)))
+        self._has_inner_nodes = any(map(has_inner_node_gradients, (self.pairs.target, self.pairs.golden)))
         self.graphs = Graph(self.pairs.target), Graph(self.pairs.golden)
         rows = self.pairs.target_rows, self.pairs.golden_rows
         calls = self.pairs.target_calls, self.pairs.golden_calls
@@ -64,8 +64,8 @@ class AlignedGraphs(ABC):
         self.rows, self.calls = (rows[0].data, rows[1].data), (calls[0].data, calls[1].data)
         kinds = [np.append(np.frombuffer(graph.columns.kind, np.uint8), 255)[mine] for graph, mine, _ in sides]
         self.are_tensors = _flags((kinds[0] == TENSOR) & (kinds[1] == TENSOR))
-        self.is_given, self.grades, self.equal = (
-            _flags(comparison.is_given),
+        self.is_input, self.grades, self.equal = (
+            _flags(comparison.is_input),
             comparison.grades.data,
             comparison.equal.data,
         )
@@ -103,17 +103,17 @@ class AlignedGraphs(ABC):
     # Records of calls.
 
     def outputs(self, event: Event) -> list[int]:
-        return [row for row in event.rows if not self.is_given[row]]
+        return [row for row in event.rows if not self.is_input[row]]
 
     def inputs_of(self, event: Event) -> list[int]:
         """What a call's outputs are computed from: of a backward call also the records of its forward."""
         places = (event.place, *event.forwards)
-        return [r for place in places for r in self.pairs.rows(place) if self.is_given[r] or place != event.place]
+        return [r for place in places for r in self.pairs.rows(place) if self.is_input[r] or place != event.place]
 
     def has_other_values(self, event: Event) -> bool:
         """Whether an argument of a pair of calls, or of their forward, differs that is no tensor."""
         return any(
-            self.is_given[row] and not self.are_tensors[row] and self.grades[row] in (WARNING, ERROR)
+            self.is_input[row] and not self.are_tensors[row] and self.grades[row] in (WARNING, ERROR)
             for row in self.inputs_of(event)
         )
 
@@ -159,15 +159,15 @@ class AlignedGraphs(ABC):
 
     def may_be_of_inner_node(self, row: int) -> bool:
         """Whether an output may be the gradient of an inner node of autograd on one side, and not an argument's."""
-        if not self._tells_inner_nodes or self.is_given[row]:
+        if not self._has_inner_nodes or self.is_input[row]:
             return False
         name = self.name(row)
         return name.kind == "api" and name.direction == "backward"
 
     @cached_property
-    def trained_alone(self) -> set[int]:
+    def trained_on_one_side(self) -> set[int]:
         """The places of gradients of parameters that one side alone trains."""
-        return trained_alone(self.comparison, self.events)
+        return trained_on_one_side(self.comparison, self.events)
 
     # Dataflow.
 
@@ -197,7 +197,7 @@ class AlignedGraphs(ABC):
         t, g = self.makers(row)
         return self.pair_of[0][t], self.pair_of[1][g]
 
-    def stands_for_itself(self, row: int) -> bool:
+    def is_judged_itself(self, row: int) -> bool:
         """Whether a pair of outputs of cells is not what calls inside returned, of which either has a counterpart."""
         if any(at == rows[row] for at, rows in zip(self.makers(row), self.rows, strict=True)):
             return True
@@ -301,9 +301,9 @@ class AlignedTensors(AlignedGraphs):
         if not math.isfinite(golden) and found.scale_error:  # infinities on both sides: the finite elements count
             golden = math.sqrt(found.size) * found.max_absolute / found.scale_error
         distance = found.euclid / abs(golden) if golden and math.isfinite(golden) else math.inf
-        return max(distance, self._beside_masked(row))
+        return max(distance, self._with_masked(row))
 
-    def _beside_masked(self, row: int) -> float:
+    def _with_masked(self, row: int) -> float:
         """The relative error of the elements up to `_MASKED`, where others are greater; 0 where none is, or nothing
         else."""
         columns, at = self.graphs[1].columns, self.rows[1][row]

@@ -43,8 +43,8 @@ class _Reach:
         known = self.reached(rows)
         before: dict[int, list[int]] = defaultdict(list)
         for at in known:
-            for behind in self._onwards[at]:
-                before[behind].append(at)
+            for onward in self._onwards[at]:
+                before[onward].append(at)
         waiting = [at for at in known if not self._onwards[at] and self._is_end(at)]
         found = set(waiting)
         while waiting:
@@ -60,34 +60,34 @@ class _Reach:
         while waiting:
             at = waiting.pop()
             if at not in self._onwards:
-                self._onwards[at] = list(dict.fromkeys(self._behind(at)))
-            new = [behind for behind in self._onwards[at] if behind not in seen]
+                self._onwards[at] = list(dict.fromkeys(self._onward(at)))
+            new = [onward for onward in self._onwards[at] if onward not in seen]
             seen.update(new)
             waiting += new
         return seen
 
-    def _behind(self, row: int) -> Iterable[int]:
+    def _onward(self, row: int) -> Iterable[int]:
         """The outputs, of the calls that use a tensor, that differ as well."""
         graph = self._graph
         call = graph.columns.call_of(row)
         if graph.names[call].direction == "backward":
-            yield from self._behind_gradient(row)
+            yield from self._onward_of_gradient(row)
             return
         for used in graph.users.get(graph.alias(row), ()):
             if self._agrees(used):
                 continue
             user = graph.columns.call_of(used)
             yield from (at for at in graph.outputs(user) if self.differs(at))
-            yield from (at for at in self.behind_backward(user) if self.differs(at))
+            yield from (at for at in self.of_backward(user) if self.differs(at))
 
-    def behind_backward(self, call: int) -> Iterable[int]:
+    def of_backward(self, call: int) -> Iterable[int]:
         """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
         of what it receives itself explains it."""
         back = self._graph.dump.counterpart(call, "backward")
         if back >= 0 and all(map(self._agrees, self._graph.inputs(back))):
             yield from self._graph.outputs(back)
 
-    def _behind_gradient(self, row: int) -> Iterable[int]:
+    def _onward_of_gradient(self, row: int) -> Iterable[int]:
         """What follows from an input gradient: the backward of the call that made the input."""
         argument = self._graph.argument(row)
         kind, made = self._graph.origin(argument) if argument >= 0 else ("unknown", -1)
@@ -150,19 +150,19 @@ def dying_out(
         own = [row for row in event.rows if states[row] == State.DIVERGENT]
         if not own:
             continue
-        wrong = [row for row in own if not aligned.is_given[row]] or [
+        wrong = [row for row in own if not aligned.is_input[row]] or [
             row for row in aligned.outputs(event) if states[row] in DIFFERING
         ]
         rows = [aligned.rows[0][row] for row in wrong]
-        rows += [at for row in wrong for at in _behind_the_golden(aligned, row) if at < 0 or reach.differs(at)]
-        if len(wrong) < len(own) or aligned.is_given[own[0]]:
-            rows += [at for at in reach.behind_backward(aligned.calls[0][event.place]) if reach.differs(at)]
+        rows += [at for row in wrong for at in _onward_in_golden(aligned, row) if at < 0 or reach.differs(at)]
+        if len(wrong) < len(own) or aligned.is_input[own[0]]:
+            rows += [at for at in reach.of_backward(aligned.calls[0][event.place]) if reach.differs(at)]
         is_live = any(_is_parameter(aligned, row) or _is_run_input(aligned, row) for row in own) or any(
             at < 0 or at in alive for at in rows
         )
         # A gradient that one side alone has, where one side alone trains a parameter.
         is_of_one_side = event.direction == "backward" and not all(aligned.are_tensors[row] for row in wrong)
-        is_live = is_live or (is_of_one_side and bool(aligned.trained_alone))
+        is_live = is_live or (is_of_one_side and bool(aligned.trained_on_one_side))
         (live if is_live else dead).extend(at for at in rows if at >= 0)
         if not is_live:
             for row in own:
@@ -179,7 +179,7 @@ def dying_out(
     return origins
 
 
-def _behind_the_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
+def _onward_in_golden(aligned: AlignedGraphs, row: int) -> Iterable[int]:
     """Where the gradient goes that only the golden returns: what the target's counterpart of that call returns."""
     graph, at = aligned.graphs[1], aligned.rows[1][row]
     if at < 0 or aligned.are_tensors[row] or graph.names[graph.columns.call_of(at)].direction != "backward":
@@ -206,12 +206,12 @@ def _gradients(graph: Graph, call: int) -> Iterable[int]:
 
 def _is_parameter(aligned: AlignedGraphs, row: int) -> bool:
     at = aligned.rows[0][row]
-    return aligned.is_given[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
+    return aligned.is_input[row] and at >= 0 and aligned.graphs[0].origin(at)[0] == "parameter"
 
 
 def _is_run_input(aligned: AlignedGraphs, row: int) -> bool:
     """Whether no call made a tensor, and none before its call was given one."""
-    if not aligned.is_given[row] or not aligned.are_tensors[row]:
+    if not aligned.is_input[row] or not aligned.are_tensors[row]:
         return False
     first = next(event.place for event in aligned.events if any(aligned.are_tensors[r] for r in event.rows))
     return bool(first == aligned.pairs.call_of[row])
@@ -229,7 +229,7 @@ def _spare_the_same(
             if states[row] != State.PROPAGATED:
                 continue
             made = made_of.get(row)
-            cell = None if made or aligned.is_given[row] else is_different_inside(event)
+            cell = None if made or aligned.is_input[row] else is_different_inside(event)
             is_live = any(states[at] in DIFFERING for at in made or ())
             if (made and not is_live) or cell is False:
                 states[row] = State.HARMLESS

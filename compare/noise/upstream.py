@@ -71,7 +71,7 @@ class Upstream:
             if not event.is_matched or event.direction != "forward":
                 continue
             for row in event.rows:
-                if not aligned.is_given[row] or not aligned.are_tensors[row]:
+                if not aligned.is_input[row] or not aligned.are_tensors[row]:
                     continue
                 sides = aligned.rows[0][row], aligned.rows[1][row]
                 state = State.EQUAL if aligned.equal[row] == EQUAL else state_of(row, sides)
@@ -84,9 +84,9 @@ class Upstream:
         """A propagated difference goes through a call that only one side makes."""
         side = 0 if event.side == "target" else 1
         graph, call = self._aligned.graphs[side], self._aligned.calls[side][event.place]
-        behind = self._behind(side, [row for part in _RECEIVED for row in graph.columns.tensors(call, part)])
-        if behind.propagated:
-            self.unmatched[side].update(dict.fromkeys(graph.outputs(call), behind.propagated))
+        received = self._received(side, [row for part in _RECEIVED for row in graph.columns.tensors(call, part)])
+        if received.propagated:
+            self.unmatched[side].update(dict.fromkeys(graph.outputs(call), received.propagated))
 
     def propagated(self, side: int, row: int) -> float:
         """How far an output is apart if it differs by more than noise, also one without a counterpart; 0 if not."""
@@ -108,14 +108,14 @@ class Upstream:
                 error = max(error, distance)
                 if self._states[row] in DIFFERING:
                     propagated = max(propagated, distance or _LEAST)
-            elif aligned.is_given[row]:
+            elif aligned.is_input[row]:
                 is_unclear = is_unclear or self._states[row] in DIFFERING
                 if (found := aligned.unmatched_tensor(row)) is not None:
-                    behind = self._behind(found[0], [found[1]])
-                    error, propagated = max(error, behind.error), max(propagated, behind.propagated)
+                    received = self._received(found[0], [found[1]])
+                    error, propagated = max(error, received.error), max(propagated, received.propagated)
         return Received(error, propagated, is_unclear)
 
-    def _behind(self, side: int, rows: Iterable[int]) -> Received:
+    def _received(self, side: int, rows: Iterable[int]) -> Received:
         """What is behind inputs of one side's call: in the nearest pairs of records, through calls of that side."""
         graph, error, propagated = self._aligned.graphs[side], 0.0, 0.0
         for row in rows:
@@ -186,12 +186,12 @@ class Upstream:
             self.covered.add((side, call))
         return known[side, last]
 
-    def calls_behind(self, event: Event) -> set[tuple[int, int]]:
+    def upstream_calls(self, event: Event) -> set[tuple[int, int]]:
         """The calls without a counterpart behind what only one side's call of a pair received, by side and number; not
         those of the same layer, which is one call on the other side."""
         found = set[tuple[int, int]]()
         for row in event.rows:
-            if not self._aligned.is_given[row] or (one := self._aligned.unmatched_tensor(row)) is None:
+            if not self._aligned.is_input[row] or (one := self._aligned.unmatched_tensor(row)) is None:
                 continue
             side, at = one
             graph = self._aligned.graphs[side]
@@ -207,16 +207,16 @@ class Upstream:
         than what only arranges, or is computed besides."""
         known = [(side, call) for side, call in calls if self._changes(side, call)]
         computing = [one for one in known if not self._aligned.graphs[one[0]].only_arranges(one[1])] or known
-        telling = [one for one in computing if self._takes_a_pair(*one)] or computing
-        found = (self._aligned.unmatched_place[side].get(call) for side, call in telling)
+        informative = [one for one in computing if self._uses_a_pair(*one)] or computing
+        found = (self._aligned.unmatched_place[side].get(call) for side, call in informative)
         return tuple(sorted(place for place in found if place is not None))
 
     def _changes(self, side: int, call: int) -> bool:
         graph = self._aligned.graphs[side]
         is_end = graph.names[call].direction == "forward" and graph.dump.counterpart(call, "backward") < 0
-        return graph.has_inputs(call) and (is_end or not graph.hands_on(call))
+        return graph.has_inputs(call) and (is_end or not graph.passes_through(call))
 
-    def _takes_a_pair(self, side: int, call: int) -> bool:
+    def _uses_a_pair(self, side: int, call: int) -> bool:
         made_by = self._aligned.made_by
         inputs = self._aligned.graphs[side].inputs(call)
         return any(self._aligned.pair_of[side][made] >= 0 for row in inputs for made in made_by(side, row))
@@ -236,7 +236,7 @@ def transparent(
     those that lead to what diverges, which are no exceptions.
     """
     found: dict[int, Reason] = {}
-    suspects = {*responsible, *aligned.trained_alone}
+    suspects = {*responsible, *aligned.trained_on_one_side}
     last = [_last_forward(graph) for graph in aligned.graphs]
     forwards: dict[tuple[str, str], Reason] = {}
     for event in aligned.events:
@@ -247,7 +247,7 @@ def transparent(
         graph, call = aligned.graphs[side], aligned.calls[side][event.place]
         forward = names.counterpart(event.called, "forward")
         if reason is None and _returns_input(graph, graph.dump.place.get(forward, call)):
-            reason = Reason(Why.HANDS_ON)
+            reason = Reason(Why.PASSED_THROUGH)
         elif reason is None and event.direction == "backward" and (event.side, forward) in forwards:
             reason = Reason(Why.OF_FORWARD)
         if reason is None and event.kind != "parameters_grad":
@@ -263,7 +263,7 @@ def transparent(
 
 
 def _returns_input(graph: Graph, call: int) -> bool:
-    return graph.names[call].kind == "api" and graph.hands_on(call)
+    return graph.names[call].kind == "api" and graph.passes_through(call)
 
 
 def _is_returned(aligned: AlignedGraphs, side: int, call: int) -> bool:
@@ -297,10 +297,10 @@ def one_sided(aligned: AlignedGraphs, states: "memoryview[int]") -> dict[int, Re
         if not rows or any(states[row] == State.DIVERGENT for row in aligned.outputs(event)):
             continue
         for row in rows:
-            if row in aligned.pairs.notes.alone:
+            if row in aligned.pairs.notes.partnerless:
                 continue  # why it has none is known
-            if aligned.is_given[row] or not _is_used(aligned, row):
-                found[row] = Reason(Why.OTHER_WAY if aligned.is_given[row] else Why.NOBODY_USES)
+            if aligned.is_input[row] or not _is_used(aligned, row):
+                found[row] = Reason(Why.OTHER_WAY if aligned.is_input[row] else Why.NOBODY_USES)
     return found
 
 

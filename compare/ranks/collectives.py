@@ -35,7 +35,7 @@ class Exchange:
     """A call that communicates.
 
     `word` is equal on all ranks that take part. `peer` is the root of `from_one` and `to_one`, the other rank of `send`
-    and `receive`, -1 where it is not known (`recv` from anyone). `given_differs` and `result_differs` say whether what
+    and `receive`, -1 where it is not known (`recv` from anyone). `input_differs` and `result_differs` say whether what
     went in and what came out differs between target and golden.
     """
 
@@ -44,7 +44,7 @@ class Exchange:
     word: str
     group: Group = None
     peer: int = -1
-    given_differs: bool = False
+    input_differs: bool = False
     result_differs: bool = False
 
     def gives(self, rank: int) -> bool:
@@ -130,40 +130,40 @@ def exchanges_of(call: Call, word: str) -> tuple[Exchange, ...]:
     The root is 0 by default, as in MindSpore. A primitive's backward exchanges the other way round,
     which again is from everyone to everyone.
     """
-    given = [record for record in call.records if record.part == "input"]
-    group = _group(given)
+    inputs = [record for record in call.records if record.part == "input"]
+    group = _group(inputs)
     if word == "batch_isend_irecv":
-        return tuple(_batch(call.name, given, group))
+        return tuple(_batch(call.name, inputs, group))
     traffic = traffic_of(word)
     if traffic == "all":
         suffix = " backward" if names.parse(call.name).direction == "backward" else ""
         return (Exchange(call.name, traffic, word + suffix, group),)
     if traffic in ("send", "receive"):
         word = "objects" if "object" in word else "send"
-    return (Exchange(call.name, traffic, word, group, _peer(given, group, -1 if traffic == "receive" else 0)),)
+    return (Exchange(call.name, traffic, word, group, _peer(inputs, group, -1 if traffic == "receive" else 0)),)
 
 
-def is_buffer(word: str, path: Sequence[str], given: Sequence[Record]) -> bool:
+def is_buffer(word: str, path: Sequence[str], inputs: Sequence[Record]) -> bool:
     """Whether an input is there to be written into, so that its value means nothing."""
     if not path or not any(filled in word for filled in _FILLED):
         return False
     if path[0].startswith("output"):
         return True
-    return path[0] == "0" and any(record.kind == "tensor" and record.path[:1] == ("1",) for record in given)
+    return path[0] == "0" and any(record.kind == "tensor" and record.path[:1] == ("1",) for record in inputs)
 
 
-def _batch(name: str, given: Sequence[Record], group: Group) -> Iterator[Exchange]:
-    told = {record.path: record.value for record in given if record.kind == "value"}
-    for path, value in told.items():
+def _batch(name: str, inputs: Sequence[Record], group: Group) -> Iterator[Exchange]:
+    entry = {record.path: record.value for record in inputs if record.kind == "value"}
+    for path, value in entry.items():
         if path[-1:] == ("op",) and isinstance(value, str):
-            peer = told.get((*path[:-1], "peer"))
+            peer = entry.get((*path[:-1], "peer"))
             traffic: Traffic = "send" if "send" in value else "receive"
             yield Exchange(name, traffic, "send", group, peer if type(peer) is int else -1)
 
 
-def _group(given: Sequence[Record]) -> Group:
+def _group(inputs: Sequence[Record]) -> Group:
     """The group among the arguments of a call; None without one, which means all ranks."""
-    for record in given:
+    for record in inputs:
         is_named = record.path[:1] == ("group",)
         value = record.value
         if isinstance(value, list) and (is_named or "Group" in record.type) and all(type(n) is int for n in value):
@@ -175,9 +175,9 @@ def _group(given: Sequence[Record]) -> Group:
     return None
 
 
-def _peer(given: Sequence[Record], group: Group, default: int) -> int:
+def _peer(inputs: Sequence[Record], group: Group, default: int) -> int:
     """The root or the other rank: of the keywords that name one, else the first number among the arguments."""
-    numbers = {r.path[0]: r.value for r in given if r.kind == "value" and type(r.value) is int and len(r.path) == 1}
+    numbers = {r.path[0]: r.value for r in inputs if r.kind == "value" and type(r.value) is int and len(r.path) == 1}
     for key in ("src", "dst"):
         if key in numbers:
             return int(numbers[key])
@@ -219,8 +219,8 @@ def connect(summaries: Mapping[int, RankSummary]) -> Connected:
     sent = _messages(every, sorted(summaries))
     # One list for all members: of hundreds of ranks there are too many pairs to be kept.
     partners = {member: members for members in joined for member in members}
-    alone = [[at] for at, exchange in every.items() if exchange.traffic in ("send", "receive")]
-    layers = _layers([*joined, *alone], sent)
+    unmatched = [[at] for at, exchange in every.items() if exchange.traffic in ("send", "receive")]
+    layers = _layers([*joined, *unmatched], sent)
     return Connected(summaries, layers, partners | {receiver: [sender] for receiver, sender in sent.items()})
 
 

@@ -94,7 +94,7 @@ def first_over_ranks(summaries: Mapping[int, RankSummary]) -> list[First]:
     named only where no call before it differs on that rank: they come from what was not recorded.
     """
     connected = connect(summaries)
-    found = {rank: told for rank in sorted(summaries) if (told := _first(rank, summaries, connected))}
+    found = {rank: entry for rank in sorted(summaries) if (entry := _first(rank, summaries, connected))}
     lowest = min((place for place, _ in found.values()), default=None)
     nodes = {(rank, node.name): node for rank in found for node in summaries[rank].nodes[::-1]}  # the first of a name
     return [First(rank, place, nodes[rank, name]) for rank, (place, name) in found.items() if place == lowest]
@@ -107,10 +107,10 @@ def _first(rank: int, summaries: Mapping[int, RankSummary], connected: Connected
         if summary.between[n]:
             return (layer, 1), summary.between[n]
         layer = connected.layers[rank, n]
-        if exchange.given_differs and exchange.gives(rank):
+        if exchange.input_differs and exchange.gives(rank):
             return (layer, 0), exchange.name
         if exchange.result_differs and exchange.takes(rank):
-            is_received = any(summaries[r].exchanges[m].given_differs for r, m in connected.sources(rank, n))
+            is_received = any(summaries[r].exchanges[m].input_differs for r, m in connected.sources(rank, n))
             return None if is_received else ((layer, 0), exchange.name)
     return ((layer, 1), summary.between[-1]) if summary.between[-1] else None
 
@@ -130,7 +130,7 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
         return _clean(comparison)
     exchanges: list[Exchange] = []
     between = [""]
-    told: list[Event] = []  # what the search may name: all up to where it ends on this rank
+    values: list[Event] = []  # what the search may name: all up to where it ends on this rank
     is_sure = False
     for event in events(comparison):
         word = word_of(event.called) if comparison.pairs.target_calls[event.place] >= 0 else ""
@@ -138,16 +138,16 @@ def summarise(comparison: Comparison, located: Located) -> RankSummary:
             made = tuple(flags.marked(event, word))
             exchanges += made
             between += [""] * len(made)
-            differs = any(exchange.given_differs or exchange.result_differs for exchange in made)
+            differs = any(exchange.input_differs or exchange.result_differs for exchange in made)
             sure = any(map(_ends_search, made))
         else:
             differs = sure = not between[-1] and flags.differs(event)
             if differs:
                 between[-1] = event.called
         if differs and not is_sure:
-            told.append(event)
+            values.append(event)
             is_sure = sure
-    return RankSummary(tuple(exchanges), tuple(between), tuple(node_of(event) for event in told))
+    return RankSummary(tuple(exchanges), tuple(between), tuple(node_of(event) for event in values))
 
 
 def _clean(comparison: Comparison) -> RankSummary:
@@ -160,8 +160,8 @@ def _clean(comparison: Comparison) -> RankSummary:
 
 def _ends_search(exchange: Exchange) -> bool:
     """Whether nothing behind an exchange will be named on this rank, whichever rank it is."""
-    is_given = exchange.given_differs and exchange.traffic in ("all", "send", "to_one")
-    return is_given or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
+    is_input = exchange.input_differs and exchange.traffic in ("all", "send", "to_one")
+    return is_input or (exchange.result_differs and exchange.traffic in ("all", "receive", "from_one"))
 
 
 class _Flags:
@@ -170,13 +170,13 @@ class _Flags:
     def __init__(self, comparison: Comparison, located: Located) -> None:
         self._pairs = comparison.pairs
         in_error = comparison.grades == GRADES.index("error")
-        marked, begins = np.zeros_like(in_error), np.zeros_like(in_error)
+        marked, starts = np.zeros_like(in_error), np.zeros_like(in_error)
         marked[list(located.roles)] = True
-        begins[[row for row, role in located.roles.items() if role == "begins"]] = True
-        is_input = comparison.is_given
+        starts[[row for row, role in located.roles.items() if role == "begins"]] = True
+        is_input = comparison.is_input
         self._inputs: NDArray[np.bool_] = is_input & (in_error | marked)
         self._outputs = calls_with(comparison, ~is_input & (in_error | marked)) > 0
-        self._own = calls_with(comparison, (~is_input & in_error) | begins) > 0
+        self._own = calls_with(comparison, (~is_input & in_error) | starts) > 0
         self._found = {finding.name for finding in located.findings}
         self.any = bool(self._found or in_error.any() or located.roles)
         """Whether anything differs at all."""
@@ -192,9 +192,9 @@ class _Flags:
         call = event.call.calls.target
         assert call is not None  # asked for those of the target only
         differing = (self._pairs.pair(row).record.path for row in event.rows if self._inputs[row])
-        given = any(not is_buffer(word, path, call.records) for path in differing)
+        inputs = any(not is_buffer(word, path, call.records) for path in differing)
         for exchange in exchanges_of(call, word):
-            yield replace(exchange, given_differs=given, result_differs=bool(self._outputs[event.place]))
+            yield replace(exchange, input_differs=inputs, result_differs=bool(self._outputs[event.place]))
 
 
 def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, list[object]]:
@@ -202,13 +202,13 @@ def as_objects(found: Iterable[First], step: int | None = None) -> dict[str, lis
     ranks: dict[str, list[object]] = {}
     for first in found:
         node = first.node
-        told: dict[str, object] = {
+        entry: dict[str, object] = {
             "op_name": node.name,
             "data_info": dict(node.data_info),
             "construct_info": list(node.construct_info),
             "stack_info": list(node.stack_info),
         }
-        ranks.setdefault(f"rank_{first.rank}", []).append(told if step is None else told | {"step": step})
+        ranks.setdefault(f"rank_{first.rank}", []).append(entry if step is None else entry | {"step": step})
     return ranks
 
 
@@ -220,7 +220,7 @@ def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
     """
     titles = [column.title for column in columns_of(comparison, False)]
     call_of = comparison.pairs.call_of.tolist()
-    is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_given).tolist()
+    is_wrong = ((comparison.grades == GRADES.index("error")) & ~comparison.is_input).tolist()
     met: set[str] = set()
     with replacing(path) as file:
         file.write(b"{")
@@ -230,11 +230,11 @@ def write_calls(path: Path, comparison: Comparison, located: Located) -> None:
             name = comparison.pairs.name(place)
             if name in met:
                 name = f"golden {name}"
-            told = {
+            values = {
                 "is_same": not any(is_wrong[row] for row, _ in numbered),
                 "op_items": [dict(zip(titles, row, strict=True)) for _, row in numbered],
             }
-            entry = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(told, ensure_ascii=False)}"
+            entry = f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(values, ensure_ascii=False)}"
             file.write((",\n " if met else "\n ").encode() + entry.encode("utf-8", "replace"))
             met.add(name)
         file.write(b"\n}\n")

@@ -18,7 +18,7 @@ from msprobe.compare.locate.finding import FindingKind
 from msprobe.compare.request import Request
 from msprobe.compare.workers.run import cores
 from msprobe.store.folders import look
-from msprobe.store.lock import alone, claimed
+from msprobe.store.lock import claimed, exclusive
 from msprobe.store.rl_roots import FlowRoot
 from msprobe.store.saves.single_saves import SingleTree
 
@@ -41,7 +41,7 @@ def compare_flows(request: Request) -> FlowResult:
     """
     request = absolute(request)
     target, golden = root_of(request.target), root_of(request.golden)
-    logger.info("target: %s; golden: %s", target.says, golden.says)
+    logger.info("target: %s; golden: %s", target.text, golden.text)
     no_data = SingleTree(Path("data"), (), ())
     trees = (find(target.path) if target.data else no_data, find(golden.path) if golden.data else no_data)
     places = [{(spot.step, spot.rank) for spot in tree.spots} for tree in trees]
@@ -51,7 +51,7 @@ def compare_flows(request: Request) -> FlowResult:
     if request.stack_file is not None:
         logger.warning("%s is the stack of one dump, and a flow has many; it is ignored", request.stack_file)
     with (
-        alone(request.output),  # the names of the tables of single keys have no time
+        exclusive(request.output),  # the names of the tables of single keys have no time
         claimed(request.output, task(request), lambda second: [summary(request.output, second)]) as second,
     ):
         return _compare(target, golden, trees, request, second)
@@ -69,9 +69,9 @@ def _compare(
     first = first_difference(walked, stages, collection_style(target, golden))
     result = FlowResult(configurations, keys, stages, walked, first, missing, request.top)
     if not result.judged and not result.unjudged and not configurations.count:
-        said = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
+        text = "; ".join(missing[:3]) or "neither key data nor dumps are on both sides"
         hint = "give the roots of two runs that saved key data or dumped stages"
-        raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {said}; {hint}")
+        raise DumpError(f"nothing could be compared: {target.path} and {golden.path}: {text}; {hint}")
     with writing(request.output):
         write_down(result, request.output, request.format, second)
     logger.info("the tables are in %s, all of it is in %s", request.output, summary(request.output, second))
@@ -114,9 +114,9 @@ def compare_steps(request: Request, target: dict[int, Path], golden: dict[int, P
             continue
         logger.info("step %d: %s against %s", step, target[step], golden[step])
         output = request.output / f"step_{step}"
-        asked = replace(request, steps=None, target=target[step], golden=golden[step], output=output)
+        requested = replace(request, steps=None, target=target[step], golden=golden[step], output=output)
         try:
-            results[step] = _behind(results, compare_flows(asked))
+            results[step] = _behind(results, compare_flows(requested))
         except MsprobeError as err:
             missing.append(f"step {step} not compared: {' '.join(str(err).split())}")
     if not results:

@@ -63,9 +63,9 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+[a-z]*")
 def rank_of(path: tuple[str, ...]) -> tuple[int, Meaning | None]:
     """Where in the order of reporting a setting stands, by its path of names, the last one first; and as what."""
     for name in reversed(path):
-        said = f" {' '.join(word.lower() for word in _WORDS.findall(name[:200]))} "  # `topK` as ` top k `
+        text = f" {' '.join(word.lower() for word in _WORDS.findall(name[:200]))} "  # `topK` as ` top k `
         for at, meaning in (*enumerate(NUMERIC), (len(NUMERIC) + 1, PLACE)):
-            if any(f" {known} " in said for known in meaning.names):
+            if any(f" {known} " in text for known in meaning.names):
                 return at, meaning
     return len(NUMERIC), None
 

@@ -152,8 +152,8 @@ def _placed(items: Sequence[Item]) -> Iterator[Item]:
                 yield item
                 continue
             before = [other for other in known if other.saved < item.saved]
-            anchor, behind = (before[-1], 1 + item.saved) if before else (known[0], item.saved - known[0].saved)
-            yield replace(item, order=(*anchor.order[:3], behind, item.name))
+            anchor, after = (before[-1], 1 + item.saved) if before else (known[0], item.saved - known[0].saved)
+            yield replace(item, order=(*anchor.order[:3], after, item.name))
 
 
 def _one_sided(pairs: Sequence[Pair]) -> Iterator[OneSided]:
@@ -164,17 +164,17 @@ def _one_sided(pairs: Sequence[Pair]) -> Iterator[OneSided]:
         ("golden", [each.target for each in pairs]),
     )
     for side, partners in sides:
-        alone = {place for place, partner in zip(places, partners, strict=True) if partner is None}
+        unmatched = {place for place, partner in zip(places, partners, strict=True) if partner is None}
         other = {place for place, partner in zip(places, partners, strict=True) if partner is not None}
-        if alone and not other:
+        if unmatched and not other:
             yield OneSided(side)
             continue
         other_places, other_keys = {place[:2] for place in other}, {place[2] for place in other}
-        if unshared := {place[:2] for place in alone} - other_places:
+        if unshared := {place[:2] for place in unmatched} - other_places:
             yield OneSided(side, places=tuple(unshared))
-        for key in sorted({place[2] for place in alone} - other_keys):
+        for key in sorted({place[2] for place in unmatched} - other_keys):
             yield OneSided(side, key)
-        shared = {place for place in alone if place[:2] in other_places and place[2] in other_keys}
+        shared = {place for place in unmatched if place[:2] in other_places and place[2] in other_keys}
         for found in (shared - other, shared & other):
             for key in sorted({place[2] for place in found}):
                 of_key = tuple(place[:2] for place in found if place[2] == key)

@@ -115,7 +115,7 @@ for _at, _part in enumerate(FLOW):
 
 
 @lru_cache(maxsize=64)
-def beside(name: str) -> frozenset[str]:
+def keys_made_with(name: str) -> frozenset[str]:
     """The plain names of the keys that the host code makes which makes a key; none where a stage makes it."""
     at, _ = _MAKERS.get(name, (UNKNOWN, 0))
     return names(FLOW[at].makes) if at != UNKNOWN and not FLOW[at].stage else frozenset()

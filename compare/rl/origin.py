@@ -10,7 +10,7 @@ from msprobe.store.rl_roots import STAGES, FlowRoot
 
 from .order import FLOW, TOKEN_STAGE, UNKNOWN, Item, Part, part_of_stage
 from .stages import Stage
-from .walk import UPDATES, Seen, begins_by_itself, call_of, first_of
+from .walk import UPDATES, Seen, call_of, first_of, is_origin
 
 Value = bool | int | str | list[int]
 
@@ -185,7 +185,7 @@ class _Search:
             if s.item.part == item.part != UNKNOWN and s.item.kind == "key" and s.role not in ("agrees", "unjudged")
         )
         also: list[str] = []
-        if begins_by_itself(item.finding):  # as where one model runs in several stages
+        if is_origin(item.finding):  # as where one model runs in several stages
             others = [s.item for s in self._stages_here if s.item.name != item.name]
             also = [other.name for other in others if call_of(other) == call_of(item)]
         collect, is_left_out = None, False
@@ -217,7 +217,7 @@ class _Search:
             return Origin.HERE, ()
         if finding is not None and finding.is_from_outside:
             return Origin.OUTSIDE, ()
-        if finding is not None and not begins_by_itself(finding):
+        if finding is not None and not is_origin(finding):
             return Origin.BETWEEN_CALLS, ()
         return Origin.HERE_BY_DUMP, ()
 
@@ -309,7 +309,7 @@ class _Search:
     def _elsewhere(self) -> Item | None:
         """A stage of a name of the user's, which may be the one that makes the key, whose dump is wrong by itself."""
         of_user = (s.item for s in self._stages_here if s.item.part == UNKNOWN)
-        return next((item for item in of_user if begins_by_itself(item.finding)), None)
+        return next((item for item in of_user if is_origin(item.finding)), None)
 
     def _neighbours(self) -> tuple[Item | None, Item | None]:
         """The known keys between which an unknown one was saved."""

@@ -33,7 +33,7 @@ from .origin import First
 from .stages import Stage
 from .walk import Seen
 
-_SAID = 10  # sentences about what has no partner; the file has all of them
+_LISTED = 10  # sentences about what has no partner; the file has all of them
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class FlowResult:
     @property
     def headline(self) -> str:
         """What differs first, or that nothing does, in one line."""
-        return visible(printable(" ".join(next(self.answer()).split())))
+        return visible(printable(" ".join(next(self.result()).split())))
 
     def lines(self) -> Iterator[str]:
         """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
@@ -97,18 +97,18 @@ class FlowResult:
             for outcome in stage.outcomes:
                 yield wording.compared(outcome, stage, dumps[stage.name, outcome.step or 0, outcome.rank or 0])
         yield from left_open(self.judged, self.unjudged, (outcome.mode for outcome in self.outcomes))
-        yield from (f"missing: {sentence}" for sentence in self.missing[:_SAID])
-        if len(self.missing) > _SAID:
-            yield f"missing: {len(self.missing) - _SAID} more, in the json"
+        yield from (f"missing: {sentence}" for sentence in self.missing[:_LISTED])
+        if len(self.missing) > _LISTED:
+            yield f"missing: {len(self.missing) - _LISTED} more, in the json"
         yield from wording.order_of(self.stages)
-        yield from self.answer()
+        yield from self.result()
         if self.first is not None:
             yield from wording.others(self.first, self.walked, self.top)
 
-    def answer(self) -> Iterator[str]:
+    def result(self) -> Iterator[str]:
         """What differs first, why, and the call or what to do."""
         if self.first is not None:
-            yield from wording.answer(self.first)
+            yield from wording.result(self.first)
             return
         where = " in what both sides have" if self.missing else " in what could be judged"
         yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged, where))
@@ -200,7 +200,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             "step": first.item.step,
             "rank": first.item.rank,
             "stage": first.stage or None,
-            "says": wording.says(first),
+            "says": wording.text(first),
             "why": wording.why(first) or None,
             "then": wording.then(first) or None,
             "role": first.seen.role,
@@ -226,7 +226,7 @@ def _whole(result: FlowResult, output: Path) -> Mapping[str, object]:
             {
                 "stage": stage.name,
                 "problem": stage.problem or None,
-                "is_clean": stage.answer.is_clean if stage.answer else None,
+                "is_clean": stage.result.is_clean if stage.result else None,
                 "tables": [os.path.relpath(o.table, output) for o in stage.outcomes if o.table],
             }
             for stage in result.stages

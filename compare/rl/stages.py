@@ -23,7 +23,7 @@ from msprobe.base.log import logger
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.plan import Place, SideSource, side
 from msprobe.compare.jobs.run import run_request
-from msprobe.compare.jobs.summary import Answer
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.judge.verdict import SEVERITY, Grade
 from msprobe.compare.locate.finding import Finding, FindingKind
 from msprobe.compare.request import Request
@@ -35,7 +35,7 @@ from msprobe.store.saves.single_saves import stem_of
 from msprobe.store.stacks_and_construct import stacks, user_line
 
 from .order import UNKNOWN, Item, Order, part_of_stage
-from .walk import begins_by_itself
+from .walk import is_origin
 
 _WORTH_WORKERS = 16 << 20
 """Bytes of dump.json of a stage that are compared before more processes would have started."""
@@ -86,7 +86,7 @@ class Stage:
     held: tuple[Places, Places]
     order: Order
     placed_by: PlacedBy
-    answer: Answer | None = None
+    result: RequestResult | None = None
     problem: str = ""
     only_on: str = ""
 
@@ -98,12 +98,12 @@ class Stage:
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """What came of every pair of its dumps."""
-        return self.answer.outcomes if self.answer else ()
+        return self.result.outcomes if self.result else ()
 
     @property
     def is_clean(self) -> bool:
         """Whether its dumps were compared and all pass."""
-        return self.answer is not None and self.answer.is_clean
+        return self.result is not None and self.result.is_clean
 
     def has(self, step: int) -> tuple[bool, bool]:
         """Whether target and golden have a dump of a step."""
@@ -144,15 +144,15 @@ def collected_order(names: Sequence[str], *roots: FlowRoot) -> tuple[Sequence[st
 
 def _sorted(names: Sequence[str], known: Sequence[T], before: Callable[[T, T], int]) -> tuple[str, ...]:
     """The names by what is known of each; empty where it does not tell of every two which is first."""
-    behind = dict.fromkeys(names, 0)
+    after = dict.fromkeys(names, 0)
     for (one, of_one), (other, of_other) in combinations(zip(names, known, strict=True), 2):
         sign = before(of_one, of_other)
         if not sign:
             return ()
-        behind[other if sign < 0 else one] += 1
-    if len(set(behind.values())) < len(names):  # a circle
+        after[other if sign < 0 else one] += 1
+    if len(set(after.values())) < len(names):  # a circle
         return ()
-    return tuple(sorted(names, key=behind.__getitem__))
+    return tuple(sorted(names, key=after.__getitem__))
 
 
 def _begun_before(one: Dumps, other: Dumps) -> int:
@@ -236,14 +236,14 @@ def compare_stages(target: FlowRoot, golden: FlowRoot, request: Request, second:
 def _orders(in_order: Sequence[str]) -> dict[str, Order]:
     """The places of stages that the table of parts does not have: after the known stage before them."""
     known = [part for name in in_order if (part := part_of_stage(name)) != UNKNOWN]
-    behind = (known[0], -1) if known else (UNKNOWN, 0)
+    after = (known[0], -1) if known else (UNKNOWN, 0)
     orders: dict[str, Order] = {}
     for at, name in enumerate(in_order):
         part = part_of_stage(name)
         if part == UNKNOWN:
-            orders[name] = (*behind, at, 0, name)
+            orders[name] = (*after, at, 0, name)
         else:
-            behind = part, 2
+            after = part, 2
     return orders
 
 
@@ -259,7 +259,7 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
         None if wanted is None else tuple(n for n in wanted if n in {place[at] for place in held})
         for at, wanted in enumerate((request.steps, request.ranks))
     )
-    asked = replace(
+    requested = replace(
         request,
         target=target,
         golden=golden,
@@ -270,12 +270,12 @@ def _compared(stage: Stage, target: Path, golden: Path, request: Request, second
         stack_file=None,
     )
     try:
-        answer = run_request(asked, logging.DEBUG, second)  # a line for each of many stages is enough
+        result = run_request(requested, logging.DEBUG, second)  # a line for each of many stages is enough
     except MsprobeError as err:
         return replace(stage, problem=" ".join(str(err).split()))
-    compared = len(answer.outcomes)
-    logger.info("%s: %d %s, in %s", called(stage.name), compared, "dumps" if compared > 1 else "dump", asked.output)
-    return replace(stage, answer=answer)
+    compared = len(result.outcomes)
+    logger.info("%s: %d %s, in %s", called(stage.name), compared, "dumps" if compared > 1 else "dump", requested.output)
+    return replace(stage, result=result)
 
 
 def _workers(request: Request, roots: Sequence[Path]) -> int | None:
@@ -319,7 +319,7 @@ def items(stage: Stage) -> Iterator[Item]:
 
 def _order(stage: Stage, first: Finding | None) -> Order:
     """The place of a dump; where it is not known, one whose inputs may differ comes behind the others."""
-    if stage.is_placed or first is None or first.kind is FindingKind.PARAMETERS or begins_by_itself(first):
+    if stage.is_placed or first is None or first.kind is FindingKind.PARAMETERS or is_origin(first):
         return stage.order
     part, _, among, saved, name = stage.order
     return part, 1, among, saved, name

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msprobe.compare.locate.finding import Finding, FindingKind
 
-from .order import FLOW, UNKNOWN, Item, beside, names, plain
+from .order import FLOW, UNKNOWN, Item, keys_made_with, names, plain
 
 Role = Literal["begins", "received", "open", "agrees", "unjudged"]
 
@@ -64,7 +64,7 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     if item.kind == "key":  # what the same part made before is what a key is made of, its stage above all
         read += [seen for seen in here if seen.item.part == item.part and seen.item.order < item.order]
     for unsaved in reads - {plain(seen.item.name) for seen in keys}:  # made by the same host code: returns, advantages
-        read += [seen for seen in keys if plain(seen.item.name) in beside(unsaved)]
+        read += [seen for seen in keys if plain(seen.item.name) in keys_made_with(unsaved)]
     bad = [seen.item.name for seen in read if seen.differs]
     kind = item.finding.kind if item.finding else None
     if kind is FindingKind.PARAMETERS and part.model:
@@ -82,17 +82,17 @@ def _differing(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> S
     if kind is FindingKind.RUN_INPUTS and differing:
         return Seen(item, "received", (), good)
     # The data of a step are made of nothing that is saved; of a stage the dump itself may have all of its inputs.
-    return Seen(item, "begins" if agreeing or not reads or begins_by_itself(item.finding) else "open", (), good)
+    return Seen(item, "begins" if agreeing or not reads or is_origin(item.finding) else "open", (), good)
 
 
-def begins_by_itself(finding: Finding | None) -> bool:
+def is_origin(finding: Finding | None) -> bool:
     """Whether a dump alone says that a difference begins in it: all inputs of its first wrong call agree.
 
     Code between two calls may have inputs that no call of the stage made, such as what a loss is made of; and so may a
     call itself.
     """
-    given = (FindingKind.RUN_INPUTS, FindingKind.PARAMETERS, FindingKind.UNKNOWN, FindingKind.CODE)
-    return finding is not None and finding.kind not in given and not finding.is_from_outside
+    from_outside = (FindingKind.RUN_INPUTS, FindingKind.PARAMETERS, FindingKind.UNKNOWN, FindingKind.CODE)
+    return finding is not None and finding.kind not in from_outside and not finding.is_from_outside
 
 
 def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> Seen:
@@ -101,7 +101,7 @@ def _of_dump(item: Item, here: Sequence[Seen], differing: Sequence[Item]) -> See
     earlier = [d for d in differing[:1] if d.step < item.step]  # the first of all is of the earliest step
     if item.finding is not None and item.finding.kind is FindingKind.PARAMETERS:
         alike = [other.name for other in stages if other.weights_differ]
-    elif begins_by_itself(item.finding):
+    elif is_origin(item.finding):
         alike, earlier = [other.name for other in stages if call_of(other) == call_of(item)], []
     else:
         before = stages[-1:] if item.is_placed else []

@@ -277,8 +277,8 @@ def _lack(first: First) -> str:
     """Why there is no answer of a stage's dump, behind `STAGE makes it, and`."""
     stage, dump, step = first.made_by, first.dump, first.item.step
     if dump is not None:
-        because = f" ({reason_of(dump)})" if reason_of(dump) else ""
-        return f"its dump of step {step} could not be judged{because}"
+        reason = f" ({reason_of(dump)})" if reason_of(dump) else ""
+        return f"its dump of step {step} could not be judged{reason}"
     if stage is not None and stage.problem:
         return f"its dumps could not be compared ({stage.problem})"
     has = stage.has(step) if stage is not None else (False, False)
@@ -301,9 +301,9 @@ def _collecting(collect: Collect) -> str:
         ways.append(f"set {_switches(collect.switches)}" + ", where MsProbe collects it" * style.by_stages)
     if style.by_stages:
         name = style.name_of(collect.part)
-        given = f", token_range={collect.tokens}" if collect.tokens else ""
+        inputs = f", token_range={collect.tokens}" if collect.tokens else ""
         ways.append(
-            f'put debugger.stage("{name}").start(model{given}) before that part of the step and '
+            f'put debugger.stage("{name}").start(model{inputs}) before that part of the step and '
             f'debugger.stage("{name}").stop() behind it, with step=[{step}] of the PrecisionDebugger'
             + ", where debugger.stage does"
             * style.by_switches

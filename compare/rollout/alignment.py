@@ -35,7 +35,7 @@ class Aligned:
 
     generated: Array
     recomputed: Array
-    begins: Array
+    starts: Array
     sample: Array
     other_sample: Array
     sizes: tuple[Array, Array]
@@ -54,7 +54,7 @@ class Aligned:
     @property
     def lengths(self) -> Array:
         """Tokens of each sample that are compared."""
-        lengths: Array = np.diff(self.begins)
+        lengths: Array = np.diff(self.starts)
         return lengths
 
     def chosen(self, samples: Array) -> "Aligned":
@@ -67,8 +67,8 @@ class Aligned:
             for names, which in ((per_token, tokens), (per_sample, samples))
             for name in names
         }
-        begins = np.concatenate(([0], np.cumsum(self.lengths[samples])))
-        return replace(self, begins=begins, sizes=(self.sizes[0][samples], self.sizes[1][samples]), **kept)
+        starts = np.concatenate(([0], np.cumsum(self.lengths[samples])))
+        return replace(self, starts=starts, sizes=(self.sizes[0][samples], self.sizes[1][samples]), **kept)
 
 
 def align(generated: Side, recomputed: Side, prompts: Array | None = None, steps: Array | None = None) -> Aligned:
@@ -112,7 +112,7 @@ def _places(side: Side, samples: Array, sizes: Array) -> Array | slice:
     if np.array_equal(samples, np.arange(side.count)) and np.array_equal(sizes, side.sizes):
         return slice(None)
     before = np.concatenate(([0], np.cumsum(sizes)[:-1])) if len(sizes) else sizes
-    return np.repeat(side.begins[:-1][samples] - before, sizes) + np.arange(sizes.sum())
+    return np.repeat(side.starts[:-1][samples] - before, sizes) + np.arange(sizes.sum())
 
 
 def _by_tokens(generated: Side, recomputed: Side) -> Array:
@@ -137,8 +137,8 @@ def _by_tokens(generated: Side, recomputed: Side) -> Array:
 
 def _texts(side: Side) -> list[bytes]:
     assert side.tokens is not None
-    begins = side.begins.tolist()
-    return [side.tokens[a:b].tobytes() for a, b in pairwise(begins)]
+    starts = side.starts.tolist()
+    return [side.tokens[a:b].tobytes() for a, b in pairwise(starts)]
 
 
 def _equal(generated: Side, recomputed: Side, one: list[bytes], other: list[bytes], found: dict[int, int]) -> None:
@@ -165,7 +165,7 @@ def _equal(generated: Side, recomputed: Side, one: list[bytes], other: list[byte
 
 
 def _mean(side: Side, at: int) -> float:
-    values = side.values[side.begins[at] : side.begins[at + 1]]
+    values = side.values[side.starts[at] : side.starts[at + 1]]
     return float(values.mean()) if len(values) else 0.0
 
 

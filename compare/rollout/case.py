@@ -93,7 +93,7 @@ class Finding:
 
     cause: Cause
     strength: float
-    says: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ def gathered(aligned: Aligned, gaps: Array) -> tuple[BySample, ByPosition]:
     worst = np.full(aligned.count, -1, np.int64)
     longest = int(aligned.lengths.max(initial=0))
     count, total, total_absolute, highest = np.zeros(longest, np.int64), *(np.zeros(longest) for _ in range(3))
-    begins = aligned.begins.tolist()
-    for at, (a, b) in enumerate(pairwise(begins)):
+    starts = aligned.starts.tolist()
+    for at, (a, b) in enumerate(pairwise(starts)):
         if a == b:
             continue
         part = gaps[a:b]
@@ -240,7 +240,7 @@ class Case:
     @cached_property
     def position(self) -> Array:
         """The position in its response of each token."""
-        position: Array = np.arange(len(self.gaps)) - np.repeat(self.aligned.begins[:-1], self.aligned.lengths)
+        position: Array = np.arange(len(self.gaps)) - np.repeat(self.aligned.starts[:-1], self.aligned.lengths)
         return position
 
     @property
@@ -285,17 +285,17 @@ class Case:
         The kinds are told by the greatest ratio between two neighbours, when mean absolute gaps are sorted.
         """
         size = np.where(self.whole.lengths >= LEAST, self.samples.mean_absolute, np.nan)
-        told = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))
-        if len(told) < 3:
+        recorded = np.sort(np.maximum(size[~np.isnan(size)], _FLOOR))
+        if len(recorded) < 3:
             return None
-        ratio = told[1:] / told[:-1]
+        ratio = recorded[1:] / recorded[:-1]
         at = int(ratio.argmax())
         # One sample may be sure of every token: it agrees only if it does as whole runs do.
-        is_sound = told[at] <= CLEAN.mean or at + 1 >= max(3, len(told) // 10)
-        if ratio[at] < JUMP or told[at + 1] < 1e-4 or not is_sound:
+        is_sound = recorded[at] <= CLEAN.mean or at + 1 >= max(3, len(recorded) // 10)
+        if ratio[at] < JUMP or recorded[at + 1] < 1e-4 or not is_sound:
             return None
         with np.errstate(invalid="ignore"):
-            differs: Array = size >= told[at + 1]
+            differs: Array = size >= recorded[at + 1]
         return differs
 
     @property
@@ -313,8 +313,8 @@ class Case:
         """The first position of each sample that is looked at which is beyond rounding; -1 where none is."""
         far = np.abs(self.gaps) > rounding
         first = np.full(self.aligned.count, -1, np.int64)
-        which, begins = np.unique(self.sample_of[far], return_index=True)
-        first[which] = self.position[far][begins]
+        which, starts = np.unique(self.sample_of[far], return_index=True)
+        first[which] = self.position[far][starts]
         return first
 
 

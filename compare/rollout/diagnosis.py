@@ -55,7 +55,7 @@ _WORDS: dict[Cause, str] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class RolloutResult:
     """Verdict, cause and evidence, the numbers over all, and arrays of them by position and by sample.
 
     `aligned` is what was compared, token by token. `by_sample` has a place for each pair of samples, in the order of
@@ -83,7 +83,7 @@ class Answer:
         lines = [
             f"{self.verdict.grade}: cause: {self.cause}" + (f": {self.verdict.reason}" if self.verdict.reason else "")
         ]
-        lines += [f"  {said}" for said in self.evidence]
+        lines += [f"  {parts}" for parts in self.evidence]
         if len(self.candidates) > 1:
             lines.append("  candidates: " + ", ".join(f"{c.cause} {c.strength:.2f}" for c in self.candidates))
         lines.append(
@@ -106,7 +106,7 @@ class Answer:
         return order[:top]
 
 
-def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
+def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> RolloutResult:
     """Measure and judge what is aligned. `lost` has a sentence on each input that was not read; then nothing passes."""
     lost = list(lost)
     for name, left in zip(("generated", "recomputed"), aligned.unpaired, strict=True):
@@ -131,24 +131,26 @@ def diagnose(aligned: Aligned, lost: Sequence[str] = ()) -> Answer:
     findings = [finding for detector in (_EVEN_IF_EQUAL if is_clean else _DETECTORS) for finding in detector(case)]
     cause: Cause
     candidates: tuple[Finding, ...]
-    told = f"mean absolute gap {total.mean_absolute:.3g}"
+    message = f"mean absolute gap {total.mean_absolute:.3g}"
     if is_clean and not findings:
         cause, candidates = "none", (Finding("none", 1.0, ""),)
         verdict = PASS
         if lost:
-            verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TOLD, name=each.removesuffix(".")) for each in lost))
-        says = f"{told}, greatest {total.max_absolute:.3g} over {total.tokens} tokens"
-        evidence = [f"{says}: no more than float32 in another order."]
+            verdict = unjudged(WhyUnjudged.FAILED, *(Reason(Why.TEXT, name=each.removesuffix(".")) for each in lost))
+        text = f"{message}, greatest {total.max_absolute:.3g} over {total.tokens} tokens"
+        evidence = [f"{text}: no more than float32 in another order."]
     else:
         candidates = _ranked(findings)
         is_sure = candidates and candidates[0].strength >= (_SURE if total.tokens >= FEWEST else _CERTAIN)
         cause = candidates[0].cause if is_sure else "unclear"
         grade: Grade = "warning" if cause == "numerics" and case.is_within(case.rounding) else "error"
-        verdict = Verdict(grade, (Reason(Why.TOLD, name=f"{_WORDS[cause]}; {told}"),))
+        verdict = Verdict(grade, (Reason(Why.TEXT, name=f"{_WORDS[cause]}; {message}"),))
         told_of = [f for f in sorted(findings, key=lambda f: -f.strength) if cause in (f.cause, "unclear")]
-        evidence = list(dict.fromkeys(f"{f.says[0].upper()}{f.says[1:]}." for f in told_of))
+        evidence = list(dict.fromkeys(f"{f.text[0].upper()}{f.text[1:]}." for f in told_of))
     evidence += [*_remarks(aligned), *lost]
-    return Answer(verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged)
+    return RolloutResult(
+        verdict, cause, candidates, tuple(evidence), total, by_position, by_sample, aligned, not_judged
+    )
 
 
 def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -168,25 +170,25 @@ def _finite_samples(aligned: Aligned) -> tuple[Array, list[str]]:
     if finite.all():
         return whole, []
     places = np.flatnonzero(~finite)
-    samples = np.searchsorted(aligned.begins, places, side="right") - 1
+    samples = np.searchsorted(aligned.starts, places, side="right") - 1
     whole[samples] = False
     first, sample = int(places[0]), int(samples[0])
-    says = (
+    text = (
         f"{int((~whole).sum())} samples hold NaN or infinity (or what stands for it) and are not judged, first sample "
-        f"{aligned.sample[sample]} at position {first - int(aligned.begins[sample])}: {aligned.generated[first]:g} "
+        f"{aligned.sample[sample]} at position {first - int(aligned.starts[sample])}: {aligned.generated[first]:g} "
         f"generated, {aligned.recomputed[first]:g} recomputed."
     )
-    return whole, [says]
+    return whole, [text]
 
 
 def _remarks(aligned: Aligned) -> list[str]:
     """Sentences on what alignment reordered or cut."""
-    said = []
+    parts = []
     if aligned.is_reordered:
-        said.append("The samples stand in another order, and were paired by their token ids.")
+        parts.append("The samples stand in another order, and were paired by their token ids.")
     one, other = aligned.sizes
     if (one != other).any() and is_end_token(aligned.sizes):
         longer = "generated" if (one > other).any() else "recomputed"
         count = int((one != other).sum())
-        said.append(f"One token more in {count} samples of {longer} (an end token) is not compared.")
-    return said
+        parts.append(f"One token more in {count} samples of {longer} (an end token) is not compared.")
+    return parts

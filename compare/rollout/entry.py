@@ -10,10 +10,10 @@ from msprobe.base.files import refuse_existing, replacing, writing
 from msprobe.compare.tables.cells import Cell, number
 from msprobe.compare.tables.columns import Column
 from msprobe.compare.tables.table_file import objects, write_table
-from msprobe.store.lock import alone
+from msprobe.store.lock import exclusive
 
 from .alignment import align
-from .diagnosis import Answer, diagnose
+from .diagnosis import RolloutResult, diagnose
 from .side import read_numbers, read_side
 
 SUMMARY = "rollout_check.json"
@@ -38,48 +38,50 @@ POSITIONS = (
 )
 
 
-def write(answer: Answer, folder: Path, form: str) -> list[Path]:
+def write(result: RolloutResult, folder: Path, form: str) -> list[Path]:
     """Write `rollout_check.json` and, as xlsx or csv, the two tables; with json they are in that one file.
 
     UsageError where that cannot be done, or where an answer is there already.
     """
     summary = folder / SUMMARY
-    told, written = as_object(answer), [summary]
-    with alone(folder):
+    recorded, written = as_object(result), [summary]
+    with exclusive(folder):
         refuse_existing(summary, "give another folder with -o")
         with writing(folder):
             for name, columns, rows in (
-                ("samples", SAMPLES, samples(answer)),
-                ("positions", POSITIONS, positions(answer)),
+                ("samples", SAMPLES, samples(result)),
+                ("positions", POSITIONS, positions(result)),
             ):
                 if form == "json":
-                    told[name] = objects(columns, rows)
+                    recorded[name] = objects(columns, rows)
                     continue
                 path = folder / f"rollout_{name}.{form}"
                 write_table(path, columns, rows, form, title=name)
                 written.append(path)
             with replacing(summary) as file:
-                file.write(json.dumps(told, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace"))
+                file.write(
+                    json.dumps(recorded, indent=1, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace")
+                )
     return written
 
 
-def as_object(answer: Answer) -> dict[str, object]:
+def as_object(result: RolloutResult) -> dict[str, object]:
     """The answer without its tables, as JSON has it: no NaN, which is null."""
-    overall = asdict(answer.overall).items()
+    overall = asdict(result.overall).items()
     return {
-        "verdict": answer.verdict.grade,
-        "reason": answer.verdict.reason,
-        "cause": answer.cause,
-        "candidates": {one.cause: round(one.strength, 3) for one in answer.candidates},
-        "evidence": list(answer.evidence),
+        "verdict": result.verdict.grade,
+        "reason": result.verdict.reason,
+        "cause": result.cause,
+        "candidates": {one.cause: round(one.strength, 3) for one in result.candidates},
+        "evidence": list(result.evidence),
         "overall": {key: value if math.isfinite(value) else None for key, value in overall},
-        "unjudged": list(answer.unjudged),
+        "unjudged": list(result.unjudged),
     }
 
 
-def samples(answer: Answer) -> Iterator[tuple[Cell, ...]]:
+def samples(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:
     """A row for each sample that was compared."""
-    aligned, by = answer.aligned, answer.by_sample
+    aligned, by = result.aligned, result.by_sample
     for at in range(aligned.count):
         yield (
             int(aligned.sample[at]),
@@ -91,9 +93,9 @@ def samples(answer: Answer) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def positions(answer: Answer) -> Iterator[tuple[Cell, ...]]:
+def positions(result: RolloutResult) -> Iterator[tuple[Cell, ...]]:
     """A row for each position."""
-    by = answer.by_position
+    by = result.by_position
     columns = (by.count.tolist(), by.mean.tolist(), by.mean_absolute.tolist(), by.max_absolute.tolist())
     yield from zip(range(len(by.count)), *columns, strict=True)
 
@@ -111,7 +113,7 @@ def compare_rollout(
     generated_lengths: object = None,
     recomputed_lengths: object = None,
     steps: object = None,
-) -> Answer:
+) -> RolloutResult:
     """Compare the log-probs of sampled tokens as generation gave them with those that training computed again.
 
     Each side is a list of 1-d arrays (response tokens only), a matrix (samples, columns) with its mask or with lengths,

@@ -22,44 +22,44 @@ def by_kinds(case: Case) -> list[Finding]:
     if differs is None:
         return _by_rank(case, counted)
     size, differs = case.samples.mean_absolute[counted], differs[counted]
-    says = (
+    text = (
         f"{int((~differs).sum())} of {len(size)} samples agree (mean absolute gap up to {size[~differs].max():.3g}) "
         f"and {int(differs.sum())} do not (from {size[differs].min():.3g} on)"
     )
     # An order without any exception is one in n + m over n by chance; four beside four are one in 70.
     fewer = min(int(differs.sum()), int((~differs).sum()), 4)
     if whole.prompts is None or math.comb(len(differs), fewer) * _BY_CHANCE < 1:
-        says += (
+        text += (
             "; prompt_lengths would tell whether padding or a cut prompt does it"
             if whole.prompts is None
             else "; so few samples do not tell by what"
         )
-        return [Finding("mask", 0.45, says), Finding("truncation", 0.44, says)]
-    found = _by_prompts(whole.prompts[counted], differs, says) or _by_prompts(
-        (whole.prompts + whole.sizes[0])[counted], differs, f"{says}, counting prompt and response", only_long=True
+        return [Finding("mask", 0.45, text), Finding("truncation", 0.44, text)]
+    found = _by_prompts(whole.prompts[counted], differs, text) or _by_prompts(
+        (whole.prompts + whole.sizes[0])[counted], differs, f"{text}, counting prompt and response", only_long=True
     )
-    return found or _neither(case, max(AGREES, float(case.samples.max_absolute[counted][~differs].max())), says)
+    return found or _neither(case, max(AGREES, float(case.samples.max_absolute[counted][~differs].max())), text)
 
 
-def _by_prompts(numbers: Array, differs: Array, says: str, *, only_long: bool = False) -> list[Finding]:
-    """Are the samples that differ those of the short, or of the long ones? `says` begins the sentence."""
+def _by_prompts(numbers: Array, differs: Array, message: str, *, only_long: bool = False) -> list[Finding]:
+    """Are the samples that differ those of the short, or of the long ones? `message` begins the sentence."""
     at = separation(numbers, differs)
     ones, others = numbers[differs], numbers[~differs]
     if min(len(ones), len(others)) < 2 and (only_long or 0.02 < at < 0.98):  # one sample is of any size by chance
         return []
     if at >= (0.95 if only_long else 0.8):
-        text = f"{says}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
+        text = f"{message}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)} do not"
         return [Finding("truncation", at - (0.15 if only_long else 0.08), text)]
     if at <= 0.2 and not only_long:
         text = (
-            f"{says}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)}, which get "
+            f"{message}: those with prompts of {_range(others)} tokens agree, those of {_range(ones)}, which get "
             "padding, do not"
         )
         return [Finding("mask", 0.92 - at, text)]
     return []
 
 
-def _neither(case: Case, rounding: float, says: str) -> list[Finding]:
+def _neither(case: Case, rounding: float, message: str) -> list[Finding]:
     """Prompts of all lengths on both sides: neighbours in a packed batch, if it begins with the first tokens.
 
     `rounding` is the greatest gap of the samples that agree.
@@ -68,19 +68,19 @@ def _neither(case: Case, rounding: float, says: str) -> list[Finding]:
     starts = first[first >= 0]
     if len(starts) and (starts < _BEGINNING).mean() >= 0.9:
         text = (
-            f"{says}, from their first tokens on and whatever their prompts: they see what is not theirs, as in a "
+            f"{message}, from their first tokens on and whatever their prompts: they see what is not theirs, as in a "
             "packed batch"
         )
-        return [Finding("mask", 0.6, text), Finding("truncation", 0.3, says)]
+        return [Finding("mask", 0.6, text), Finding("truncation", 0.3, message)]
     late = np.flatnonzero(first >= _BEGINNING)
-    size = np.abs(case.gaps)[case.aligned.begins[:-1][late] + first[late]]
+    size = np.abs(case.gaps)[case.aligned.starts[:-1][late] + first[late]]
     if len(late) >= max(3, 0.3 * len(starts)) and float(np.median(size)) >= NATS and np.ptp(first[late]):
         text = (
-            f"{says}, whatever their prompts, {len(late)} of them from some later token on, which is "
+            f"{message}, whatever their prompts, {len(late)} of them from some later token on, which is "
             f"{float(np.median(size)):.3g} nats off (median): one side has another token there, or in the prompt"
         )
-        return [Finding("tokens", 0.6, text), Finding("mask", 0.3, says)]
-    return [Finding("mask", 0.45, says), Finding("tokens", 0.45, says)]
+        return [Finding("tokens", 0.6, text), Finding("mask", 0.3, message)]
+    return [Finding("mask", 0.45, message), Finding("tokens", 0.45, message)]
 
 
 def _by_rank(case: Case, counted: Array) -> list[Finding]:
@@ -92,10 +92,10 @@ def _by_rank(case: Case, counted: Array) -> list[Finding]:
     if abs(rho) < max(0.6, 4 / np.sqrt(len(size))):
         return []
     if rho < 0:
-        says = f"the gap of a sample grows with its padding (rank correlation {-rho:.2f} over {len(size)} samples)"
-        return [Finding("mask", 0.4 - rho / 2, says)]
-    says = f"the gap of a sample grows with its prompt (rank correlation {rho:.2f} over {len(size)} samples)"
-    return [Finding("truncation", 0.3 + rho / 2, says)]
+        text = f"the gap of a sample grows with its padding (rank correlation {-rho:.2f} over {len(size)} samples)"
+        return [Finding("mask", 0.4 - rho / 2, text)]
+    text = f"the gap of a sample grows with its prompt (rank correlation {rho:.2f} over {len(size)} samples)"
+    return [Finding("truncation", 0.3 + rho / 2, text)]
 
 
 def _range(numbers: Array) -> str:
@@ -118,11 +118,11 @@ def by_onset(case: Case) -> list[Finding]:
         return _late(case, differs, first)
     is_early = (first == 0) & (last < lengths // 2)
     if (first == 0).mean() >= 0.8 and is_early.mean() >= 0.8:
-        says = (
+        text = (
             f"{len(differs)} samples differ from their first token on, and agree again behind position "
             f"{int(last.max())} at the latest: what stands before the response differs"
         )
-        return [Finding("truncation", 0.8, says)]
+        return [Finding("truncation", 0.8, text)]
     return []
 
 
@@ -139,11 +139,11 @@ def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
         often = int(times.argmax())
         if times[often] >= 0.9 * len(numbers):
             place = what.format(int(value[often]))
-            says = f"{times[often]} of {len(numbers)} samples that differ agree up to {place} and differ from there on"
-            return [Finding("truncation", 0.9, says)]
-    places = case.aligned.begins[:-1][differs] + first
+            text = f"{times[often]} of {len(numbers)} samples that differ agree up to {place} and differ from there on"
+            return [Finding("truncation", 0.9, text)]
+    places = case.aligned.starts[:-1][differs] + first
     middle = float(np.median(np.abs(case.gaps)[places]))
-    says = (
+    text = (
         f"{len(differs)} samples agree up to some token, which is then {middle:.3g} nats off (median), at another "
         "position in each: one side has another token there"
     )
@@ -153,8 +153,8 @@ def _late(case: Case, differs: Array, first: Array) -> list[Finding]:
         often = int(times.argmax())
         # None of the most frequent tokens, which stand in most places anyway.
         if times[often] >= 0.7 * len(places) and (ids == known[often]).mean() <= 0.3:
-            return [Finding("tokens", 0.95, f"{says}; in {times[often]} of them it is token {known[often]}")]
-    return [Finding("tokens", 0.8, says)] if middle >= NATS else []
+            return [Finding("tokens", 0.95, f"{text}; in {times[often]} of them it is token {known[often]}")]
+    return [Finding("tokens", 0.8, text)] if middle >= NATS else []
 
 
 def by_vocabulary(case: Case) -> list[Finding]:
@@ -178,9 +178,9 @@ def by_vocabulary(case: Case) -> list[Finding]:
     if elsewhere.sum() > 0.3 * far.sum() or elsewhere.sum() > 0.1 * (~near).sum():
         return []
     named = ", ".join(map(str, known[wrong][:5])) + (", ..." if wrong.sum() > 5 else "")
-    says = (
+    text = (
         f"token {named} is more than {NATS:g} nat off in {int(often[wrong].sum())} of its {int(times[wrong].sum())} "
         f"places (mean {float(np.abs(case.gaps)[at_wrong].mean()):.2f}), all others in {int((far & ~at_wrong).sum())} "
         f"of {int((~at_wrong).sum())}"
     )
-    return [Finding("tokens", 0.9, says)]
+    return [Finding("tokens", 0.9, text)]

@@ -85,8 +85,8 @@ def _npz(path: Path) -> dict[str, Array]:
         raise DumpError(f"{path}: cannot be read ({err.strerror or err}); write it with numpy.savez") from err
     # zipfile, zlib and numpy's parser of headers meet foreign bytes with whatever error they happen to lead to.
     except Exception as err:
-        said = " ".join(f"{err or type(err).__name__}".split())
-        raise DumpError(f"{path}: cannot be read as npz ({said}); write it with numpy.savez") from err
+        text = " ".join(f"{err or type(err).__name__}".split())
+        raise DumpError(f"{path}: cannot be read as npz ({text}); write it with numpy.savez") from err
 
 
 def _check_size(file: BinaryIO) -> None:
@@ -116,8 +116,8 @@ def _taken(held: Mapping[str, Array], names: Names, source: Path | None) -> dict
 
 def _chosen(names: Names, option: str, held: Container[str]) -> str:
     """The name that was given, or the first usual one that is there; "" without any."""
-    given = names[option]
-    return next((name for name in USUAL[option] if name in held), "") if given is None else given
+    chosen = names[option]
+    return next((name for name in USUAL[option] if name in held), "") if chosen is None else chosen
 
 
 def _inputs(taken: Mapping[str, Array], step: int | None, where: str = "") -> Inputs:
@@ -175,9 +175,9 @@ def _of_run(root: Path, names: Names) -> Inputs:
             lost.append(f"Not read{where}: {str(err).rstrip('.')}.")
             continue
         batches.append(_inputs(taken, place.step, where))
-    alone = len((set(one) ^ set(other)) - whole)
-    if alone:
-        lost.append(f"{alone} batches are on one side only and are not compared.")
+    unmatched = len((set(one) ^ set(other)) - whole)
+    if unmatched:
+        lost.append(f"{unmatched} batches are on one side only and are not compared.")
     if not batches:
         raise DumpError(f"{root}: no batch can be read; {lost[0]}")
     prompts = [batch.prompts for batch in batches if batch.prompts is not None]

@@ -30,24 +30,24 @@ Array = np.ndarray[Any, Any]
 class Side:
     """Response tokens of all samples on end. `values` float64 and `tokens` int64 (or None) are of one length.
 
-    `begins` has one entry more than there are samples: sample i is `begins[i]:begins[i + 1]`.
+    `starts` has one entry more than there are samples: sample i is `begins[i]:begins[i + 1]`.
     """
 
     name: str
     values: Array
-    begins: Array
+    starts: Array
     tokens: Array | None
 
     @property
     def sizes(self) -> Array:
         """Response tokens of each sample."""
-        sizes: Array = np.diff(self.begins)
+        sizes: Array = np.diff(self.starts)
         return sizes
 
     @property
     def count(self) -> int:
         """Number of samples."""
-        return len(self.begins) - 1
+        return len(self.starts) - 1
 
 
 Chosen = tuple[Array | None, Array]
@@ -73,30 +73,30 @@ def read_side(
     if flat.dtype.kind in "OSUMmcV":
         raise UsageError(f"{name}: an array of {flat.dtype} holds no log-probs; pass floating-point numbers")
     taken = (flat if places is None else flat[places]).astype(np.float64, copy=False)
-    begins = np.concatenate(([0], np.cumsum(sizes)))
-    _no_probabilities(name, taken, begins)
-    return Side(name, taken, begins, None if tokens is None else _tokens(name, tokens, shape, places))
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    _no_probabilities(name, taken, starts)
+    return Side(name, taken, starts, None if tokens is None else _tokens(name, tokens, shape, places))
 
 
-def _no_probabilities(name: str, values: Array, begins: Array) -> None:
+def _no_probabilities(name: str, values: Array, starts: Array) -> None:
     """UsageError where a value is above 0 by more than rounding; NaN is no such value."""
     highest = float(np.fmax.reduce(values, initial=-np.inf))
     if highest > HIGHEST:
         at = int(np.flatnonzero(values == highest)[0])
-        sample = int(np.searchsorted(begins, at, side="right")) - 1
+        sample = int(np.searchsorted(starts, at, side="right")) - 1
         hint = "; these look like probabilities, give their logarithms" if ((values >= 0) & (values <= 1)).all() else ""
         raise UsageError(
-            f"{name}: is {values[at]:.6g} in sample {sample} at position {at - begins[sample]}; a log-prob is never "
+            f"{name}: is {values[at]:.6g} in sample {sample} at position {at - starts[sample]}; a log-prob is never "
             f"above 0{hint}"
         )
 
 
-def _flatten(name: str, given: object) -> tuple[Array, Shape]:
+def _flatten(name: str, values: object) -> tuple[Array, Shape]:
     """All elements on end, and the shape."""
-    if isinstance(given, np.ndarray) and given.dtype == object and given.ndim == 1:
-        given = list(given)  # how numpy holds rows of several lengths
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        rows = [_array(f"{name}[{at}]", row) for at, row in enumerate(given)]
+    if isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1:
+        values = list(values)  # how numpy holds rows of several lengths
+    if isinstance(values, Sequence) and not isinstance(values, str | bytes):
+        rows = [_array(f"{name}[{at}]", row) for at, row in enumerate(values)]
         if not rows:
             raise UsageError(f"{name}: is empty; give the log-probs of at least one sample")
         if all(row.ndim == 0 for row in rows):  # a list of numbers is one packed array
@@ -107,7 +107,7 @@ def _flatten(name: str, given: object) -> tuple[Array, Shape]:
                 f"{name}[{wrong}]: has shape {list(rows[wrong].shape)}; a list holds one 1-d array for each sample"
             )
         return np.concatenate(rows), np.array([len(row) for row in rows], np.int64)
-    array = _array(name, given)
+    array = _array(name, values)
     if array.ndim not in (1, 2):
         raise UsageError(
             f"{name}: has shape {list(array.shape)}; give a list of 1-d arrays, a matrix (samples, columns) with its "
@@ -116,18 +116,18 @@ def _flatten(name: str, given: object) -> tuple[Array, Shape]:
     return array.reshape(-1), array.shape
 
 
-def _array(name: str, given: object) -> Array:
+def _array(name: str, values: object) -> Array:
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as err:  # RuntimeError: a tensor of torch that needs its gradient
         raise UsageError(f"{name}: cannot be read as an array ({err}); pass arrays of numpy") from err
 
 
-def read_numbers(name: str, given: object) -> Array | None:
+def read_numbers(name: str, values: object) -> Array | None:
     """Counts, one for each sample; UsageError for anything else."""
-    if given is None:
+    if values is None:
         return None
-    array = _array(name, given)
+    array = _array(name, values)
     is_right = array.ndim == 1 and array.dtype.kind in "iuf" and np.isfinite(array).all() and (array >= 0).all()
     if not is_right or (array != np.floor(array)).any():
         raise UsageError(f"{name}: must be one whole number from 0 on for each sample, as a 1-d array")
@@ -168,20 +168,20 @@ def _same_count(name: str, count: int, lengths: Array | None, prompts: Array | N
 
 
 def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
-    of_mask = _beside(name, "mask")
+    of_mask = _neighbour(name, "mask")
     if isinstance(shape, np.ndarray):
-        given, mask_shape = _flatten(of_mask, mask)
+        values, mask_shape = _flatten(of_mask, mask)
         if not isinstance(mask_shape, np.ndarray) or not np.array_equal(mask_shape, shape):
             raise UsageError(f"{of_mask}: must be a list of masks, each as long as the array that it belongs to")
     else:
-        given = _array(of_mask, mask)
-        if given.shape != shape:
+        values = _array(of_mask, mask)
+        if values.shape != shape:
             raise UsageError(
-                f"{of_mask}: has shape {list(given.shape)}, {name} {list(shape)}; the mask says of each element "
+                f"{of_mask}: has shape {list(values.shape)}, {name} {list(shape)}; the mask says of each element "
                 "whether it is of a response"
             )
-    kept = given.astype(bool)
-    if given.dtype != np.bool_ and (given.dtype.kind not in "iuf" or not np.array_equal(kept, given)):
+    kept = values.astype(bool)
+    if values.dtype != np.bool_ and (values.dtype.kind not in "iuf" or not np.array_equal(kept, values)):
         raise UsageError(f"{of_mask}: must hold only 0 and 1, or booleans")
     if isinstance(shape, np.ndarray):
         row = np.repeat(np.arange(len(shape)), shape)
@@ -189,7 +189,7 @@ def _by_mask(name: str, shape: Shape, mask: object) -> Chosen:
     return np.flatnonzero(kept), np.count_nonzero(kept, axis=1)
 
 
-def _beside(name: str, what: str) -> str:
+def _neighbour(name: str, what: str) -> str:
     """The argument of the same side: `generated (step 0)` and `mask` give `generated_mask (step 0)`."""
     argument, _, place = name.partition(" ")
     return f"{argument}_{what} {place}".rstrip()
@@ -199,7 +199,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
     if lengths is None and prompts is None:
         raise UsageError(
             f"{name}: is a matrix, and nothing says which of its elements are of a response; give "
-            f"{_beside(name, 'mask')}, or lengths"
+            f"{_neighbour(name, 'mask')}, or lengths"
         )
     first = np.zeros(rows, np.int64) if prompts is None else prompts
     last = np.full(rows, width) if lengths is None else first + lengths
@@ -208,7 +208,7 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
         at = beyond[0]
         raise UsageError(
             f"{name}: sample {at} would take columns {first[at]} to {last[at]} of {width}; prompt_lengths count where "
-            f"a row holds its prompt too, otherwise give {_beside(name, 'mask')}"
+            f"a row holds its prompt too, otherwise give {_neighbour(name, 'mask')}"
         )
     column = np.arange(width)
     kept = (column >= first[:, None]) & (column < last[:, None])
@@ -217,24 +217,24 @@ def _by_lengths(name: str, rows: int, width: int, lengths: Array | None, prompts
 
 def _tokens(name: str, tokens: object, shape: Shape, places: Array | None) -> Array:
     """The token ids of the response; padding may hold anything."""
-    flat, token_shape = _flatten(_beside(name, "tokens"), tokens)
+    flat, token_shape = _flatten(_neighbour(name, "tokens"), tokens)
     if not np.array_equal(np.asarray(token_shape), np.asarray(shape)):
-        raise UsageError(f"{_beside(name, 'tokens')}: must have the form of {name}: one token id for each log-prob")
+        raise UsageError(f"{_neighbour(name, 'tokens')}: must have the form of {name}: one token id for each log-prob")
     taken = flat if places is None else flat[places]
     kind = taken.dtype.kind
     is_whole = kind in "iu" or (kind == "f" and bool((np.isfinite(taken) & (taken == np.floor(taken))).all()))
     if len(taken) and not is_whole:
-        raise UsageError(f"{_beside(name, 'tokens')}: must be whole numbers, not {flat.dtype}")
+        raise UsageError(f"{_neighbour(name, 'tokens')}: must be whole numbers, not {flat.dtype}")
     return taken.astype(np.int64)
 
 
 def joined(sides: Sequence[Side]) -> Side:
     """Batches of one side on end. What not every batch tells, nobody tells."""
-    begins = np.concatenate(([0], np.cumsum(np.concatenate([side.sizes for side in sides]))))
+    starts = np.concatenate(([0], np.cumsum(np.concatenate([side.sizes for side in sides]))))
     tokens = [side.tokens for side in sides if side.tokens is not None]
     return Side(
         sides[0].name,
         np.concatenate([side.values for side in sides]),
-        begins,
+        starts,
         np.concatenate(tokens) if len(tokens) == len(sides) else None,
     )

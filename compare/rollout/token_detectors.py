@@ -47,22 +47,22 @@ def by_ids(case: Case) -> list[Finding]:
         lagged[lag] = float((ids == others).mean()) if len(ids) else 0.0
     best = max(lagged, key=lambda lag: lagged[lag])
     if share > 0.3 and lagged[best] > 0.9:
-        says = (
+        text = (
             f"the token ids agree in {lagged[best]:.1%} of all places when recomputed is moved by {best:+d}, and in "
             f"{1 - share:.1%} as they stand"
         )
-        return [Finding("shift", 1.0, says)]
+        return [Finding("shift", 1.0, text)]
     first = int(differs.argmax())
     at = int(sample[first])
-    place = first - int(aligned.begins[at])
+    place = first - int(aligned.starts[at])
     pairs, times = np.unique(np.stack((aligned.ids, aligned.other_ids), 1)[differs], axis=0, return_counts=True)
     often = int(times.argmax())
-    says = (
+    text = (
         f"{count} of {len(differs)} token ids differ, first in sample {aligned.sample[at]} at position {place} "
         f"({aligned.ids[first]} generated, {aligned.other_ids[first]} recomputed); most often {pairs[often][0]} "
         f"became {pairs[often][1]}, {times[often]} times"
     )
-    return [Finding("tokens", 1.0, says)]
+    return [Finding("tokens", 1.0, text)]
 
 
 def by_lengths(case: Case) -> list[Finding]:
@@ -80,31 +80,31 @@ def by_lengths(case: Case) -> list[Finding]:
             continue
         more, cut, cap = others - sizes, int(is_cut.sum()), int(sizes[is_cut].max())
         if np.ptp(others) == 0 and np.ptp(sizes) > 0 and len(sizes) > 2:
-            says = (
+            text = (
                 f"{longer} has {others[0]} response tokens in every sample, {name} between {sizes.min()} and "
                 f"{sizes.max()}: the mask of {longer} holds padding too"
             )
-            found.append(Finding("mask", 0.97, says))
+            found.append(Finding("mask", 0.97, text))
             continue
         if case.whole.prompts is not None and (more == case.whole.prompts).all() and np.ptp(more):
-            says = (
+            text = (
                 f"{longer} has as many response tokens more as there are prompt tokens: its mask holds the prompt too"
             )
-            found.append(Finding("mask", 0.97, says))
+            found.append(Finding("mask", 0.97, text))
             continue
-        says = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
+        text = f"{name} has fewer response tokens than {longer} in {cut} of {len(sizes)} samples"
         at_cap = int((sizes[is_cut] == cap).sum())
         if at_cap >= max(2, cut // 2) or cut == 1:
-            says += f", and stops at {cap} tokens in {at_cap} of those (up to {int(others[is_cut].max())} in {longer})"
+            text += f", and stops at {cap} tokens in {at_cap} of those (up to {int(others[is_cut].max())} in {longer})"
         else:
-            says += f", by {int(more[is_cut].min())} to {int(more[is_cut].max())} tokens"
+            text += f", by {int(more[is_cut].min())} to {int(more[is_cut].max())} tokens"
         if case.is_within(NUMERIC_16_BIT) or case.overall.correlation > _ALIKE:
-            found.append(Finding("truncation", 0.97, says))
+            found.append(Finding("truncation", 0.97, text))
             continue
-        says += (
+        text += (
             ", and what both have is not alike: a mask that leaves other tokens out, as those of tools, does that too"
         )
-        found += [Finding("truncation", 0.45, says), Finding("mask", 0.45, says)]
+        found += [Finding("truncation", 0.45, text), Finding("mask", 0.45, text)]
     return found
 
 
@@ -127,14 +127,14 @@ def by_zeros(case: Case) -> list[Finding]:
         is_near = others >= -0.05
         if is_near[zeros].mean() > 0.2 + (is_near[~zeros].mean() if not zeros.all() else 0):
             continue  # zeros of a model that is sure of its token, which stand where the other side is sure too
-        behind = np.zeros(aligned.count, np.int64)
-        np.maximum.at(behind, sample[empty], aligned.lengths[sample[empty]] - case.position[empty])
-        in_tail = behind[sample] >= aligned.lengths[sample] - case.position
-        says = f"{name} is exactly 0 for {count} of {len(empty)} tokens where the other side is not"
+        after = np.zeros(aligned.count, np.int64)
+        np.maximum.at(after, sample[empty], aligned.lengths[sample[empty]] - case.position[empty])
+        in_tail = after[sample] >= aligned.lengths[sample] - case.position
+        text = f"{name} is exactly 0 for {count} of {len(empty)} tokens where the other side is not"
         if zeros[in_tail].all():
-            found.append(Finding("truncation", 0.96, f"{says}, always to the end of a response: it was cut before"))
+            found.append(Finding("truncation", 0.96, f"{text}, always to the end of a response: it was cut before"))
         elif not zeros.all() and float(np.median(np.abs(case.gaps[~zeros]))) < 1e-3:
-            found.append(Finding("mask", 0.8, f"{says}, and all others agree: they were masked, or never filled"))
+            found.append(Finding("mask", 0.8, f"{text}, and all others agree: they were masked, or never filled"))
     return found
 
 
@@ -145,18 +145,18 @@ def by_lag(case: Case) -> list[Finding]:
     for lag in (0, *LAGS):
         y, x = _pairs(r, sample, lag, g)
         apart[lag] = (float(np.abs(x - y).mean()), correlation(x, y), len(x)) if len(x) else (float("inf"), 0.0, 0)
-    told = {lag: pair for lag, pair in apart.items() if pair[2] >= max(8, len(g) // 10)}
-    if 0 not in told or len(told) < 2:
+    entry = {lag: pair for lag, pair in apart.items() if pair[2] >= max(8, len(g) // 10)}
+    if 0 not in entry or len(entry) < 2:
         return []
-    best = min(told, key=lambda lag: told[lag][0])
-    if best == 0 or told[best][0] > NEARER_BY * told[0][0]:
+    best = min(entry, key=lambda lag: entry[lag][0])
+    if best == 0 or entry[best][0] > NEARER_BY * entry[0][0]:
         return []
-    (near, alike, _), (far, unlike, _) = told[best], told[0]
-    says = (
+    (near, alike, _), (far, unlike, _) = entry[best], entry[0]
+    text = (
         f"moved by {best:+d}, recomputed is {near:.3g} from generated on average (correlation {alike:.3f}); as it "
         f"stands {far:.3g} (correlation {unlike:.3f})"
     )
-    return [Finding("shift", 0.98, says)]
+    return [Finding("shift", 0.98, text)]
 
 
 def _pairs(later: Array, sample: Array, lag: int, *values: Array) -> list[Array]:
@@ -184,22 +184,22 @@ def by_label(case: Case) -> list[Finding]:
     at = {lag: _label(case, lag) for lag in LAGS}
     lag, found = max(at.items(), key=lambda item: item[1].equal)
     if found.equal >= EQUAL and found.equal >= 10 * found.equal_by_chance:
-        says = (
+        text = (
             f"in {found.equal} places where the sides are apart, recomputed is what generated is {lag:+d} place on (by "
             f"chance in {found.equal_by_chance:.1f}), as where one token stands in both places and recomputed looks it "
             "up in the distribution of the other"
         )
-        return [Finding("shift", 0.9, says)]
-    told = {lag: found for lag, found in at.items() if found.beyond_by_chance >= BEYOND_BY_CHANCE}
-    for lag, found in told.items():
+        return [Finding("shift", 0.9, text)]
+    entry = {lag: found for lag, found in at.items() if found.beyond_by_chance >= BEYOND_BY_CHANCE}
+    for lag, found in entry.items():
         if found.beyond <= BEYOND * found.beyond_by_chance:
-            says = (
+            text = (
                 f"the probability in recomputed and that in generated {lag:+d} place on add up to more than 1 in "
                 f"{found.beyond} places (by chance in {found.beyond_by_chance:.0f}): they are of one distribution, in "
                 "which recomputed looks up the token of another place"
             )
-            return [Finding("shift", 0.9, says)]
-    return _unrelated(case, may_be_shift=not told)
+            return [Finding("shift", 0.9, text)]
+    return _unrelated(case, may_be_shift=not entry)
 
 
 @dataclass(frozen=True)
@@ -224,13 +224,13 @@ def _label(case: Case, lag: int) -> _Label:
         counts = np.searchsorted(in_order, high, side="right") - np.searchsorted(in_order, low)
         return float(np.maximum(counts, 0).sum()) / len(in_order)
 
-    room = np.log(np.maximum(1 + _MORE - np.exp(r), 1e-300))
-    is_beyond = (moved > room) & (np.abs(moved - r) > _SAME)
-    beyond_by_chance = by_chance(room, np.inf) - by_chance(np.maximum(room, r - _SAME), r + _SAME)
+    margin = np.log(np.maximum(1 + _MORE - np.exp(r), 1e-300))
+    is_beyond = (moved > margin) & (np.abs(moved - r) > _SAME)
+    beyond_by_chance = by_chance(margin, np.inf) - by_chance(np.maximum(margin, r - _SAME), r + _SAME)
     kept = (r < _SURE) & (np.abs(gap) > AGREES)  # sure tokens are equal anyway, and so is what agrees in a loop
-    told = r[kept]
-    equal = np.abs(moved[kept] - told) <= AGREES
-    return _Label(int(equal.sum()), by_chance(told - AGREES, told + AGREES), int(is_beyond.sum()), beyond_by_chance)
+    known = r[kept]
+    equal = np.abs(moved[kept] - known) <= AGREES
+    return _Label(int(equal.sum()), by_chance(known - AGREES, known + AGREES), int(is_beyond.sum()), beyond_by_chance)
 
 
 def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
@@ -239,14 +239,14 @@ def _unrelated(case: Case, *, may_be_shift: bool) -> list[Finding]:
     mean, alike = float(case.gaps.mean()), correlation(g, r)
     if mean < 0.5 or alike > 0.5 or float(r.std()) < 0.8 * float(g.std()):
         return []
-    says = (
+    text = (
         f"recomputed is {float(r.mean()):.3g} on average where generated is {float(g.mean()):.3g}, nearly unrelated to "
         f"it (correlation {alike:.3f}), as of other weights"
     )
     found = []
     if not case.has_both_ids:  # if both were known, they would agree here
-        says += " or other token ids; the token ids of both sides would tell"
-        found = [Finding("tokens", 0.4, says)]
+        text += " or other token ids; the token ids of both sides would tell"
+        found = [Finding("tokens", 0.4, text)]
     if may_be_shift:
-        found.append(Finding("shift", 0.4, f"{says}; in so few tokens labels that are a place off look so too"))
+        found.append(Finding("shift", 0.4, f"{text}; in so few tokens labels that are a place off look so too"))
     return found

@@ -33,38 +33,38 @@ _ALWAYS = 0.985
 
 def by_size(case: Case) -> list[Finding]:
     """Are the gaps as small as rounding makes them, and is one side rounded?"""
-    grids, told = case.grids, case.overall
-    says = f"mean absolute gap {told.mean_absolute:.3g}, greatest {told.max_absolute:.3g}, k3 {told.k3:.3g}"
+    grids, total = case.grids, case.overall
+    text = f"mean absolute gap {total.mean_absolute:.3g}, greatest {total.max_absolute:.3g}, k3 {total.k3:.3g}"
     if not case.is_within(case.rounding):
         return [
-            Finding("numerics", 0.35, f"{name} holds only values of {grid}; {says} are more than its rounding")
+            Finding("numerics", 0.35, f"{name} holds only values of {grid}; {text} are more than its rounding")
             for name, grid in [*grids.items()][:1]
         ]
-    says += f", mean difference of probabilities {told.probability_gap:.2g} (verl asks for less than 0.005)"
-    strength = 0.9 if grids else 0.75 if told.mean_absolute < 5e-3 else 0.65
+    text += f", mean difference of probabilities {total.probability_gap:.2g} (verl asks for less than 0.005)"
+    strength = 0.9 if grids else 0.75 if total.mean_absolute < 5e-3 else 0.65
     found = case.coherence
-    if found is not None and told.mean_absolute > 1e-3 and found.is_one_way:
-        says += f"; whole tokens or samples move one way ({found}), as an update of the weights makes them"
-        return [Finding("weights", 0.78, says), Finding("numerics", min(strength, 0.75), says)]
+    if found is not None and total.mean_absolute > 1e-3 and found.is_one_way:
+        text += f"; whole tokens or samples move one way ({found}), as an update of the weights makes them"
+        return [Finding("weights", 0.78, text), Finding("numerics", min(strength, 0.75), text)]
     if grids:
         named = " and ".join(f"{name} holds only values that {grid} has" for name, grid in grids.items())
-        return [Finding("numerics", strength, f"{named}: {says}")]
-    size = "rounding to 16 bits on the way, or another eps" if told.mean_absolute > 1e-3 else "another eps or kernel"
-    return [Finding("numerics", strength, f"{says}: of the size of {size}"), Finding("weights", 0.9 - strength, says)]
+        return [Finding("numerics", strength, f"{named}: {text}")]
+    size = "rounding to 16 bits on the way, or another eps" if total.mean_absolute > 1e-3 else "another eps or kernel"
+    return [Finding("numerics", strength, f"{text}: of the size of {size}"), Finding("weights", 0.9 - strength, text)]
 
 
 def by_scatter(case: Case) -> list[Finding]:
     """Gaps beyond the usual rounding that push no token and no sample one way: a great eps, quantised weights."""
-    told, found = case.overall, case.coherence
-    if case.is_within(NUMERIC) or told.mean_absolute > SCATTER.mean or told.k3 > SCATTER.kl:
+    total, found = case.overall, case.coherence
+    if case.is_within(NUMERIC) or total.mean_absolute > SCATTER.mean or total.k3 > SCATTER.kl:
         return []
     if found is None or not found.is_no_way:
         return []
-    says = (
-        f"mean absolute gap {told.mean_absolute:.3g}, more than rounding to 16 bits makes, but no token and no sample "
+    text = (
+        f"mean absolute gap {total.mean_absolute:.3g}, more than rounding to 16 bits makes, but no token and no sample "
         f"moves one way ({found}), as an update of the weights makes them: a great eps, or quantised weights"
     )
-    return [Finding("numerics", 0.67, says)]
+    return [Finding("numerics", 0.67, text)]
 
 
 def by_steps(case: Case) -> list[Finding]:
@@ -79,48 +79,48 @@ def by_steps(case: Case) -> list[Finding]:
         return []
     if len(numbers) > 2 and rank_correlation(numbers.astype(float), means) < 0.8:
         return []
-    says = (
+    text = (
         f"the mean absolute gap grows from {means[0]:.3g} in step {numbers[0]} to {means[-1]:.3g} in step "
         f"{numbers[-1]}, as where generation is not given the new weights"
     )
-    return [Finding("weights", 0.9, says)]
+    return [Finding("weights", 0.9, text)]
 
 
 def by_weights(case: Case) -> list[Finding]:
     """Two models over the same tokens that are not the same: alike, of both signs, with k1 as k2 says."""
-    told = case.overall
+    total = case.overall
     if case.is_within(NUMERIC):
         return []
     if case.two_kinds is not None and not case.kinds_are_steps:
         return []  # weights that differ, differ for all
-    error = told.spread / np.sqrt(told.tokens)
-    says = (
-        f"gaps of both signs at all positions, mean {told.mean:+.3g}, mean absolute {told.mean_absolute:.3g}; "
-        f"correlation {told.correlation:.4f}, slope {told.slope:.3f}"
+    error = total.spread / np.sqrt(total.tokens)
+    text = (
+        f"gaps of both signs at all positions, mean {total.mean:+.3g}, mean absolute {total.mean_absolute:.3g}; "
+        f"correlation {total.correlation:.4f}, slope {total.slope:.3f}"
     )
-    if told.probability_gap > PROBABILITIES_APART:
-        says += (
-            f"; probabilities differ by {told.probability_gap:.3g} on average, beyond the {PROBABILITIES_APART} that "
+    if total.probability_gap > PROBABILITIES_APART:
+        text += (
+            f"; probabilities differ by {total.probability_gap:.3g} on average, beyond the {PROBABILITIES_APART} that "
             "numerics make"
         )
-    if told.correlation > 0.5 and 0.5 < told.slope < 2:
-        if abs(told.k1 - told.k2) <= 4 * error + told.k2:
-            says += (
-                f"; k1 {told.k1:.3g} (give or take {error:.2g}) fits k2 {told.k2:.3g}, as of samples of one model "
+    if total.correlation > 0.5 and 0.5 < total.slope < 2:
+        if abs(total.k1 - total.k2) <= 4 * error + total.k2:
+            text += (
+                f"; k1 {total.k1:.3g} (give or take {error:.2g}) fits k2 {total.k2:.3g}, as of samples of one model "
                 "under another"
             )
-            if told.mean_absolute <= SCATTER.mean and case.ids is None:
-                says += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
-            return [Finding("weights", 0.65, says)]
-        return [Finding("weights", 0.5, says)]
+            if total.mean_absolute <= SCATTER.mean and case.ids is None:
+                text += "; weights of 8 bits or a great eps leave such gaps too, which token ids would tell"
+            return [Finding("weights", 0.65, text)]
+        return [Finding("weights", 0.5, text)]
     g, r = case.aligned.generated, case.aligned.recomputed
-    if told.mean > 0 and float(r.std()) < 0.5 * float(g.std()):
-        says += (
+    if total.mean > 0 and float(r.std()) < 0.5 * float(g.std()):
+        text += (
             f"; recomputed is nearly one value (spread {float(r.std()):.3g}), as of weights that were never trained "
             "or loaded"
         )
-        return [Finding("weights", 0.6, says)]
-    return [Finding("weights", 0.4, says)]
+        return [Finding("weights", 0.6, text)]
+    return [Finding("weights", 0.4, text)]
 
 
 def by_settings(case: Case) -> list[Finding]:
@@ -142,13 +142,13 @@ def _cut(case: Case) -> list[Finding]:
         error = float(kept.std()) / np.sqrt(len(kept))
         if 1 - float(kept.mean()) < 5 * error or float(np.quantile(one_way, 0.999)) > 4:
             continue
-        says = (
+        text = (
             f"{name} is at or above {other} for {float((one_way >= -noise).mean()):.2%} of the tokens, by {size:.3g} "
             "on average: probabilities over all tokens cannot all rise, those of a part that was kept do (on average "
             f"{float(kept.mean()):.3f} of it was kept, at least {float(np.exp(-np.quantile(one_way, 0.999))):.3f}): "
             "top-k, top-p or min-p on one side"
         )
-        return [Finding("sampling settings", 0.9, says)]
+        return [Finding("sampling settings", 0.9, text)]
     return []
 
 
@@ -158,19 +158,19 @@ def _cut_and_noise(case: Case) -> list[Finding]:
     Where the mean of p / q = exp(-gap) is 1 and no gap is beyond 1, the mean gap is that of exp(-gap) - 1 + gap, which
     is at most 0.72 gap^2 for gaps below 0 and 0.37 gap^2 above: small against the mean absolute gap, not most of it.
     """
-    gaps, told = case.gaps, case.overall
-    if told.mean < max(NUMERIC.mean, 0.6 * told.mean_absolute) or float(np.quantile(np.abs(gaps), 0.999)) > 1:
+    gaps, total = case.gaps, case.overall
+    if total.mean < max(NUMERIC.mean, 0.6 * total.mean_absolute) or float(np.quantile(np.abs(gaps), 0.999)) > 1:
         return []
     kept = np.exp(-gaps)
     error = float(kept.std()) / np.sqrt(len(kept))
     if len(gaps) < 30 or 1 - float(kept.mean()) < 5 * error:
         return []
-    says = (
-        f"generated is above recomputed by {told.mean:.3g} on average, nearly the mean absolute gap; the ratio of the "
+    text = (
+        f"generated is above recomputed by {total.mean:.3g} on average, nearly the mean absolute gap; the ratio of the "
         "probabilities, which is 1 on average of two distributions over all tokens, is "
         f"{float(kept.mean()):.3f} (give or take {error:.2g}): top-k, top-p or min-p in generated, and rounding"
     )
-    return [Finding("sampling settings", 0.8, says)]
+    return [Finding("sampling settings", 0.8, text)]
 
 
 def _sure(case: Case) -> list[Finding]:
@@ -191,13 +191,13 @@ def _sure(case: Case) -> list[Finding]:
     b = float(np.quantile(ratio, 0.01 if up > 0.5 else 0.99))
     if abs(b - 1) < TEMPERATURE_FROM:
         return []
-    says = (
+    text = (
         f"{max(up, 1 - up):.1%} of {int(chosen.sum())} tokens that are likelier than 1/2 are "
         f"{'surer' if up > 0.5 else 'less sure'} in generated, their log-odds by "
         f"{'at least' if up > 0.5 else 'at most'} {b:.3g} times: logits divided by a temperature between {1 / b:.3g} "
         "and 1 there and not in recomputed"
     )
-    return [Finding("sampling settings", 0.88, says)]
+    return [Finding("sampling settings", 0.88, text)]
 
 
 def _linear(case: Case) -> list[Finding]:
@@ -209,11 +209,11 @@ def _linear(case: Case) -> list[Finding]:
     b = 1 + rho * float(case.gaps.std()) / float(r.std())
     if rho**2 < 0.7 or abs(b - 1) < TEMPERATURE_FROM or not 0.1 < b < 10 or correlation(g, r) < 0.8:
         return []
-    says = (
+    text = (
         f"the gap is a straight line in the log-prob ({rho**2:.1%} of its variance), of slope {b - 1:+.3g}: logits "
         f"divided by a temperature of about {1 / b:.3g} in generated and not in recomputed"
     )
-    return [Finding("sampling settings", 0.7 + 0.15 * (rho**2 - 0.7) / 0.3, says)]
+    return [Finding("sampling settings", 0.7 + 0.15 * (rho**2 - 0.7) / 0.3, text)]
 
 
 def _penalty(case: Case) -> list[Finding]:
@@ -231,9 +231,9 @@ def _penalty(case: Case) -> list[Finding]:
     middles = float(np.median(case.gaps[again])), float(np.median(case.gaps[~again]))
     if max(at, 1 - at) < 0.75 or middles[0] * middles[1] >= 0:
         return []
-    says = (
+    text = (
         f"tokens that were in the response before have a median gap of {middles[0]:+.3g}, new ones of "
         f"{middles[1]:+.3g}, and {max(at, 1 - at):.1%} of such pairs are in that order: a penalty of repetition on "
         "one side"
     )
-    return [Finding("sampling settings", 0.72, says)]
+    return [Finding("sampling settings", 0.72, text)]

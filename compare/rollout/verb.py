@@ -39,8 +39,8 @@ MAY_BE_EMPTY = tuple(f"--{name}" for name in _OPTIONS)
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("source", nargs="?", metavar="FILE.npz|RUN", help="what holds the arrays, or a run's key data")
-    for name, says in _OPTIONS.items():
-        parser.add_argument(f"--{name}", metavar="NAME", help=says)
+    for name, text in _OPTIONS.items():
+        parser.add_argument(f"--{name}", metavar="NAME", help=text)
     parser.add_argument("-o", "--output", metavar="FOLDER", default="./rollout_check", help="default: ./rollout_check")
     parser.add_argument("--format", choices=("xlsx", "csv", "json"), default="xlsx", help="of the tables; default xlsx")
     parser.add_argument(
@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
         for option in (f"generated_{both}", f"recomputed_{both}"):
             names[option] = getattr(args, both) if names[option] is None else names[option]
     sides = read(Path(args.source) if args.source else None, names)
-    answer = diagnose(align(sides.generated, sides.recomputed, sides.prompts, sides.steps), sides.lost)
-    written = write(answer, Path(args.output), args.format)
-    for line in answer.lines(args.top):
+    result = diagnose(align(sides.generated, sides.recomputed, sides.prompts, sides.steps), sides.lost)
+    written = write(result, Path(args.output), args.format)
+    for line in result.lines(args.top):
         print(visible(line))
     print(visible(f"written: {', '.join(map(str, written))}"))
-    return 0 if answer.is_clean else 1
+    return 0 if result.is_clean else 1

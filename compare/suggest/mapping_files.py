@@ -23,7 +23,7 @@ NOTHING = "no_counterpart"
 _RULE = {"api": "- ", "cell": "[^#]", "layer": "  [^#]", "data": "[^# ]"}
 """How a line begins that is a rule."""
 
-_SAYS = {
+_TEXTS = {
     "api": "Functions that stand for each other, call by call in order, with their arguments and results.",
     "cell": "Path and class of a cell: path and class of its counterpart.",
     "layer": "By class of the enclosing cell: the path of a cell inside it, and what it is called there.",
@@ -50,7 +50,7 @@ def suggest(target: Dump, golden: Dump, found: Counterparts) -> Suggestion:
     texts, rules = {}, {}
     for kind, lines in written.items():
         rules[kind] = sum(bool(re.match(_RULE[kind], line)) for line in lines)
-        head = [f"# {_SAYS[kind]}", f"# Suggested by msprobe; give it to `msprobe compare` with {OPTIONS[kind]}.", ""]
+        head = [f"# {_TEXTS[kind]}", f"# Suggested by msprobe; give it to `msprobe compare` with {OPTIONS[kind]}.", ""]
         texts[kind] = "\n".join([*head, *lines, ""]) if rules[kind] else ""
     return Suggestion(texts, rules)
 

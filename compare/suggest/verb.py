@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Find, write, and say what is to be looked at."""
     output = Path(args.output)
-    for path in (_beside(output, kind) for kind in ("api", "cell", "layer", "data")):
+    for path in (_neighbour(output, kind) for kind in ("api", "cell", "layer", "data")):
         refuse_existing(path, _ANOTHER)  # somebody may have edited it
     from msprobe.compare.counterparts.search import find_counterparts
     from msprobe.store.reader import read  # here: the help of the command is there before numpy is
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     options = []
     for kind in KINDS:
         if suggestion.texts[kind]:
-            path = _beside(output, kind)
+            path = _neighbour(output, kind)
             with writing(path, _ANOTHER, is_new=True):
                 make_folder(path.parent)
                 with creating(path) as file:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _beside(output: Path, kind: str) -> Path:
+def _neighbour(output: Path, kind: str) -> Path:
     """`mapping.cell.yaml` for `mapping.yaml`."""
     suffix = output.suffix if output.suffix in (".yaml", ".yml") else ""
     return output.with_name(f"{output.name.removesuffix(suffix)}.{kind}{suffix or '.yaml'}")

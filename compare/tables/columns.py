@@ -14,7 +14,7 @@ class Column:
     """
 
     title: str
-    says: str
+    text: str
     width: int = 14
     percent: bool = False
     folded: bool = False

@@ -70,7 +70,7 @@ def beginnings(located: Located) -> list[Finding]:
 
 def beginning(finding: Finding) -> str:
     """One beginning in a line, with how many later calls received it."""
-    return _said(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
+    return _text(finding) + (f" [{finding.receivers} later calls received it]" if finding.receivers > 0 else "")
 
 
 def left_open(judged: int, unjudged: Mapping[Cause, int], modes: Iterable[Mode | None]) -> Iterator[str]:
@@ -93,7 +93,7 @@ def causes_of_unjudged(unjudged: Mapping[Cause, int]) -> list[tuple[int, str]]:
 def answer(comparison: Comparison, located: Located) -> tuple[str, str]:
     """The last line: what was found, and what there is to say of it."""
     if located.first is not None:
-        return "first wrong call", _said(located.first)
+        return "first wrong call", _text(located.first)
     judged = len(comparison.grades) - comparison.counts["unjudged"]
     return no_difference(comparison.is_clean, judged, comparison.unjudged)
 
@@ -112,7 +112,7 @@ def no_difference(
     return f"no difference{where}", f"{judged} pairs judged, {sum(open_ones.values())} not{f': {why}' if why else ''}"
 
 
-def _said(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     return visible(" ".join(full(finding).split()))
 
 
@@ -126,7 +126,7 @@ _ALL_WELL = (
     "No row is bad by msprobe 8.1's rules, which pass much: by statistics, whatever differs by less than half. What "
     "differs by the standard of its dtype is in the columns Verdict and Reason."
 )
-_GIVEN = (
+_INPUT = (
     "An input of the call already differs. Look at the call that made it, further up; see whether an "
     "in-place operation wrote over it after it was made; if neither explains it, suspect memory that something else "
     "wrote to."
@@ -136,7 +136,7 @@ _PARAMETER = (
     "A parameter of this call differs before anything was computed with it. See that both sides start from the same "
     "weights, and how the optimizer changed it since."
 )
-_GIVEN_BACKWARD = (
+_INPUT_BACKWARD = (
     "The gradient that arrived here differs. Gradients are made from forward results: compare those of this call and "
     "of the calls behind it first."
 )
@@ -192,10 +192,10 @@ def advice_on(name: str) -> str:
     if is_input and "batchnorm" in _normalized(call) and place["path"] == "1":
         return _RUNNING_STATISTICS
     if place["direction"] == "backward":
-        return _GIVEN_BACKWARD if is_input else _BACKWARD + _order(call)
+        return _INPUT_BACKWARD if is_input else _BACKWARD + _order(call)
     if place["part"] == "parameters":
         return _PARAMETER
-    return _GIVEN if is_input else _FORWARD + _order(call)
+    return _INPUT if is_input else _FORWARD + _order(call)
 
 
 def _order(call: str) -> str:

@@ -1,6 +1,6 @@
 """Updates in a comparison: parameters that have only drifted pass, and the finding names the setting that differs.
 
-`Updates.settle` comes before a comparison judges outputs under noise, `Updates.told` after `locate`. Within one
+`Updates.settle` comes before a comparison judges outputs under noise, `Updates.completed` after `locate`. Within one
 framework `locate` starts at the first bit that differs, so there a drift makes a finding, which is dropped.
 """
 
@@ -24,7 +24,7 @@ _WHY = {
     Basis.GRADIENTS: Why.DRIFT_GRADIENTS,
     Basis.UPDATES: Why.DRIFT_UPDATES,
     Basis.STATISTICS: Why.DRIFT_STATISTICS,
-    Basis.DRIFT: Why.DRIFT_ALONE,
+    Basis.DRIFT: Why.DRIFT_ONLY,
 }
 """Why a parameter whose update agrees is no difference."""
 
@@ -54,7 +54,7 @@ class Updates:
         self.judgement = _within(judgement, self._limits)
         return comparison if self._limits.is_exact else _without_drift(comparison, self.judgement, pairs)
 
-    def told(self, located: Located, comparison: Comparison) -> Located:
+    def completed(self, located: Located, comparison: Comparison) -> Located:
         """The findings: of a difference of parameters what differs in the update before, of a drift none; but one that
         says so where results differ and nothing else is found, which received it."""
         judgement = self.judgement
@@ -105,13 +105,13 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
-    because = {
+    reason = {
         v.parameter: (Reason(_WHY[v.basis], names=(LimitSource.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
         if v.status is Status.AGREES
     }
-    rows = ((row, pair.target) for pair in pairs if pair.target in because for row in pair.rows)
-    changed = {row: because[name] for row, name in rows if comparison.equal[row] != EQUAL}
+    rows = ((row, pair.target) for pair in pairs if pair.target in reason for row in pair.rows)
+    changed = {row: reason[name] for row, name in rows if comparison.equal[row] != EQUAL}
     if not changed:
         return comparison
     grades, causes = comparison.grades.copy(), comparison.causes.copy()

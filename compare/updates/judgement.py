@@ -183,7 +183,7 @@ def _by_noise(p: Parameter, at: int) -> tuple[UpdateVerdict, tuple[UpdateCause, 
         basis, apart, allowed = Basis.UPDATES, _median(ours - theirs), _NEAR * _median(theirs) + rounding
         # Beyond that only what one factor or weight decay explains mostly differs for sure.
         excess = excess_of(apart, allowed) if apart <= allowed or pattern[0] is not UpdateCause.UNKNOWN else nan
-    if pattern[0] in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE):
+    if pattern[0] in (UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE):
         excess = inf
     return verdict_of(p.name, p.golden_name, basis, excess), pattern
 
@@ -215,7 +215,7 @@ def _pattern(ours: Floats, theirs: Floats, before: Floats, rounding: float) -> t
     if not ours.any() and _median(theirs) > rounding:
         return UpdateCause.NOT_UPDATED, 0.0
     if not theirs.any() and _median(ours) > rounding:
-        return UpdateCause.UPDATED_ALONE, 0.0
+        return UpdateCause.UPDATED_HERE, 0.0
     clear = np.abs(theirs) > max(_median(theirs), rounding)
     if clear.any():
         factor = float(np.median(ours[clear] / theirs[clear]))
@@ -237,7 +237,7 @@ def _median(values: Floats) -> float:
 def _grouped(patterns: Mapping[str, tuple[UpdateCause, float]], agreeing: int) -> Iterator[UpdateDifference]:
     """Parameters of one cause together: a single parameter shows a pattern by chance, so of several causes the one that
     most parameters show is that of all, and none where less than a third does."""
-    one_sided = UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_ALONE
+    one_sided = UpdateCause.NOT_UPDATED, UpdateCause.UPDATED_HERE
     of_cause = [[name for name, pattern in patterns.items() if pattern[0] is cause] for cause in one_sided]
     yield from frozen(of_cause[0], of_cause[1], agreeing)
     left = {name: pattern for name, pattern in patterns.items() if pattern[0] not in one_sided}

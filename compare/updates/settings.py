@@ -89,14 +89,14 @@ class _Comparison:
         own, other = self._own(0, self._at), self._own(1, self._at)
         is_zero = [history.rms(history.update) == 0 for history in (target, golden)]
         are_visible = target.is_visible & golden.is_visible
-        not_updated, updated_alone = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
+        not_updated, updated_here = is_zero[0] & golden.is_visible, is_zero[1] & target.is_visible
         is_known = own.explains & other.explains & are_visible
         crossed = self._crossed(other, target, own, self._at)
         form_excess = crossed.misfit / _allowed(own)
         common = either(form_excess <= 1, crossed, own)
         rate, decay = _rate_excess(common, other), _decay_excess(common, other, target.ulps)
         excess = np.maximum.reduce([form_excess, rate, decay])
-        found = list(frozen(_names(target, not_updated), _names(target, updated_alone), int(are_visible.sum())))
+        found = list(frozen(_names(target, not_updated), _names(target, updated_here), int(are_visible.sum())))
         differing = is_known & (excess > 1)
         wrong = self._unexplained(differing) if differing.any() else differing
         form, changed = self._change(wrong) if wrong.any() else (None, ())
@@ -115,7 +115,7 @@ class _Comparison:
             found += self._rate_differences(common, other, differing & (rate > 1), is_known)
         if differing.any() and UpdateCause.WEIGHT_DECAY not in causes:
             found += self._decay_differences(common, other, differing & (decay > 1), is_known & (decay <= 1))
-        is_frozen = not_updated | updated_alone
+        is_frozen = not_updated | updated_here
         return Compared(is_known | is_frozen, np.where(is_frozen, inf, excess), tuple(found))
 
     def _crossed(self, golden: Fit, target: History, own: Fit, steps: int) -> Fit:
@@ -200,12 +200,12 @@ class _Comparison:
             )
 
 
-def frozen(not_updated: Sequence[str], updated_alone: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
+def frozen(not_updated: Sequence[str], updated_here: Sequence[str], agreeing: int) -> Iterator[UpdateDifference]:
     """The parameters that one side alone did not update."""
     if not_updated:
         yield UpdateDifference(UpdateCause.NOT_UPDATED, tuple(not_updated), agreeing)
-    if updated_alone:
-        yield UpdateDifference(UpdateCause.UPDATED_ALONE, tuple(updated_alone), agreeing)
+    if updated_here:
+        yield UpdateDifference(UpdateCause.UPDATED_HERE, tuple(updated_here), agreeing)
 
 
 def _allowed(own: Fit) -> Floats:

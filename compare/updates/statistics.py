@@ -34,7 +34,7 @@ runs of six nets (another order of sums, or products in bfloat16, float16 and TF
 _GROUP = 10.0
 """A quarter of the parameters beyond this is a group that is updated otherwise; clean runs: up to 3.6."""
 
-_ALONE = 1000.0
+_ONE_SIDED = 1000.0
 """The same of a single parameter; clean runs: up to 240, as Adam takes whole steps where a gradient is all noise."""
 
 _ROUNDINGS = 4.0
@@ -114,7 +114,7 @@ class Summary:
 def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement:
     """What statistics show of the updates that led to the parameters of step `step`."""
     not_updated = [p.name for p in parameters if not p.target.is_moved and p.golden.is_moved]
-    updated_alone = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
+    updated_here = [p.name for p in parameters if p.target.is_moved and not p.golden.is_moved]
     moving = [p for p in parameters if p.target.is_moved == p.golden.is_moved]
     visible = [p for p in moving if p.golden.shows_move and p.target.shows_move]
     ratios = {p.name: p.target.move.mean / p.golden.move.mean for p in visible}
@@ -137,7 +137,7 @@ def judge_summaries(parameters: Sequence[Summary], step: int) -> UpdateJudgement
 
     verdicts = tuple(verdict_of(p.name, p.golden_name, *judged(p)) for p in parameters)
     agreeing = sum(v.status is Status.AGREES for v in verdicts)
-    found = list(frozen(not_updated, updated_alone, agreeing))
+    found = list(frozen(not_updated, updated_here, agreeing))
     # What differs otherwise than by being left out; of weights alone nothing is known of the update.
     are_updates = (v for v in verdicts if v.basis is Basis.STATISTICS and isfinite(v.excess))
     others = tuple(v.parameter for v in are_updates if v.status is Status.DIFFERS)
@@ -176,7 +176,7 @@ class _Beyond:
         moments, ends = self._found[p.name]
         if self.is_throughout:
             return max(moments / _MOMENTS, ends / _ENDS)
-        most = max(moments, ends) / _ALONE
+        most = max(moments, ends) / _ONE_SIDED
         return most if most > 1 else 0.0
 
 

@@ -102,7 +102,7 @@ def _check_scheduler(scheduler: str) -> None:
     """
     failed: list[BaseException] = [asyncio.TimeoutError("silence")]
 
-    def ask() -> None:
+    def request() -> None:
         try:
             asyncio.run(asyncio.wait_for(_identify(scheduler), PATIENCE))
             failed.clear()
@@ -110,7 +110,7 @@ def _check_scheduler(scheduler: str) -> None:
             failed[:] = [err]
 
     # A thread of its own, because whoever calls us may be in an event loop; one that is not waited for at exit.
-    thread = threading.Thread(target=ask, daemon=True)
+    thread = threading.Thread(target=request, daemon=True)
     thread.start()
     thread.join(PATIENCE + 1)
     if not failed:
@@ -128,10 +128,10 @@ async def _identify(scheduler: str) -> None:
     comm = await connect(scheduler, timeout=PATIENCE, **Security().get_connection_args("client"))
     try:
         await comm.write({"op": "identity", "reply": True})
-        answer = await comm.read()
+        reply = await comm.read()
     finally:
         comm.abort()
-    found = answer.get("type") if isinstance(answer, dict) else None
+    found = reply.get("type") if isinstance(reply, dict) else None
     if found != "Scheduler":
         raise RuntimeError(f"it is a {found}" if found else "it does not say what it is")
 
@@ -158,7 +158,7 @@ def _run_checked(function: Callable[[Task], Result], task: Task, ours: str) -> R
 def _check_cluster(client: "Client", scheduler: str, empty_since: float) -> float:
     """Since when the cluster has no worker; 0.0 if it has one. UsageError when nothing can be hoped for any more."""
     if client.status != "running":
-        raise _gone(scheduler)
+        raise _lost(scheduler)
     if client.scheduler_info()["workers"]:
         return 0.0
     now = time.monotonic()
@@ -183,7 +183,7 @@ def _result(future: "Future", scheduler: str) -> Any:
             f"Dask gave it up after {err.allowed_failures + 1} workers died with it; memory may be short there."
         )
     except CancelledError as err:
-        raise _gone(scheduler) from err
+        raise _lost(scheduler) from err
     except (ImportError, RuntimeError) as err:
         # A scheduler says it with an error of its own around the one of the import.
         cause = err if isinstance(err, ImportError) else err.__cause__
@@ -195,5 +195,5 @@ def _result(future: "Future", scheduler: str) -> Any:
         ) from err
 
 
-def _gone(scheduler: str) -> UsageError:
+def _lost(scheduler: str) -> UsageError:
     return UsageError(f"the connection to the Dask scheduler at {scheduler} was lost; look at its log and start again")

@@ -130,7 +130,7 @@ class _Worker:
         with contextlib.suppress(ConnectionError):
             self.pipe.send_bytes(packed)
 
-    def answer(self) -> Done | Raised | None:
+    def reply(self) -> Done | Raised | None:
         """What the worker sent; None if it died instead."""
         try:
             packed = self.pipe.recv_bytes() if self.pipe.poll() else None
@@ -139,8 +139,8 @@ class _Worker:
         if packed is None:
             return None
         self.is_ready, self.task = True, None
-        answer: Done | Raised = pickle.loads(packed)
-        return answer
+        reply: Done | Raised = pickle.loads(packed)
+        return reply
 
     def end(self) -> int:
         """Make sure that the process is gone; gives its return code."""
@@ -168,20 +168,20 @@ class _Pool:
             self._start_workers()
             if not self.workers:
                 return
-            said = wait([worker.pipe for worker in self.workers], LOOK)
+            last = wait([worker.pipe for worker in self.workers], LOOK)
             for worker in [
-                worker for worker in self.workers if worker.pipe in said or worker.process.poll() is not None
+                worker for worker in self.workers if worker.pipe in last or worker.process.poll() is not None
             ]:
-                at, answer = worker.task, worker.answer()
-                if answer is None:
+                at, reply = worker.task, worker.reply()
+                if reply is None:
                     if (reason := self._bury(worker)) and at is not None:
                         yield at, Lost(reason)
                     continue
-                if isinstance(answer, Raised):
-                    raise answer.error from _InWorker(answer.text)
+                if isinstance(reply, Raised):
+                    raise reply.error from _InWorker(reply.text)
                 self._give(worker)
                 if at is not None:
-                    yield at, answer.value
+                    yield at, reply.value
             for worker in self.workers:  # a task may have come back from a dead worker while others have nothing to do
                 if worker.is_ready and worker.task is None:
                     self._give(worker)
@@ -253,15 +253,15 @@ def serve(number: int, parent: int) -> None:
     with contextlib.suppress(EOFError, ConnectionError):
         named = pipe.recv_bytes()
         # An error while the function is imported goes to the parent like any other.
-        pipe.send_bytes(_answer(lambda _: pickle.loads(named) and None, pickle.dumps(None)))
+        pipe.send_bytes(_reply(lambda _: pickle.loads(named) and None, pickle.dumps(None)))
         function: Callable[[Any], Any] = pickle.loads(named)
         while True:
-            pipe.send_bytes(_answer(function, pipe.recv_bytes()))
+            pipe.send_bytes(_reply(function, pipe.recv_bytes()))
     # Nothing to tidy up, and a function's threads shall not keep the process.
     os._exit(0)
 
 
-def _answer(function: Callable[[Any], Any], task: bytes) -> bytes:
+def _reply(function: Callable[[Any], Any], task: bytes) -> bytes:
     try:
         return pickle.dumps(Done(function(pickle.loads(task))), pickle.HIGHEST_PROTOCOL)
     except BaseException as error:  # all of it is the parent's: in one process it would pass through there too

@@ -50,15 +50,15 @@ def _counter(total: int, title: str) -> Iterator[Callable[[], object]]:
             with tqdm(total=total, desc=title, file=sys.stderr, leave=False) as bar:
                 yield bar.update
             return
-    start = said = time.monotonic()
+    start = last = time.monotonic()
     done = 0
 
     def one_more() -> None:
-        nonlocal said, done
+        nonlocal last, done
         done += 1
         now = time.monotonic()
-        if now - said >= EVERY and done < total:
-            said = now
+        if now - last >= EVERY and done < total:
+            last = now
             logger.info("%s: %d of %d, about %d s to go", title, done, total, (now - start) / done * (total - done))
 
     yield one_more

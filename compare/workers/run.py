@@ -45,13 +45,13 @@ def bundles(sizes: Sequence[int], most: int, count: int = 256) -> list[list[int]
     At most `count` of them, and of a total size of at most `most`, unless one alone is larger.
     """
     found: list[list[int]] = []
-    room = 0
+    free = 0
     for at, size in enumerate(sizes):
-        if room < size or not found or len(found[-1]) >= count:
+        if free < size or not found or len(found[-1]) >= count:
             found.append([])
-            room = most
+            free = most
         found[-1].append(at)
-        room -= size
+        free -= size
     return found
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from msprobe.compare.checkpoint.compare import Answer as CheckpointAnswer
+from msprobe.compare.checkpoint.compare import CheckpointResult
 from msprobe.compare.jobs.outcome import Outcome
-from msprobe.compare.jobs.summary import Answer
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.locate.finding import Between, Dataflow, Finding, Unclear
@@ -15,7 +15,7 @@ from msprobe.compare.rl.result import FlowResult, Stepwise
 
 from .collected import Collection, CollectionPair
 
-Result = Answer | FlowResult | Stepwise
+Result = RequestResult | FlowResult | Stepwise
 """What `msprobe compare` gives for two paths."""
 
 
@@ -226,7 +226,7 @@ class Diagnosis:
     unmatched: tuple[tuple[str, Collection], ...] = ()
     configurations: ConfigurationDifferences = field(default_factory=ConfigurationDifferences)
     environment: tuple[Setting, ...] = ()
-    checkpoints: tuple[tuple[str, CheckpointAnswer], ...] = ()
+    checkpoints: tuple[tuple[str, CheckpointResult], ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     gaps: tuple[Gap, ...] = ()
     next: NextCollection | None = None

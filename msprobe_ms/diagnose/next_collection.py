@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from msprobe.base import names
 from msprobe.base.scope import compact, wrong_bounds
-from msprobe.compare.jobs.summary import Answer
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Side, Survey
 from msprobe.compare.locate.finding import (
     Argument,
@@ -238,7 +238,7 @@ def after_agreement(compared: Sequence[ComparedPair]) -> NextCollection | None:
 def _on_one_side(compared: ComparedPair) -> NextCollection | None:
     """The steps and ranks that one side lacks, collected there as the other side has them."""
     pair, result = compared.pair, compared.result
-    if not isinstance(result, Answer) or not result.missing:
+    if not isinstance(result, RequestResult) or not result.missing:
         return None
     for side, lacks, has in (("golden", pair.golden, pair.target), ("target", pair.target, pair.golden)):
         steps = tuple(step for step in has.steps if step not in lacks.steps)

@@ -128,8 +128,8 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
             yield from islice(flow.answer(), 1, None)
         return
     if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
-        for name, answer in diagnosis.checkpoints:
-            yield from (f"checkpoint {name}: {line}" for line in answer.lines(1))
+        for name, result in diagnosis.checkpoints:
+            yield from (f"checkpoint {name}: {line}" for line in result.lines(1))
     if diagnosis.verdict is not Verdict.DIFFERS:
         counting = [each for each in diagnosis.compared if not each.is_overruled]
         found = [(each.pair.target.name or "itself", _last_line(each.result)) for each in counting if each.result]
@@ -231,9 +231,9 @@ def _others(located: Located) -> Iterator[str]:
 def _ruled_out(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.configurations.count and not diagnosis.configurations.differences:
         yield f"configurations: {diagnosis.configurations.count} settings, equal"
-    for name, answer in diagnosis.checkpoints:
-        if answer.is_clean:
-            yield f"checkpoint {name}: {len(answer.judged)} parameters, all within the standard of their dtype"
+    for name, result in diagnosis.checkpoints:
+        if result.is_clean:
+            yield f"checkpoint {name}: {len(result.judged)} parameters, all within the standard of their dtype"
     yield from _first_of([f"{_subject(each)}: {_agreement(each)}" for each in diagnosis.ruled_out], _MOST)
     for mode in dict.fromkeys(each.mode for each in diagnosis.ruled_out):
         if mode is not None and mode in BLIND:
@@ -349,7 +349,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, object]:
             {"path": each.path, "target": each.target, "golden": each.golden}
             for each in diagnosis.configurations.differences
         ],
-        "checkpoints": [{"name": name, "is_clean": answer.is_clean} for name, answer in diagnosis.checkpoints],
+        "checkpoints": [{"name": name, "is_clean": result.is_clean} for name, result in diagnosis.checkpoints],
         "ruled_out": [
             {
                 "what": each.what.name.lower(),

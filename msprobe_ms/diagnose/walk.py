@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import logger
-from msprobe.compare.checkpoint.compare import Answer as CheckpointAnswer
-from msprobe.compare.checkpoint.compare import compare_checkpoints
+from msprobe.compare.checkpoint.compare import CheckpointResult, compare_checkpoints
 from msprobe.compare.dispatch import compare_paths
 from msprobe.compare.jobs.outcome import Outcome
 from msprobe.compare.jobs.run import run_request as compare_dumps
-from msprobe.compare.jobs.summary import Answer
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Survey, Tally
 from msprobe.compare.judge.judged import Mode
 from msprobe.compare.request import Request
@@ -198,9 +197,9 @@ def diagnose(request: Request) -> Diagnosis:
     if pairs and not checkpoints and all(each.result is None for each in compared):
         raise UsageError(f"nothing could be compared: {next(each.failed for each in compared if each.failed)}")
     is_clean = not unmatched and all(each.is_clean for each in compared)
-    is_clean = is_clean and all(answer.is_clean for _, answer in checkpoints)
+    is_clean = is_clean and all(result.is_clean for _, result in checkpoints)
     differs = located is not None or any(
-        one.verdict.grade in ("error", "warning") for _, answer in checkpoints for one in answer.judged.values()
+        one.verdict.grade in ("error", "warning") for _, result in checkpoints for one in result.judged.values()
     )
     proposed = after_finding(located) if located else None if differs else after_agreement(compared)
     return Diagnosis(
@@ -281,7 +280,7 @@ def _compare(pair: CollectionPair, request: Request, *, is_only: bool) -> Result
 def _located(compared: ComparedPair) -> Located | None:
     """The first difference of one comparison, where it has one."""
     result = compared.result
-    if isinstance(result, Answer):
+    if isinstance(result, RequestResult):
         first = result.first
         return None if first is None else Located(compared, first.first, first.step, first.rank, first.survey)
     flow = None if result is None else flow_of(result)
@@ -307,7 +306,7 @@ def inside(found: Located, wider: Located) -> Located:
     return found if inner is None else replace(found, finding=inner, border=found.finding)
 
 
-def _checkpoints(target: Inventory, golden: Inventory) -> Iterator[tuple[str, CheckpointAnswer]]:
+def _checkpoints(target: Inventory, golden: Inventory) -> Iterator[tuple[str, CheckpointResult]]:
     """The checkpoints of equal names, or the only one of each side, compared as by `msprobe config_check`."""
     ours, theirs = target.checkpoints, golden.checkpoints
     pairs = [(name, path, theirs[name]) for name, path in ours.items() if name in theirs]

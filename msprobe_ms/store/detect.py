@@ -42,7 +42,7 @@ _RUN_ABOVE = 5  # folders: {stage}/graph/step0/rank/dump.json in that of a run
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a path is, and what its reader takes: `path`. `says` is a phrase for the log.
+    """What a path is, and what its reader takes: `path`. `text` is a phrase for the log.
 
     | word | `path` | reader |
     |---|---|---|
@@ -59,7 +59,7 @@ class Kind:
 
     word: Word
     path: Path
-    says: str
+    text: str
 
 
 def kind_of(path: str | Path) -> Kind:
@@ -156,7 +156,7 @@ def _flow_or_single_saves(top: Folder) -> Kind | None:
     """The root of an RL flow, or single saves; the folder `data` itself means its single saves alone."""
     is_data = top.path.absolute().name == layout.DATA
     if not is_data and (flow := flow_in(top)):
-        return Kind("flow", top.path, flow.says)
+        return Kind("flow", top.path, flow.text)
     if not is_data and layout.DATA not in top.folders:
         return None
     root = top.path.absolute().parent if is_data else top.path

@@ -142,7 +142,7 @@ def claimed(output: Path, task: str, named: Callable[[str], Iterable[Path]]) -> 
 
 
 @contextmanager
-def alone(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
+def exclusive(output: Path, remedy: str = _REMEDY) -> Iterator[None]:
     """Lock a folder whose files have fixed names; UsageError where another process holds it or it cannot be written."""
     path = output / ".msprobe.claim"
     try:

@@ -78,7 +78,7 @@ class FlowRoot:
     hollow: tuple[str, ...]
 
     @property
-    def says(self) -> str:
+    def text(self) -> str:
         """A phrase for the log."""
         parts = ["configurations"] * (self.configurations is not None) + ["key data"] * (self.data is not None)
         if self.stages:

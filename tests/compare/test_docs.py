@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def as_markdown(shown):
-    return "\n".join(["| column | says |", "|---|---|", *(f"| `{c.title}` | {c.says} |" for c in shown)])
+    return "\n".join(["| column | says |", "|---|---|", *(f"| `{c.title}` | {c.text} |" for c in shown)])
 
 
 @pytest.mark.parametrize("mode", ["statistics", "tensor", "digest"])

@@ -16,9 +16,9 @@ from msprobe.mapping.user_files import user_mapping
 
 def found(target, golden, **options):
     pair = target.dump(), golden.dump()
-    given = user_pairs(user_mapping(options), *pair)
-    comparison = compare(*pair, given=given)
-    return comparison, given
+    rules = user_pairs(user_mapping(options), *pair)
+    comparison = compare(*pair, by_user=rules)
+    return comparison, rules
 
 
 def partners(comparison):
@@ -52,7 +52,7 @@ class TestCells:
 
     def test_a_rule_fixes_pairs_also_where_the_order_says_otherwise(self, builder, written):
         path = written("cell", "a.Dense: x.Dense\nb.Dense: y.Dense\n")
-        comparison, given = found(*self.sides(builder), cell_mapping=path)
+        comparison, rules = found(*self.sides(builder), cell_mapping=path)
         assert partners(comparison) == {
             "Cell.a.Dense.forward.0": ("Cell.x.Dense.forward.0", "mapping"),
             "Cell.a.Dense.parameters_grad.0": ("Cell.x.Dense.parameters_grad.0", "mapping"),
@@ -61,7 +61,7 @@ class TestCells:
         }
         assert comparison.is_clean
         assert locate(comparison).findings == ()
-        assert given.unused == ()
+        assert rules.unused == ()
 
     def test_a_rule_may_be_wrong_and_then_values_differ(self, builder, written):
         path = written("cell", "a.Dense: y.Dense\nb.Dense: x.Dense\n")
@@ -77,8 +77,8 @@ class TestCells:
     )
     def test_a_rule_that_matches_nothing_is_said_with_its_file(self, builder, written, text, message):
         path = written("cell", text)
-        _, given = found(*self.sides(builder), cell_mapping=path)
-        (sentence,) = given.unused
+        _, rules = found(*self.sides(builder), cell_mapping=path)
+        (sentence,) = rules.unused
         assert sentence.startswith(f"{path}: {text.split(':')[0]} matches nothing: ")
         assert message in sentence
 
@@ -101,7 +101,7 @@ pt_outputs: [1]
 """
 
     def test_arguments_go_where_the_lists_say_and_the_rest_stays_alone(self, builder, value, written):
-        comparison, given = found(*self.sides(builder, value), api_mapping=written("api", self.RULE))
+        comparison, rules = found(*self.sides(builder, value), api_mapping=written("api", self.RULE))
         assert partners(comparison)["Mint.attend.1.forward"] == ("Torch.fused.1.forward", "mapping")
         rows = [
             (p.target and ".".join(p.target.path), p.golden and ".".join(p.golden.path))
@@ -112,12 +112,12 @@ pt_outputs: [1]
         )
         assert comparison.counts["pass"] == 8
         assert comparison.counts["error"] == 0
-        assert given.unused == ()
+        assert rules.unused == ()
 
     def test_a_rule_that_matches_nothing_is_said(self, builder, value, written):
         path = written("api", "- {ms_api: Mint.sine, pt_api: Torch.sin}\n- {ms_api: Mint.attend, pt_api: Torch.none}\n")
-        _, given = found(*self.sides(builder, value), api_mapping=path)
-        assert [s.partition(" matches nothing: ")[2] for s in given.unused] == [
+        _, rules = found(*self.sides(builder, value), api_mapping=path)
+        assert [s.partition(" matches nothing: ")[2] for s in rules.unused] == [
             "the target has no call of Mint.sine",
             "the golden has no call of Torch.none",
         ]
@@ -158,8 +158,8 @@ class TestRows:
         assert rows["Mint.add.0.forward.output.0"]["Bench Name"] == "N/A"
 
     def test_a_row_that_is_not_there_is_said(self, builder):
-        _, given = found(*self.sides(builder), data_mapping={"none": "x", "Mint.add.0.forward.input.0": "none"})
-        assert [s.partition(" matches nothing: ")[2] for s in given.unused] == [
+        _, rules = found(*self.sides(builder), data_mapping={"none": "x", "Mint.add.0.forward.input.0": "none"})
+        assert [s.partition(" matches nothing: ")[2] for s in rules.unused] == [
             "the target has no record none",
             "the golden has no record none",
         ]
@@ -179,12 +179,12 @@ class TestLayers:
     RULES = "TopLayer:\n  net.attn: model.self_attention(SelfAttn)\n"
 
     def test_calls_are_paired_by_their_scope(self, builder, written):
-        comparison, given = found(*self.sides(builder), layer_mapping=written("layer", self.RULES))
+        comparison, rules = found(*self.sides(builder), layer_mapping=written("layer", self.RULES))
         assert partners(comparison) == {
             "Mint.matmul.0.forward": ("Torch.matmul.4.forward", "mapping"),
             "Cell.net.attn.Attention.forward.0": ("Module.model.self_attention.SelfAttn.forward.0", "mapping"),
         }
-        assert given.unused == ()
+        assert rules.unused == ()
 
     def test_the_rows_that_it_pairs_are_written_beside_the_table_and_can_be_given_back(
         self, builder, written, tmp_path
@@ -200,8 +200,8 @@ class TestLayers:
         assert not list((tmp_path / "two").glob("data_mapping_*.yaml"))
 
     def test_a_class_that_the_target_has_not_is_said(self, builder, written):
-        _, given = found(*self.sides(builder), layer_mapping=written("layer", self.RULES + "Block:\n  a: b\n"))
-        (sentence,) = given.unused
+        _, rules = found(*self.sides(builder), layer_mapping=written("layer", self.RULES + "Block:\n  a: b\n"))
+        (sentence,) = rules.unused
         assert "Block matches nothing: the target has no cell of class Block" in sentence
 
 
@@ -210,19 +210,19 @@ class TestCommand:
         target, golden = TestCells().sides(builder)
         target.call("Mint.sine.0.forward", [1.0], [2.0])
         golden.call("Mint.sin.0.forward", [1.0], [2.0])
-        given = ["-cm", written("cell", "a.Dense: x.Dense\nb.Dense: y.Dense\nc.Dense: y.Dense")]
-        given += ["-am", written("api", "{ms_api: Mint.sine, pt_api: Mint.sin}"), "-lm"]
-        given += ["-dm", written("data", "none: none")]
+        rules = ["-cm", written("cell", "a.Dense: x.Dense\nb.Dense: y.Dense\nc.Dense: y.Dense")]
+        rules += ["-am", written("api", "{ms_api: Mint.sine, pt_api: Mint.sin}"), "-lm"]
+        rules += ["-dm", written("data", "none: none")]
         sides = ["-tp", str(target.write()), "-gp", str(golden.write()), "-o", str(tmp_path / "out"), "--format", "csv"]
-        assert main(["compare", *sides, *given]) == 0
+        assert main(["compare", *sides, *rules]) == 0
         captured = capsys.readouterr()
         assert "no difference" in captured.out
         assert "c.Dense matches nothing" in captured.err
         assert "none matches nothing" in captured.err
 
     def test_a_mistake_in_a_file_ends_with_2_before_anything_is_read(self, written, tmp_path, capsys):
-        given = ["-tp", "nowhere", "-gp", "nowhere", "-cm", written("cell", "a: [b]")]
-        assert main(["compare", *given]) == 2
+        rules = ["-tp", "nowhere", "-gp", "nowhere", "-cm", written("cell", "a: [b]")]
+        assert main(["compare", *rules]) == 2
         assert 'cell.yaml: a: ["b"]: both must be names' in capsys.readouterr().err.replace('"a"', "a")
 
     def test_a_transform_that_fits_no_record_ends_with_2(self, builder, tensor, written, tmp_path, capsys):

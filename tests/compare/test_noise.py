@@ -164,7 +164,7 @@ def test_a_device_that_rounds_inside_its_products_is_one_precision_class(judged)
     )
     assert whys(comparison) == {Why.NOISE, Why.NOISE_BEFORE}
     row = row_of(comparison, "Mint.matmul.1.forward.output.0")
-    (reason,) = comparison.because(row)
+    (reason,) = comparison.reasons_at(row)
     # Two operands, each rounded by up to 2^-9 of itself: 2^-9 / sqrt(3) rms each, of a sensitivity of sqrt(2) of it.
     assert 1e-3 < reason.amount < 2.3e-3
     assert reason.excess < 1e-6
@@ -195,7 +195,7 @@ def test_a_wrong_call_stands_out_of_its_kin(judged, product, factor, sign):
     row = row_of(comparison, "Mint.matmul.2.forward.output.0")
     assert comparison.noise.diverges(row)
     assert comparison.noise.evidence[row].sign is sign
-    assert Why.RESIDUAL in {reason.why for reason in comparison.because(row)}
+    assert Why.RESIDUAL in {reason.why for reason in comparison.reasons_at(row)}
     after = row_of(comparison, "Mint.softmax.0.forward.output.0")
     assert comparison.noise.states[after] == State.PROPAGATED
 
@@ -217,7 +217,7 @@ def test_a_mask_of_another_value_is_harmless(judged):
     assert comparison.unjudged == {Cause.HARMLESS: 3}, "the mask, the masked, and what the softmax is given"
     (origin,) = comparison.noise.harmless
     assert comparison.pairs.pair(origin).record.name == "Mint.add.4.forward.input.1"
-    assert comparison.because(origin)[0].why is Why.DIES_OUT
+    assert comparison.reasons_at(origin)[0].why is Why.DIES_OUT
 
 
 @pytest.mark.usefixtures("_replaying")
@@ -303,7 +303,7 @@ def test_without_torch_a_wrong_call_is_beyond_its_inputs(judged, product, factor
     norm = comparison.pairs.pair(inputs).golden.statistics.norm
     assert found.explained == pytest.approx(10 * measured.euclid / norm)
     assert found.apart > found.explained
-    assert Why.BEYOND_INPUTS in {reason.why for reason in comparison.because(row)}
+    assert Why.BEYOND_INPUTS in {reason.why for reason in comparison.reasons_at(row)}
 
 
 def test_two_frameworks_are_judged_as_one_is(judged):

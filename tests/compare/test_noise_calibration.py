@@ -117,7 +117,7 @@ def test_a_class_that_the_calibration_did_not_see_is_not_taken_as_intended(limit
         LimitSource.CALIBRATED,
     )
     assert found.bound == 1e-5, "the built-in limit of a float32 kernel, which three times what was seen is below"
-    reasons = comparison.because(row_of(comparison, "Mint.matmul.0.forward.output.0"))
+    reasons = comparison.reasons_at(row_of(comparison, "Mint.matmul.0.forward.output.0"))
     assert [reason.names for reason in reasons if reason.why is Why.RESIDUAL] == [("calibrated",)]
 
 
@@ -128,7 +128,7 @@ def test_a_class_that_the_calibration_saw_is_noise_and_says_so(limits, judged):
     assert not located.findings
     row = row_of(comparison, "Mint.matmul.1.forward.output.0")
     assert comparison.noise.evidence[row].source is LimitSource.CALIBRATED
-    assert comparison.because(row)[0].names == ("calibrated",)
+    assert comparison.reasons_at(row)[0].names == ("calibrated",)
     of_tanh = comparison.noise.evidence[row_of(comparison, "Mint.tanh.1.forward.output.0")]
     assert of_tanh.source is LimitSource.BUILT_IN, "a kernel in float32 needs no calibration"
 
@@ -259,7 +259,7 @@ def by_weights(target, golden, limits):
 
 
 def reasons_of_weights(comparison):
-    return comparison.because(row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight"))
+    return comparison.reasons_at(row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight"))
 
 
 def test_a_drift_that_the_trusted_run_has_is_excused_and_a_far_greater_one_is_not(recorded):
@@ -274,7 +274,7 @@ def test_a_drift_that_the_trusted_run_has_is_excused_and_a_far_greater_one_is_no
     comparison, judgement = by_weights(recorded("target", 2.5e-3), golden, limits)
     assert judgement.agreeing == ("up.weight",)
     (reason,) = reasons_of_weights(comparison)
-    assert (reason.why, reason.names) == (Why.DRIFT_ALONE, ("calibrated",))
+    assert (reason.why, reason.names) == (Why.DRIFT_ONLY, ("calibrated",))
     _, judgement = by_weights(recorded("wrong", 3.5e-3), golden, limits)
     assert judgement.differing == ("up.weight",)
 
@@ -311,9 +311,9 @@ def test_by_exact_limits_no_parameter_drifts(recorded):
     golden, target = recorded("golden"), recorded("target", 1e-4)
     comparison, _ = by_weights(target, golden, Limits())
     (reason,) = reasons_of_weights(comparison)
-    assert (reason.why, reason.names) == (Why.DRIFT_ALONE, ())
+    assert (reason.why, reason.names) == (Why.DRIFT_ONLY, ())
     comparison, _ = by_weights(target, golden, EXACT)
-    assert Why.DRIFT_ALONE not in {reason.why for reason in reasons_of_weights(comparison)}
+    assert Why.DRIFT_ONLY not in {reason.why for reason in reasons_of_weights(comparison)}
     assert comparison.noise.diverges(row_of(comparison, "Cell.up.Dense.forward.0.parameters.weight"))
 
 

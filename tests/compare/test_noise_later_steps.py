@@ -46,7 +46,7 @@ def judged(builder, tensor, tmp_path):
         updates = Updates(limits=limits)
         target, golden = run("target", drift, of_mean, factor, step, is_noisy), run("golden", 0, 0, 1.0, step, is_noisy)
         comparison = compare(target, golden, settle=updates.settle, limits=limits)
-        return comparison, updates.told(locate(comparison), comparison)
+        return comparison, updates.completed(locate(comparison), comparison)
 
     return make
 

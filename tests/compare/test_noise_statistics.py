@@ -296,7 +296,7 @@ def test_a_fault_among_noise_is_named(judged, product, wrong, sign):
     found = comparison.noise.evidence[row]
     assert (found.sign, found.is_by_statistics) == (sign, True)
     why = Why.LAW_BROKEN if sign is Sign.LAW else Why.BEYOND_STATISTICS
-    assert comparison.because(row)[-1].why is why
+    assert comparison.reasons_at(row)[-1].why is why
 
 
 def test_a_row_among_another_order_of_sums_is_named(judged):
@@ -353,7 +353,7 @@ def test_what_noise_hides_is_told(judged):
 
 
 def _of_outputs(comparison):
-    rows = np.flatnonzero((comparison.equal == 0) & ~comparison.is_given).tolist()
+    rows = np.flatnonzero((comparison.equal == 0) & ~comparison.is_input).tolist()
     return [int(comparison.noise.states[row]) for row in rows]
 
 

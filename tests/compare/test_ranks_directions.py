@@ -29,9 +29,9 @@ def test_what_a_broadcast_gives_came_from_its_source(history, how):
 def test_the_buffer_of_a_rank_that_receives_is_no_evidence():
     """Rank 1 hands over a buffer that held something else; the source's data differ."""
     stories = {
-        0: RankSummary((Exchange("b", "from_one", "broadcast", peer=0, given_differs=True),), ("", ""), (node("b"),)),
+        0: RankSummary((Exchange("b", "from_one", "broadcast", peer=0, input_differs=True),), ("", ""), (node("b"),)),
         1: RankSummary(
-            (Exchange("b", "from_one", "broadcast", peer=0, given_differs=True, result_differs=True),),
+            (Exchange("b", "from_one", "broadcast", peer=0, input_differs=True, result_differs=True),),
             ("", ""),
             (node("b"),),
         ),
@@ -103,14 +103,14 @@ def test_slices_of_a_reduce_scatter_that_differ_came_from_any_rank(history):
         0: history((EXP, [1.0], [2.0]), clean),
         1: history((EXP, [1.0], [WRONG]), dirty),
     }
-    assert stories[0].exchanges[0].given_differs is False
-    assert stories[1].exchanges[0].given_differs is True
+    assert stories[0].exchanges[0].input_differs is False
+    assert stories[1].exchanges[0].input_differs is True
     assert named(stories) == [(1, EXP)]
 
 
 def test_of_a_tensor_alone_the_first_argument_is_no_buffer(history):
     (exchange,) = history(("Distributed.reduce_scatter_tensor.0.forward", [WRONG], [WRONG])).exchanges
-    assert exchange.given_differs
+    assert exchange.input_differs
 
 
 def test_a_batch_is_one_message_for_each_of_its_operations(builder):

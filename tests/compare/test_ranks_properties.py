@@ -29,7 +29,7 @@ def test_hundreds_of_ranks_are_searched_in_seconds_and_little_memory():
                 f"all_reduce.{n}",
                 "all",
                 "all_reduce",
-                given_differs=n > 301 or (n == 301 and rank == 200),
+                input_differs=n > 301 or (n == 301 and rank == 200),
                 result_differs=n >= 301,
             )
             for n in range(400)
@@ -85,7 +85,7 @@ class Training:
         self._add(receiver, made, True, self.is_wrong[receiver])
 
     def _add(self, rank, exchange, argument, result):
-        self.exchanges[rank].append(replace(exchange, given_differs=argument, result_differs=result))
+        self.exchanges[rank].append(replace(exchange, input_differs=argument, result_differs=result))
         self.between[rank].append("")
 
     def stories(self):

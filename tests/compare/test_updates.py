@@ -135,7 +135,7 @@ def test_a_parameter_that_is_not_updated_is_named_as_such(gradients):
         (difference,) = found.differences
         assert (difference.cause, difference.parameters) == (UpdateCause.NOT_UPDATED, ("up",))
         (difference,) = judged(golden, target, at, gradients).differences
-        assert (difference.cause, difference.parameters) == (UpdateCause.UPDATED_ALONE, ("up",))
+        assert (difference.cause, difference.parameters) == (UpdateCause.UPDATED_HERE, ("up",))
 
 
 def test_missing_bias_correction_is_named_once_a_second_update_tells_it_from_a_learning_rate():

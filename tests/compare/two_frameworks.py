@@ -83,7 +83,7 @@ class Side:
 
 
 def found(pair, **options):
-    comparison = compare(*pair, given=user_pairs(user_mapping(options), *pair))
+    comparison = compare(*pair, by_user=user_pairs(user_mapping(options), *pair))
     return comparison, locate(comparison)
 
 

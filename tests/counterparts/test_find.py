@@ -144,7 +144,7 @@ def test_pairs_of_the_user_are_kept_and_lead_the_rest():
     at = {call.name: n for n, call in enumerate(left.calls)}
     there = {call.name: n for n, call in enumerate(right.calls)}
     query, value = at["Cell.blocks.0.attention.query.Dense.forward.0"], there["Module.h.0.attn.v_proj.Linear.forward.0"]
-    result = find_counterparts(left, right, given={query: value})
+    result = find_counterparts(left, right, fixed={query: value})
     made = {p.target: p for p in result.calls}
     assert (made[query].golden, made[query].confidence) == (value, 1.0)
     back = at["Cell.blocks.0.attention.query.Dense.backward.0"]
@@ -156,7 +156,7 @@ def test_parts_that_the_user_joins_share_their_golden_call():
     at = {call.name: n for n, call in enumerate(left.calls)}
     there = [call.name for call in right.calls].index("Module.h.1.attn.qkv.Linear.forward.0")
     parts = [at[f"Cell.blocks.1.attention.{w}.Dense.forward.0"] for w in ("query", "key", "value")]
-    result = find_counterparts(left, right, given=dict.fromkeys(parts, there))
+    result = find_counterparts(left, right, fixed=dict.fromkeys(parts, there))
     assert {n: result.golden_of[n] for n in parts} == dict.fromkeys(parts, there)
 
 

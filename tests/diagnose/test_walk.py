@@ -9,7 +9,7 @@ from three_cells import HEAD, NORM, Run
 from msprobe.base.errors import UsageError
 from msprobe.cli import main
 from msprobe.compare.jobs.outcome import Outcome
-from msprobe.compare.jobs.summary import Answer
+from msprobe.compare.jobs.summary import RequestResult
 from msprobe.compare.jobs.survey import Subject, Tally
 from msprobe.compare.locate.finding import (
     Argument,
@@ -286,7 +286,7 @@ def test_of_two_runs_that_round_differently_what_begins_inside_a_window_is_the_a
 def located(*findings, settings):
     head = Head("tensor", "mix", "mindspore", {}, {"tensor": settings})
     held = Collection(Path("x"), head=head)
-    result = Answer((Outcome(findings=findings, step=0, rank=0),))
+    result = RequestResult((Outcome(findings=findings, step=0, rank=0),))
     return Located(ComparedPair(CollectionPair(held, held), result), findings[0], 0, 0)
 
 

@@ -74,7 +74,7 @@ def dumps(root):
 
 def check(root):
     with suppress(DumpError):
-        kind_of(root).says.encode()
+        kind_of(root).text.encode()
     for dump in dumps(root):
         calls = [call.name for call in dump.calls]
         assert len(set(calls)) == len(calls)

@@ -44,7 +44,7 @@ def test_a_layer_is_known_by_its_class_of_tensors(monkeypatch, torch, mindspore,
     assert torch_on_mindspore() is expected
 
 
-BESIDE = """
+NEIGHBOURS = """
 import json, sys
 import mindspore as ms
 from msprobe.mindspore import PrecisionDebugger
@@ -71,5 +71,5 @@ for n in range(2):
     find_spec("torch") is None or find_spec("msadapter") is not None, reason="torch is not PyTorch here"
 )
 def test_pytorch_beside_mindspore_is_neither_imported_nor_taken_for_a_layer(tmp_path):
-    done = subprocess.run([sys.executable, "-c", BESIDE], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", NEIGHBOURS], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

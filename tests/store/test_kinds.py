@@ -130,7 +130,7 @@ def nothing_was_said(monkeypatch):
 )
 def test_the_kind_is_told_and_said(files, path, word, description, tmp_path):
     kind = kind_of(touch(tmp_path, *files) / path)
-    assert (kind.word, kind.says) == (word, description)
+    assert (kind.word, kind.text) == (word, description)
 
 
 @pytest.mark.parametrize(
