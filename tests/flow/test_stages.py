@@ -323,6 +323,15 @@ def test_stages_that_share_a_model_and_have_a_backward_each_keep_their_own(gradi
     assert greatest("dump/critic") == [6.0]
 
 
+@pytest.mark.skipif(not HAS_NODES, reason="without autograd nodes nothing tells whose calls a backward passes")
+def test_the_backward_of_a_part_that_is_not_collected_is_of_no_stage(debugger):
+    net = Net()
+    forward(debugger.stage("score"), net)
+    ms.value_and_grad(lambda: net(X).sum(), None, net.trainable_params())()
+    debugger.step()
+    assert [name for name in names("dump/score") if "parameters_grad" in name] == []
+
+
 # ---- msprobe's names ------------------------------------------------------------------------------------------------
 
 

@@ -189,6 +189,18 @@ def test_start_and_stop_may_alternate_within_a_step(tmp_path):
     ]
 
 
+def test_micro_batches_stand_one_behind_the_other(tmp_path):
+    net, debugger = Two(), collector(tmp_path)
+    gradient = ms.value_and_grad(net, None, net.trainable_params())
+    debugger.start(net)
+    for _ in range(2):
+        gradient(X)
+    debugger.stop()
+    debugger.step()
+    first = [*FORWARD, *BACKWARD]
+    assert list(dump_of(tmp_path)["data"]) == [*first, *(f"{name.removesuffix('0')}1" for name in first)]
+
+
 class Constant(nn.Cell):
     """Its gradient is a constant that the compiler knows."""
 

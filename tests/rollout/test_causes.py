@@ -98,7 +98,7 @@ PLANTS = {
     "bfloat16 log-probs": ("numerics", _then(to_bfloat16)),
     "float16": ("numerics", _logits(lambda z: z.astype(np.float16).astype(np.float64))),
     "eps": ("numerics", _logits(lambda z: z * (1 - 5e-4))),
-    "great eps": ("numerics", _logits(lambda z: z * (1 - 1e-2))),
+    "great eps": ("numerics", _logits(lambda z: z * (1 - 5e-3))),
 }
 
 
