@@ -113,15 +113,25 @@ def _of_index(folder: Path, name: str) -> Checkpoint:
     return found
 
 
-    def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None = None) -> Checkpoint: """The
-    parameters of all files. Where two hold one name, the one that is `recorded` has it; DumpError where none is."""
-    recorded = recorded or {} parameters: dict[str, Parameter] = {} file_of: dict[str, str] = {} framework: Framework
-    = "" for file in sorted(files, key=by_number): found = _read(folder / file) for name, one in
-    found.parameters.items(): other = file_of.get(name) if other is not None and recorded.get(name) not in (file,
-    other): raise DumpError( f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose
-    shards hold " "each parameter once" ) if other is None or recorded.get(name) == file: parameters[name],
-    file_of[name] = one, file framework = framework or found.framework return Checkpoint(str(folder), framework,
-    parameters)
+def _together(folder: Path, files: list[str], recorded: Mapping[str, str] | None = None) -> Checkpoint:
+    """The parameters of all files. Where two hold one name, the `recorded` file's counts; DumpError where none is."""
+    recorded = recorded or {}
+    parameters: dict[str, Parameter] = {}
+    file_of: dict[str, str] = {}
+    framework: Framework = ""
+    for file in sorted(files, key=by_number):
+        found = _read(folder / file)
+        for name, one in found.parameters.items():
+            other = file_of.get(name)
+            if other is not None and recorded.get(name) not in (file, other):
+                raise DumpError(
+                    f"{folder}: both {other} and {file} hold {name}; give a folder of one checkpoint whose shards hold "
+                    "each parameter once"
+                )
+            if other is None or recorded.get(name) == file:
+                parameters[name], file_of[name] = one, file
+        framework = framework or found.framework
+    return Checkpoint(str(folder), framework, parameters)
 
 
 def _newest(folder: Path, files: list[str]) -> str:

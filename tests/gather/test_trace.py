@@ -5,7 +5,7 @@ import pytest
 from msprobe.graph_save.gather.dump import Provenance
 from msprobe.graph_save.gather.entry import full_names, stems
 from msprobe.graph_save.gather.ir_dataflow import Argument, Flow, Origin
-from msprobe.graph_save.gather.metadata import Beside
+from msprobe.graph_save.gather.metadata import Metadata
 from msprobe.graph_save.gather.trace import parse
 from msprobe.store.kernel_dump.executions import CallNames, Execution
 from msprobe.store.kernel_dump.values import Value
@@ -84,7 +84,7 @@ def test_what_a_kernel_has_written_is_no_longer_the_parameter_that_the_step_bega
         node(10, "Adam", "%para1_w, %9", "S/K-op0"),
         node(11, "B", "%0", "S/B-op0"),
     )
-    provenance, values = Provenance(Beside(flows={0: found})), (Value("Op", "k", 0, 0, 0, "input", (0,)),)
+    provenance, values = Provenance(Metadata(flows={0: found})), (Value("Op", "k", 0, 0, 0, "input", (0,)),)
     runs = [Execution(name, name, values) for name in ("S/A-op0", "S/K-op0", "S/B-op0")]
     assert [provenance.next(run).sources for run in runs] == [["parameter fc.w"], [""], [""]]
 
