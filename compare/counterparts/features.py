@@ -109,7 +109,7 @@ class Operation(NamedTuple):
     """A stem or class, and how many tensors an operation is given."""
 
     called: str
-    fixed: int
+    inputs: int
 
 
 class Numbers:
@@ -151,9 +151,9 @@ class Features:
         tensors = side.tensors(at)
         is_module = side.names[at].kind == "cell"
         called = side.class_name(at) if is_module else side.names[at].stem
-        fixed = 0 if is_module else len(tensors.inputs)
-        self.operation[at] = numbers.of(("operation", is_module, called, fixed))
-        self.operations[int(self.operation[at])] = Operation(called, fixed)
+        inputs = 0 if is_module else len(tensors.inputs)
+        self.operation[at] = numbers.of(("operation", is_module, called, inputs))
+        self.operations[int(self.operation[at])] = Operation(called, inputs)
         if tensors.outputs:
             first = tensors.outputs[0]
             self.out_shape[at] = numbers.of(first.shape)

@@ -84,7 +84,7 @@ class Evidence:
             judge = classes if is_module else operations
             self._kinship[key] = judge(one.called, other.called, self.frameworks)
             words = {operation_word(one.called), operation_word(other.called)}
-            if not is_module and one.fixed != other.fixed and words & WITH_BIAS:
+            if not is_module and one.inputs != other.inputs and words & WITH_BIAS:
                 self._kinship[key] = STRANGERS
         return self._kinship[key]
 

@@ -79,7 +79,7 @@ class FlowResult:
     @property
     def headline(self) -> str:
         """What differs first, or that nothing does, in one line."""
-        return visible(printable(" ".join(next(self.result()).split())))
+        return visible(printable(" ".join(next(self.sentences()).split())))
 
     def lines(self) -> Iterator[str]:
         """Configurations, key data, stages, what is missing; then the first difference, why, what to do, and others."""
@@ -101,14 +101,14 @@ class FlowResult:
         if len(self.missing) > _LISTED:
             yield f"missing: {len(self.missing) - _LISTED} more, in the json"
         yield from wording.order_of(self.stages)
-        yield from self.result()
+        yield from self.sentences()
         if self.first is not None:
             yield from wording.others(self.first, self.walked, self.top)
 
-    def result(self) -> Iterator[str]:
+    def sentences(self) -> Iterator[str]:
         """What differs first, why, and the call or what to do."""
         if self.first is not None:
-            yield from wording.result(self.first)
+            yield from wording.sentences(self.first)
             return
         where = " in what both sides have" if self.missing else " in what could be judged"
         yield ": ".join(no_difference(self.is_clean, self.judged, self.unjudged, where))

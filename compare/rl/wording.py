@@ -112,7 +112,7 @@ def _words(first: First) -> dict[str, object]:
     }
 
 
-def says(first: First) -> str:
+def text(first: First) -> str:
     """The sentence about a first difference."""
     item = first.item
     if item.kind == "key":
@@ -161,9 +161,9 @@ def then(first: First) -> str:
     return f"collect it: {what}"
 
 
-def answer(first: First) -> Iterator[str]:
+def sentences(first: First) -> Iterator[str]:
     """What differs first, why, and the call or what to do."""
-    yield f"first difference: {says(first)}"
+    yield f"first difference: {text(first)}"
     yield f"why: {why(first)}"
     if first.finding:
         yield f"first wrong call: {full(first.finding)}"
@@ -341,7 +341,7 @@ def compared(outcome: Outcome, stage: Stage, seen: Seen) -> str:
 
 def order_of(stages: Sequence[Stage]) -> Iterator[str]:
     """Whether it is known in which order a step runs the stages, where the names do not say it."""
-    known = [stage for stage in stages if stage.answer]
+    known = [stage for stage in stages if stage.result]
     if len(known) < 2 or all(stage.part != UNKNOWN for stage in known):
         return
     if all(stage.is_placed for stage in known):
@@ -399,7 +399,7 @@ def missing(target: FlowRoot, golden: FlowRoot, keys: KeyData, stages: Sequence[
             yield f"{name} not compared: {stage.problem}"
         if stage.only_on:
             yield f"{name} has a dump only on the {stage.only_on} side"
-        yield from (f"{name}: {each}" for each in (stage.answer.missing if stage.answer else ()))
+        yield from (f"{name}: {each}" for each in (stage.result.missing if stage.result else ()))
     for root, side in ((target, "target"), (golden, "golden")):
         for name in root.hollow:
             yield f"stage {name} of the {side} holds no dump"

@@ -125,7 +125,7 @@ def _summary(diagnosis: Diagnosis) -> Iterator[str]:
         if where := _place(located):
             yield f"in {where}"
         if (flow := flow_of(located.compared.result)) is not None and flow.first is not None:
-            yield from islice(flow.answer(), 1, None)
+            yield from islice(flow.sentences(), 1, None)
         return
     if diagnosis.verdict is Verdict.DIFFERS or not diagnosis.compared:
         for name, result in diagnosis.checkpoints:
