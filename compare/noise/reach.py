@@ -27,6 +27,7 @@ class _Reach:
         self._graph, self._pair_of = aligned.graphs[0], aligned.pair_of[0]
         self._states, self._unmatched = states, unmatched
         self._onwards: dict[int, list[int]] = {}
+        self._of_users: dict[int, list[int]] = {}
 
     def differs(self, at: int) -> bool:
         """Whether a record differs by more than noise; without a partner, whether a difference reaches it."""
@@ -76,9 +77,14 @@ class _Reach:
         for used in graph.users.get(graph.alias(row), ()):
             if self._agrees(used):
                 continue
-            user = graph.columns.call_of(used)
-            yield from (at for at in graph.outputs(user) if self.differs(at))
-            yield from (at for at in self.of_backward(user) if self.differs(at))
+            yield from self._of_user(graph.columns.call_of(used))
+
+    def _of_user(self, call: int) -> list[int]:
+        """What differs of what a call that uses a tensor returns, and its backward; asked once for each tensor."""
+        if call not in self._of_users:
+            returned = (*self._graph.outputs(call), *self.of_backward(call))
+            self._of_users[call] = [at for at in returned if self.differs(at)]
+        return self._of_users[call]
 
     def of_backward(self, call: int) -> Iterable[int]:
         """What the backward of a forward call returns, which sees the forward's inputs, too; nothing where a difference
