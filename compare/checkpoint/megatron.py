@@ -76,12 +76,12 @@ def iteration_of(folder: Path) -> Path | None:
         return None
     try:
         with open_input(latest) as opened:
-            text = opened.read(64).decode("utf-8", "replace").strip()
+            iteration = opened.read(64).decode("utf-8", "replace").strip()
     except OSError:
-        text = ""
-    chosen = folder / (f"iter_{int(text):07d}" if text.isdecimal() else "release")
-    if not (text.isdecimal() or text == "release") or not chosen.is_dir():
-        raise DumpError(f"{latest}: names {text!r}, which is not there; give the folder of an iteration, iter_0000100")
+        iteration = ""
+    chosen = folder / (f"iter_{int(iteration):07d}" if iteration.isdecimal() else "release")
+    if not (iteration.isdecimal() or iteration == "release") or not chosen.is_dir():
+        raise DumpError(f"{latest}: names {iteration!r}, which is not there; give the folder of an iteration, iter_0000100")
     if not _has_ranks(chosen):
         raise DumpError(
             f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "

@@ -105,13 +105,13 @@ def _within(judgement: UpdateJudgement, limits: Limits) -> UpdateJudgement:
 
 
 def _without_drift(comparison: Comparison, judgement: UpdateJudgement, pairs: Sequence[ParameterPair]) -> Comparison:
-    reason = {
+    agreeing = {
         v.parameter: (Reason(_WHY[v.basis], names=(LimitSource.CALIBRATED.value,) if v.excess > 1 else ()),)
         for v in judgement.verdicts
         if v.status is Status.AGREES
     }
-    rows = ((row, pair.target) for pair in pairs if pair.target in reason for row in pair.rows)
-    changed = {row: reason[name] for row, name in rows if comparison.equal[row] != EQUAL}
+    rows = ((row, pair.target) for pair in pairs if pair.target in agreeing for row in pair.rows)
+    changed = {row: agreeing[name] for row, name in rows if comparison.equal[row] != EQUAL}
     if not changed:
         return comparison
     grades, causes = comparison.grades.copy(), comparison.causes.copy()

@@ -27,7 +27,7 @@ SEARCHES = {"count", "endswith", "find", "fullmatch", "index", "match", "partiti
 SEARCHES |= {"replace", "rfind", "rpartition", "search", "split", "startswith"}
 
 NO_SENTENCE = {
-    ("msprobe.compare.rl.configurations", "f' {known} ' in said"): "the name of a user's setting",
+    ("msprobe.compare.rl.configurations", "f' {known} ' in text"): "the name of a user's setting",
     ("msprobe.compare.jobs.outcome", "target.family == 'single saves'"): "a kind of folder",
     ("msprobe.compare.jobs.outcome", "target.family in ('saves', 'single saves', 'npy')"): "the same",
     ("msprobe.compare.jobs.plan", "kind.word == 'single saves'"): "the same",
@@ -47,7 +47,6 @@ NO_SENTENCE = {
     ("msprobe.compare.tables.sheet", "text.index('<row ')"): "the XML of a sheet",
     ("msprobe.compare.tables.sheet", "text.replace('&', '&amp;')"): "the same",
     ("msprobe.compare.rollout.alignment", "text.startswith(nearest)"): "the text of a response",
-    ("msprobe.compare.workers.pool", "worker.pipe in said"): "the pipes that have said something",
 }
 """What looks like a search in a sentence and is one in something else."""
 

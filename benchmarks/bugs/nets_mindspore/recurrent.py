@@ -11,12 +11,12 @@ FEATURES, TARGETS = 12, 3
 class Gates(nn.Cell):
     def __init__(self, width):
         super().__init__()
-        self.head_inputs = nn.Dense(width, 3 * width)
+        self.given = nn.Dense(width, 3 * width)
         self.kept = nn.Dense(width, 3 * width)
         self.width = width
 
     def construct(self, x, state):
-        of_input, of_state = self.head_inputs(x), self.kept(state)
+        of_input, of_state = self.given(x), self.kept(state)
         reset_x, update_x, new_x = ops.split(of_input, self.width, 1)
         reset_h, update_h, new_h = ops.split(of_state, self.width, 1)
         reset = ops.sigmoid(ops.add(reset_x, reset_h))
@@ -44,8 +44,8 @@ class Net(nn.Cell):
                 states.append(state)
             steps = states
         pooled = ops.mean(ops.stack(steps), 0)
-        head_inputs = self.head(self.norm(pooled))
-        return ops.mean(ops.square(ops.sub(head_inputs, wanted)))
+        given = self.head(self.norm(pooled))
+        return ops.mean(ops.square(ops.sub(given, wanted)))
 
 
 def arguments(series, wanted):

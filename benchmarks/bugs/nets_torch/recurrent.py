@@ -11,12 +11,12 @@ FEATURES, TARGETS = 12, 3
 class Gates(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.head_inputs = nn.Linear(width, 3 * width)
+        self.given = nn.Linear(width, 3 * width)
         self.kept = nn.Linear(width, 3 * width)
         self.width = width
 
     def forward(self, x, state):
-        of_input, of_state = self.head_inputs(x), self.kept(state)
+        of_input, of_state = self.given(x), self.kept(state)
         reset_x, update_x, new_x = torch.split(of_input, self.width, 1)
         reset_h, update_h, new_h = torch.split(of_state, self.width, 1)
         reset = torch.sigmoid(torch.add(reset_x, reset_h))
@@ -44,8 +44,8 @@ class Net(nn.Module):
                 states.append(state)
             steps = states
         pooled = torch.mean(torch.stack(steps), 0)
-        head_inputs = self.head(self.norm(pooled))
-        return torch.mean(torch.square(torch.sub(head_inputs, wanted)))
+        given = self.head(self.norm(pooled))
+        return torch.mean(torch.square(torch.sub(given, wanted)))
 
 
 def arguments(series, wanted):
