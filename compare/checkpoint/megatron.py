@@ -81,7 +81,7 @@ def iteration_of(folder: Path) -> Path | None:
         iteration = ""
     chosen = folder / (f"iter_{int(iteration):07d}" if iteration.isdecimal() else "release")
     if not (iteration.isdecimal() or iteration == "release") or not chosen.is_dir():
-        raise DumpError(f"{latest}: names {iteration!r}, which is not there; give the folder of an iteration, iter_0000100")
+        raise DumpError(f"{latest}: names {iteration!r}, which is not there; give an iteration's folder, iter_0000100")
     if not _has_ranks(chosen):
         raise DumpError(
             f"{chosen}: holds no folder mp_rank_00; checkpoints of torch.distributed (torch_dist) are not read, "
