@@ -53,7 +53,7 @@ def _scored(case: str, tables: bool) -> Score:
     }
     if tables:
         rows = [row for report in reports for row in report["rows"]]
-        scores["baseline"] = {str(limit): baseline.answer(truth, rows, limit) for limit in baseline.LIMITS}
+        scores["baseline"] = {str(limit): baseline.result(truth, rows, limit) for limit in baseline.LIMITS}
     return scores
 
 

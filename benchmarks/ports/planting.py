@@ -14,8 +14,8 @@ class NotPlanted(Exception):
     """The text that is to be replaced does not stand there as often as it should."""
 
 
-def rewrite(bug, folder):
-    """Compile the function `at` again, with `old` replaced by `new`; `folder` is the module of the port's class.
+def rewrite(bug, owner):
+    """Compile the function `at` again, with `old` replaced by `new`; `owner` is the module of the port's class.
 
     The function keeps its decorators and its place in the file.
     """
@@ -23,7 +23,7 @@ def rewrite(bug, folder):
     if not change:
         return
     module_name, _, path = change["at"].rpartition(":")
-    module = importlib.import_module(module_name or folder)
+    module = importlib.import_module(module_name or owner)
     function = module
     for part in path.split("."):
         function = getattr(function, part)

@@ -28,7 +28,7 @@ class Row:
     is_kind: bool
 
     @property
-    def kind(self):
+    def answer(self):
         """The first finding in a few words."""
         if not self.findings:
             return "no difference" if self.exit_code == 0 else "no difference in what could be judged (exit code 1)"
@@ -67,8 +67,8 @@ def compare(case):
         files = sorted(Path(out).rglob("compare_summary*.json")) or sorted(Path(out).rglob("compare_result*.json"))
         if not files:
             raise RuntimeError(f"{case}: {done.stderr[-2000:]}")
-        kind = json.loads(files[0].read_text())
-        findings = list(kind["first_wrong"])
+        report = json.loads(files[0].read_text())
+        findings = list(report["first_wrong"])
         for table in sorted(Path(out).rglob("compare_result*.json")):
             own = json.loads(table.read_text())
             if own.get("first_wrong") and (not findings or own["first_wrong"][0]["name"] == findings[0]["name"]):
@@ -93,7 +93,7 @@ def _row(case, task, model, name, bug):
 
 def _line(row):
     verdict = "right" if row.is_exact else "near " if row.is_near else "WRONG"
-    return f"{verdict} {row.task} {row.model} {row.case}: {row.kind[:300]}"
+    return f"{verdict} {row.task} {row.model} {row.case}: {row.answer[:300]}"
 
 
 def table(rows):
@@ -121,7 +121,7 @@ def table(rows):
     ]
     for row in rows:
         verdict = "right" if row.is_exact else "among three" if row.is_near else "wrong"
-        lines.append(f"| {row.task} | {row.model} | {row.case} | {verdict} | {_cell(row.kind)} |")
+        lines.append(f"| {row.task} | {row.model} | {row.case} | {verdict} | {_cell(row.answer)} |")
     return "\n".join(lines) + "\n"
 
 
