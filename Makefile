@@ -91,14 +91,14 @@ test-matrix:
 	    $(MAKE) --no-print-directory run-smoke VENV=.venv-$$version MINDSPORE=$$version; done
 
 #   make verify   hundreds of trainings with and without the debugger, compared bit by bit; writes docs/en/explanation/bit-identity.md
-#                 (an hour on two cores; interrupted, it goes on where it was); then every test with all of its cases, of
+#                 (half an hour on two cores; interrupted, it goes on where it was); then every test with all of its cases, of
 #                 which `make test` takes a sample, and 300 examples for each property
 verify: install
 	@$(BIN)/python tests/training/grid.py --results $(VENV)/bit-identity.jsonl --write docs/en/explanation/bit-identity.md
 	@$(MAKE) --no-print-directory test CASES=--all-cases
 
 #   make mutations   faults of the product, one after the other; each must be noticed by the tests as `make test` runs them
-#                    (an hour on two cores; interrupted, it goes on where it was)
+#                    (half an hour on two cores; interrupted, it goes on where it was)
 mutations: tooled $(TORCH)
 	@$(MAKE) --no-print-directory tooled VENV=.venv-bare MINDSPORE=none
 	@$(BIN)/python tests/mutations/run.py --bare-python .venv-bare/bin/python --results $(VENV)/mutations.jsonl
