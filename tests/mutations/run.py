@@ -108,7 +108,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="some of the mutations only")
     parser.add_argument("--processes", type=int, default=1, help="mutations at once")
-    parser.add_argument("--python", type=os.path.abspath, default=sys.executable, help="runs tests that need MindSpore or torch")
+    parser.add_argument(
+        "--python", type=os.path.abspath, default=sys.executable, help="runs tests that need MindSpore or torch"
+    )
     bare = str(ROOT / ".venv-bare/bin/python")
     parser.add_argument("--bare-python", type=os.path.abspath, default=bare, help="runs all other tests")
     parser.add_argument("--results", type=Path, default=Path("mutations.jsonl"), help="what is done; taken up again")
