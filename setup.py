@@ -24,8 +24,14 @@ setup(
         Extension(
             "msprobe.base._statistic",
             ["msprobe_ms/base/_statistic.c"],
-            depends=["msprobe_ms/base/_statistic_pass.h", "msprobe_ms/base/_statistic_block.h"],
-            extra_compile_args=["-O3"],
+            depends=[
+                "msprobe_ms/base/_statistic_pass.h",
+                "msprobe_ms/base/_statistic_block.h",
+                "msprobe_ms/base/_brief.h",
+                "msprobe_ms/base/_brief_block.h",
+            ],
+            extra_compile_args=["-O3", "-pthread"],
+            extra_link_args=["-pthread"],
             optional=True,
         ),
         # Optional as well: without it the numpy passes of compare/measure/block.py serve. Nothing is contracted, so

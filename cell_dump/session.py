@@ -26,6 +26,22 @@ from .framework import Framework, Gradients, Names
 _all_gradients: "WeakSet[Gradients]" = WeakSet()
 """Those of all sessions of this process."""
 
+_recording: "set[Session]" = set()
+"""The sessions between a start and its stop."""
+
+
+@contextmanager
+def unrecorded() -> "Iterator[None]":
+    """No session of this process records what runs inside: another tool of ours reads tensors there."""
+    before = [(session, session.busy, session._api) for session in _recording]
+    for session, _, _ in before:
+        session.busy, session._api = True, None
+    try:
+        yield
+    finally:
+        for session, busy, api in before:
+            session.busy, session._api = busy, api
+
 
 class Tokens:
     """The runs `first` to `last` of a model, both included and counted from 0, since `start`."""
@@ -107,6 +123,7 @@ class Session:
         """Record from here on; with `tokens` only certain runs of a model."""
         self._tokens, self._thread = tokens, threading.get_ident()
         self.open, self.on, self.gave_way = True, tokens is None, False
+        _recording.add(self)
 
     def pause(self) -> None:
         """Stop recording calls; the three files say what is known by now."""
@@ -126,6 +143,7 @@ class Session:
     def _stop(self) -> None:
         self.guard(self._exchanges.give_up)
         self.on = self.open = False
+        _recording.discard(self)
         self.guard(self._flush)
 
     def guard(self, work: Callable[..., None], *args: Any) -> None:

@@ -1,6 +1,6 @@
 /* The statistics of a tensor in one pass over its data: what is done between blocks, and the door to Python.
  *
- * The loops are in `_statistic_pass.h` and `_statistic_block.h`. The array comes through numpy's documented
+ * The loops are in `_statistic_pass.h` and `_statistic_block.h`, the monitor's lean pass in `_brief*.h`. The array comes through numpy's documented
  * `__array_struct__`, so that neither numpy's headers nor its version matter.
  *
  * The sum. For each block of n elements there is an anchor, a power of two above 2 n max|x|. Added to a sum that starts at
@@ -15,6 +15,8 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -52,10 +54,28 @@ struct int64s {
 
 typedef void (*floats_pass)(const void *, size_t, struct floats *);
 
+/* The lean statistics of a part of a tensor, for the monitor. Extremes do not see NaN. */
+struct brief {
+    double top, bottom, sum, squares;
+    int64_t zeros, nans;
+};
+
+typedef void (*brief_pass)(const void *, size_t, double, struct brief *);
+
 struct passes {
     floats_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32;
     void (*int64)(const int64_t *, size_t, struct int64s *);
+    struct {
+        brief_pass float16, bfloat16, float32, float64, int8, uint8, int16, uint16, int32, uint32, int64, uint64;
+    } brief;
 };
+
+/* Below which a magnitude counts as zero: rounded to the type, as a comparison with a scalar does, but never to zero. */
+INLINE double limit_double(double eps) { return eps; }
+INLINE float limit_float(double eps)
+{
+    return eps > 0 && (float)eps == 0 ? FLT_TRUE_MIN : (float)eps;
+}
 
 /* The anchor of a block: 0 if all its elements are zero, -1 if one is infinite or all are NaN; may be infinite itself. */
 INLINE double anchor_of(double top, double bottom, size_t n)
@@ -197,21 +217,27 @@ static size_t plain_size(const struct array *a)
     return n;
 }
 
-/* The pass for a dtype of two bytes: float16, or a framework's bfloat16, which only the name of its type tells. */
-static floats_pass pass_for_two_bytes(PyObject *array)
+/* Which float of two bytes an array has: 'e' for float16, 'E' for a framework's bfloat16, which only its type's name tells. */
+static int letter_of_two_bytes(PyObject *array)
 {
     PyObject *dtype = PyObject_GetAttrString(array, "dtype");
     PyObject *type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
-    floats_pass pass = NULL;
+    int letter = 0;
     if (type && PyType_Check(type)) {
         const char *name = ((PyTypeObject *)type)->tp_name, *dot = strrchr(name, '.');
         name = dot ? dot + 1 : name;
-        pass = strcmp(name, "float16") == 0 ? chosen->float16 : strcmp(name, "bfloat16") == 0 ? chosen->bfloat16 : NULL;
+        letter = strcmp(name, "float16") == 0 ? 'e' : strcmp(name, "bfloat16") == 0 ? 'E' : 0;
     }
     Py_XDECREF(dtype);
     Py_XDECREF(type);
     PyErr_Clear(); /* something with an interface but without a dtype is neither */
-    return pass;
+    return letter;
+}
+
+static floats_pass pass_for_two_bytes(PyObject *array)
+{
+    int letter = letter_of_two_bytes(array);
+    return letter == 'e' ? chosen->float16 : letter == 'E' ? chosen->bfloat16 : NULL;
 }
 
 static floats_pass pass_for(const struct array *a, PyObject *array)
@@ -479,9 +505,12 @@ static PyObject *choose(PyObject *Py_UNUSED(module), PyObject *flavour)
     return PyBool_FromLong(found != NULL);
 }
 
+#include "_brief.h"
+
 static PyMethodDef METHODS[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
     {"text", (PyCFunction)(void (*)(void))text, METH_FASTCALL, text_doc},
+    {"brief", (PyCFunction)(void (*)(void))brief, METH_FASTCALL, brief_doc},
     {"choose", choose, METH_O, choose_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -4,6 +4,7 @@
  *   T             float or double
  *   OF(x)         the name of x for this type and instruction set
  *   LOAD(from)    LANES elements as a register of doubles
+ *   COUNTS        a register of integers as wide as T
  *   BEST(more, x, best)   the greater (more = MAX) or lesser (MIN) of each lane; `best` where x is NaN
  *
  * The block lies in the first-level cache, so it may be read twice: for its extremes, which choose the anchor, and for
@@ -128,8 +129,11 @@ TARGET static void OF(add)(struct floats *all, const T *p, size_t n, int like, c
     all->nan += nan, all->up += up, all->down += down;
 }
 
+#include "_brief_block.h"
+
 #undef T
 #undef OF
 #undef LOAD
 #undef BEST
+#undef COUNTS
 #undef CUT

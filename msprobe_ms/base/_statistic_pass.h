@@ -42,12 +42,14 @@ typedef int64_t NAME(some_words) __attribute__((vector_size(VECTOR), aligned(8),
 #define T float
 #define OF(x) NAME(x##_float)
 #define LOAD(from) WIDEN(from)
+#define COUNTS NAME(ints)
 #define BEST(more, x, best) more##_float(x, best)
 #include "_statistic_block.h"
 
 #define T double
 #define OF(x) NAME(x##_double)
 #define LOAD(from) (*(const NAME(some_doubles) *)(from))
+#define COUNTS NAME(words)
 #define BEST(more, x, best) more##_double(x, best)
 #include "_statistic_block.h"
 
@@ -90,6 +92,8 @@ DECODE(int16, int16_t, float)
 DECODE(uint16, uint16_t, float)
 DECODE(int32, int32_t, double)
 DECODE(uint32, uint32_t, double)
+DECODE(int64, int64_t, double)
+DECODE(uint64, uint64_t, double)
 
 /* The next block is asked for while this one computes; where decoding goes ahead of that, the memory has time enough. */
 #define PASS(name, source, T, decode, like)                                                                            \
@@ -114,6 +118,31 @@ PASS(int16, int16_t, float, NAME(decode_int16), 1)
 PASS(uint16, uint16_t, float, NAME(decode_uint16), 1)
 PASS(int32, int32_t, double, NAME(decode_int32), 1)
 PASS(uint32, uint32_t, double, NAME(decode_uint32), 1)
+
+/* The monitor's lean passes. */
+#define BRIEF(name, source, T, decode)                                                                                 \
+    TARGET static void NAME(brief_##name)(const void *data, size_t n, double eps, struct brief *all)                   \
+    {                                                                                                                  \
+        T buffer[BLOCK / sizeof(T)], limit = limit_##T(eps);                                                           \
+        for (const source *p = data; n > 0;) {                                                                         \
+            size_t m = n < BLOCK / sizeof(T) ? n : BLOCK / sizeof(T);                                                  \
+            const T *block = decode(p, m, buffer);                                                                     \
+            NAME(brief_block_##T)(all, block, m, limit, (const char *)(block == buffer ? block : block + m));          \
+            p += m, n -= m;                                                                                            \
+        }                                                                                                              \
+    }
+BRIEF(float64, double, double, AS_IT_IS)
+BRIEF(float32, float, float, AS_IT_IS)
+BRIEF(bfloat16, uint16_t, float, NAME(decode_bfloat16))
+BRIEF(float16, uint16_t, float, NAME(decode_float16))
+BRIEF(int8, int8_t, float, NAME(decode_int8))
+BRIEF(uint8, uint8_t, float, NAME(decode_uint8))
+BRIEF(int16, int16_t, float, NAME(decode_int16))
+BRIEF(uint16, uint16_t, float, NAME(decode_uint16))
+BRIEF(int32, int32_t, double, NAME(decode_int32))
+BRIEF(uint32, uint32_t, double, NAME(decode_uint32))
+BRIEF(int64, int64_t, double, NAME(decode_int64))
+BRIEF(uint64, uint64_t, double, NAME(decode_uint64))
 
 /* float64 does not hold every int64, so extremes and sum stay integers. */
 TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
@@ -145,6 +174,9 @@ TARGET static void NAME(int64)(const int64_t *p, size_t n, struct int64s *all)
 static const struct passes NAME(passes) = {
     NAME(float16), NAME(bfloat16), NAME(float32), NAME(float64), NAME(int8),  NAME(uint8),
     NAME(int16),   NAME(uint16),   NAME(int32),   NAME(uint32),  NAME(int64),
+    {NAME(brief_float16), NAME(brief_bfloat16), NAME(brief_float32), NAME(brief_float64), NAME(brief_int8),
+     NAME(brief_uint8), NAME(brief_int16), NAME(brief_uint16), NAME(brief_int32), NAME(brief_uint32),
+     NAME(brief_int64), NAME(brief_uint64)},
 };
 
 #undef NAME
@@ -163,3 +195,4 @@ static const struct passes NAME(passes) = {
 #undef DECODE
 #undef PASS
 #undef AS_IT_IS
+#undef BRIEF

@@ -10,20 +10,13 @@ _PAGE = (
     "no page of the network is drawn; `msprobe compare` names the first wrong call, its cell and its line, and its "
     "table has every call"
 )
-_NOT_FINITE = (
-    "NaN and infinities are counted in every record of a dump.json (nan_count); `msprobe compare` with a run without "
-    "them names the call where they begin"
-)
-
 COMMANDS = {
     **dict.fromkeys(("graph", "graph_visualize"), _PAGE),
     **dict.fromkeys(("run_ut", "acc_check", "multi_run_ut", "multi_acc_check", "run_overflow_check"), _PRECHECK),
     "api_precision_compare": f"{_PRECHECK}, also of an NPU and a GPU",
     "op_generate": 'no script of one function is written; task "tensor" saves its inputs as npy files',
-    **dict.fromkeys(("nan_analyze", "overflow_check"), _NOT_FINITE),
     "parse": "files of kernels are read as they are: `msprobe compare` takes them, `msprobe gather` makes a dump of "
     "them",
-    "data2db": "no database is written; `msprobe compare --format csv` writes tables",
     "offline_dump": "inference with offline models is not collected; collect a training, or generation with "
     "token_range",
     "install_deps": "pip installs what is needed: pip install 'msprobe-ms[mindspore]' or 'msprobe-ms[torch]'",
@@ -35,7 +28,6 @@ _TASKS = 'the tasks "statistics", "tensor" and "structure"'
 
 TASKS = {
     "free_benchmark": _TASKS,
-    "grad_probe": f'{_TASKS}; gradients of parameters are in the dumps of levels "L0" and "mix"',
     "overflow_check": f'level "L2" (MindSpore alone), or {_TASKS}, which count NaN and infinities',
 }
 """Tasks that are known and not served, `overflow_check` at levels other than L2, and what can be had instead."""

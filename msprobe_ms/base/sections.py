@@ -58,7 +58,7 @@ def checked(
             try:
                 values[each.name] = each.metadata["check"](contents[key])
             except SettingsError as err:
-                raise SettingsError(f"{where(key)}: {err}") from err
+                raise type(err)(f"{where(key)}: {err}") from err
     return values
 
 
@@ -236,7 +236,7 @@ def parameters(value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class GradProbeSettings(Section):
-    """Task `grad_probe`: the gradients of the parameters at every step."""
+    """Task `grad_probe`: the gradients that an optimizer receives, at each of its calls."""
 
     grad_level: str = setting(one_of("L0", "L1", "L2"), "L1")
     param_list: tuple[str, ...] = setting(parameters, ())

@@ -25,6 +25,7 @@ from .sections import (
     PRECHECK,
     SECTIONS,
     CollectSettings,
+    GradProbeSettings,
     Section,
     StatisticsSettings,
     StructureSettings,
@@ -41,7 +42,7 @@ _MONITOR = ("wg_distribution", "xy_distribution", "mv_distribution", "param_dist
 
 OTHER_FILES = (
     (("npu_path", "bench_path", "target_path", "golden_path"), "a comparison's file", "'msprobe compare -i'"),
-    (_MONITOR, "a monitor's configuration", "msprobe's TrainerMon, which this version does not have"),
+    (_MONITOR, "a monitor's configuration", "TrainerMon"),
     (("common_dump_settings", "e2e_dump_settings"), "MindSpore's own dump configuration", "MINDSPORE_DUMP_CONFIG"),
     (("framework", "dump_data_dir"), "a dump.json, which a run wrote", "'msprobe compare'"),
 )
@@ -134,7 +135,8 @@ def collect_options(settings: "Settings") -> CollectOptions:
     """What a task and its section record."""
     section = settings.section
     if not isinstance(section, CollectSettings):
-        if isinstance(section, StructureSettings) or settings.level == "L2":  # kernels are collected by the framework
+        # kernels are collected by the framework, gradients at the optimizer
+        if isinstance(section, StructureSettings | GradProbeSettings) or settings.level == "L2":
             return CollectOptions(DataMode(), values=False)
         raise SettingsError(f"task: {shown(settings.task)} cannot be collected at level {shown(settings.level)}")
     return CollectOptions(
@@ -270,6 +272,8 @@ def parse_settings(contents: Mapping[str, object], origin: Origin) -> Settings:
     if settings.task == "structure" and settings.level not in ("L0", "mix"):
         once("structure", f'task "structure" shows what encloses what: level "{settings.level}" is taken as "mix"')
         settings = replace(settings, level="mix")
+    if settings.task == "grad_probe":  # collects at optimizers, and reads no level
+        settings = replace(settings, level=Settings.level)
     if settings.task == "exception_dump" and settings.level != "L2":
         what = 'task "exception_dump" is of kernels, with MindSpore alone; write "L2"'
         raise SettingsError(f"{origin.common('level')}: {what} instead of {shown(settings.level)}")

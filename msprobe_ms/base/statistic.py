@@ -66,7 +66,7 @@ def statistic(array: Array) -> Statistic:
     """
     if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
         return Statistic(*found)
-    array = _plain(array)
+    array = plain(array)
     if array.size == 0 or array.dtype.kind not in "biuf":
         return Statistic(None, None, None, None)
     if kernel is not None and (found := kernel.scan(array, _exact_mean)) is not None:
@@ -98,7 +98,7 @@ def of_bfloat16_bits(bits: Array) -> Array:
     return wide.view(np.float32)
 
 
-def _plain(array: Array) -> Array:
+def plain(array: Array) -> Array:
     """The same values contiguous, aligned, in native byte order and, for numbers, in a dtype that the passes know."""
     if not array.flags.c_contiguous:
         array = array.ravel(order="K")  # of a transpose this is its memory as it lies: statistics know no order
@@ -118,13 +118,13 @@ def _of_integers(array: Array) -> Statistic:
     else:  # in two halves, which are both far from overflow
         lower = int((array & array.dtype.type(0xFFFFFFFF)).sum())
         total = (int((array >> array.dtype.type(32)).sum()) << 32) + lower
-    norm = math.sqrt(math.fsum(np.square(block).sum() for block in _blocks(array)))
+    norm = math.sqrt(math.fsum(np.square(block).sum() for block in blocks(array)))
     return Statistic(int(array.max()), int(array.min()), total / array.size, norm)
 
 
 def _of_floats(array: Array) -> Statistic:
     tops, bottoms, sums, squares = [], [], [], []
-    for block in _blocks(array):
+    for block in blocks(array):
         tops.append(block.max())
         bottoms.append(block.min())
         sums.append(block.sum())
@@ -136,7 +136,7 @@ def _of_floats(array: Array) -> Statistic:
     if peak == 0:
         return Statistic(top, bottom, 0.0, 0.0)
     if not 2.0**-450 < peak < 2.0**480:  # squares or sums may leave the range of float64
-        return Statistic(top, bottom, _exact_mean(array), _scaled_norm(array, peak))
+        return Statistic(top, bottom, _exact_mean(array), scaled_norm(array, peak))
     norm, total = math.sqrt(math.fsum(squares)), math.fsum(sums)
     # Pairwise summation is off by less than 32 roundings of the sum of magnitudes, which Cauchy and Schwarz bound.
     certain = 2.0**-48 * math.sqrt(array.size) * norm <= 5e-13 * abs(total)
@@ -151,16 +151,16 @@ def _of_non_finite(array: Array, top: float, bottom: float) -> Statistic:
     return Statistic(top, bottom, mean, math.inf, nan, up, down)
 
 
-def _scaled_norm(array: Array, peak: float) -> float:
+def scaled_norm(array: Array, peak: float) -> float:
     """The L2 norm of finite values of magnitude at most `peak`, brought near 1 by a power of two."""
     scale = math.ldexp(1.0, min(max(-math.frexp(peak)[1], -1020), 1020))
-    return math.sqrt(math.fsum(np.square(block * scale).sum() for block in _blocks(array))) / scale
+    return math.sqrt(math.fsum(np.square(block * scale).sum() for block in blocks(array))) / scale
 
 
 def _precise_mean(array: Array, peak: float) -> float:
     """The mean of floats of magnitude at most `peak`, with about twice the digits of float64, or all if they matter."""
     sums = []
-    for block in _blocks(array):
+    for block in blocks(array):
         above = _high_part(block, peak)
         sums += [float(above.sum()), float((block - above).sum())]
     total = math.fsum(sums)
@@ -171,7 +171,7 @@ def _precise_mean(array: Array, peak: float) -> float:
 
 def _exact_mean(array: Array) -> float:
     """The mean of finite floats, rounded once, however far their sum cancels."""
-    parts = (part for block in _blocks(widen(array).reshape(-1)) for part in _exact_parts(block))
+    parts = (part for block in blocks(widen(array).reshape(-1)) for part in _exact_parts(block))
     return float(sum(parts, Fraction()) / array.size)
 
 
@@ -202,7 +202,7 @@ def _high_part(block: Array, peak: float) -> Array:
     return above
 
 
-def _blocks(array: Array) -> Iterator[Array]:
+def blocks(array: Array) -> Iterator[Array]:
     """The flat array piece by piece as float64: it fits in cache, and numpy's own float16 passes crawl."""
     for start in range(0, array.size, _BLOCK):
         yield array[start : start + _BLOCK].astype(np.float64, copy=False)

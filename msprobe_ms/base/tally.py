@@ -59,13 +59,17 @@ def log_nothing_collected(family: Sequence[tuple[Settings, Tally]], steps: int) 
 
 def _why(settings: Settings, tally: Tally, steps: int) -> str:
     call = "save()" if settings.level == "debug" else "start()"
+    if settings.task == "grad_probe":
+        call = "the monitored optimizer"
+    if tally.starts is None and settings.task == "grad_probe":
+        return "no optimizer was called after monitor(); call debugger.monitor(optimizer) right after making it"
     if tally.starts is None:
         also = "; other levels are collected by start()" if settings.level == "debug" else ""
         return f"{call} was never called; call it in every step, before step(){also}"
     if not tally.fits_step:
         first, last = tally.starts
         seen = f"the steps {first} to {last}" if last > first else f"step {first}"
-        hint = "" if steps else "; step() was never called, and ends a step"
+        hint = "" if steps or settings.task == "grad_probe" else "; step() was never called, and ends a step"
         wanted = shown(compact(settings.step))
         return f'"step" is {wanted}, and {call} was called in {seen} only{hint}; name one of these'
     if not tally.fits_rank:

@@ -14,6 +14,7 @@ TENSORS = "dump_tensor_data"
 SAVES = "saves.jsonl"
 RUN = "run.jsonl"
 DATA = "data"
+GRADIENTS = "grad_summary_"
 
 FORMAT_VERSION = 1
 

@@ -302,7 +302,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def holds_dumps(folder: Path) -> bool:
-    """Whether steps of dumps or saves lie in a folder, in its stages, or among its key data."""
+    """Whether dumps, saves or tables of gradients lie in a folder, in its stages, or among its key data."""
     for steps in ("step*", "*/step*", "data/*/step*"):
         for step in folder.glob(steps):
             is_of_another_run = layout.run_number(step.relative_to(folder).parts[0]) is not None
@@ -311,4 +311,5 @@ def holds_dumps(folder: Path) -> bool:
             with suppress(OSError):
                 if any(layout.rank_number(name) is not None for name in os.listdir(step)):
                     return True
-    return False
+    tables = (path for inner in ("", "*/") for path in folder.glob(f"{inner}rank*/{layout.GRADIENTS}*.csv"))
+    return any(layout.run_number(path.relative_to(folder).parts[0]) is None for path in tables)

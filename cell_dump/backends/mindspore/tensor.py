@@ -1,7 +1,7 @@
 """Tensors of MindSpore: read without copying where possible, and recorded; on a device, statistics are computed there.
 
-`asnumpy` shares the memory of a contiguous tensor, but has the framework copy a view (a transpose, a slice), which
-costs fifty times what reading it costs. DLPack gives such a view with its strides.
+`asnumpy` shares the memory of a tensor of its own, but has the framework copy a view (a transpose, a slice, also a
+reshape), which costs up to fifty times what reading it costs. DLPack gives a view with its strides.
 
 On a device a look at a tensor waits for everything before it. So its statistics stay there, one small tensor for each
 record, and the lines that need them are held back, until 256 calls wait, or until `stop` or `step`; then all numbers
@@ -45,7 +45,7 @@ _SHARED = frozenset((ms.float16, ms.float32, ms.float64, ms.int8, ms.int16, ms.i
 
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     """The elements, in memory that may be the tensor's own: to be read at once, and neither kept nor changed."""
-    if to_dlpack is None or tensor.is_contiguous() or tensor.dtype not in _SHARED or tensor.device != "CPU":
+    if to_dlpack is None or tensor.dtype not in _SHARED or tensor.device != "CPU":
         return tensor.asnumpy()  # type: ignore[no-any-return]  # the framework has no types
     return elements_of(to_dlpack(tensor))
 

@@ -1,0 +1,190 @@
+/* The lean statistics of many tensors in one call: what `brief.py` promises. Included by `_statistic.c`.
+ *
+ * Tensors are cut into parts of a fixed size. Threads take part after part; each part's sums stand apart and are added up
+ * in the order of the tensor, so that the number of threads cannot be seen in the results.
+ */
+
+enum { PART = 1 << 18, MOST_THREADS = 16 }; /* elements of a part: 1 MiB of float */
+enum { WORTH_A_THREAD = 1 << 21 };          /* bytes; less is done before a second thread has begun */
+
+struct tensor {
+    PyObject *capsule; /* keeps the array */
+    const char *data;
+    size_t size, itemsize;
+    brief_pass pass;
+    int is_double;
+};
+
+struct part {
+    const struct tensor *of;
+    size_t start;
+    struct brief found;
+};
+
+struct work {
+    struct part *parts;
+    size_t count;
+    double eps;
+    atomic_size_t next;
+};
+
+static void *take_parts(void *from)
+{
+    struct work *work = from;
+    mode before = exact_mode();
+    for (size_t at; (at = atomic_fetch_add(&work->next, 1)) < work->count;) {
+        struct part *part = &work->parts[at];
+        size_t left = part->of->size - part->start;
+        struct brief found = {.top = -INFINITY, .bottom = INFINITY};
+        part->of->pass(part->of->data + part->start * part->of->itemsize, left < PART ? left : PART, work->eps, &found);
+        part->found = found;
+    }
+    back_to(before);
+    return NULL;
+}
+
+static void take_all_parts(struct work *work, int threads)
+{
+    pthread_t others[MOST_THREADS];
+    int started = 0;
+    for (; started < threads - 1 && started < MOST_THREADS; started++)
+        if (pthread_create(&others[started], NULL, take_parts, work) != 0)
+            break; /* then fewer do it */
+    take_parts(work);
+    for (int i = 0; i < started; i++)
+        pthread_join(others[i], NULL);
+}
+
+/* norm, min, max, zeros, nans, mean of a tensor from its parts; of an empty one there is only the number of NaN. */
+static void write_row(double *row, const struct tensor *tensor, const struct part *parts)
+{
+    struct brief all = {.top = -INFINITY, .bottom = INFINITY};
+    for (size_t start = 0; start < tensor->size; start += PART, parts++) {
+        const struct brief *more = &parts->found;
+        all.top = more->top > all.top ? more->top : all.top;
+        all.bottom = more->bottom < all.bottom ? more->bottom : all.bottom;
+        all.sum += more->sum, all.squares += more->squares, all.zeros += more->zeros, all.nans += more->nans;
+    }
+    double n = (double)tensor->size, peak = fmax(all.top, -all.bottom), norm = sqrt(all.squares);
+    if (tensor->is_double && !all.nans && peak != 0 && isfinite(peak) && !(peak > 0x1p-450 && peak < 0x1p480))
+        norm = scaled_norm((const double *)tensor->data, tensor->size, peak);
+    int none = all.nans || !tensor->size;
+    row[0] = none ? NAN : norm;
+    row[1] = none ? NAN : all.bottom + 0.0; /* takes the sign from a zero */
+    row[2] = none ? NAN : all.top + 0.0;
+    row[3] = tensor->size ? (double)all.zeros / n : NAN;
+    row[4] = (double)all.nans;
+    row[5] = none ? NAN : all.sum / n;
+}
+
+static brief_pass brief_pass_for(const struct array *a, PyObject *array)
+{
+    if ((a->kind == 'f' || a->kind == 'V') && a->itemsize == 2) {
+        int letter = letter_of_two_bytes(array);
+        return letter == 'e' ? chosen->brief.float16 : letter == 'E' ? chosen->brief.bfloat16 : NULL;
+    }
+    switch (a->kind << 8 | a->itemsize) {
+    case 'f' << 8 | 4: return chosen->brief.float32;
+    case 'f' << 8 | 8: return chosen->brief.float64;
+    case 'i' << 8 | 1: return chosen->brief.int8;
+    case 'i' << 8 | 2: return chosen->brief.int16;
+    case 'i' << 8 | 4: return chosen->brief.int32;
+    case 'i' << 8 | 8: return chosen->brief.int64;
+    case 'b' << 8 | 1: /* one byte that is 0 or 1 */
+    case 'u' << 8 | 1: return chosen->brief.uint8;
+    case 'u' << 8 | 2: return chosen->brief.uint16;
+    case 'u' << 8 | 4: return chosen->brief.uint32;
+    case 'u' << 8 | 8: return chosen->brief.uint64;
+    default: return NULL;
+    }
+}
+
+/* What there is to do for an array: 1; 0 if the passes cannot run over it as it lies or it is no array; -1 on an error. */
+static int look_at(struct tensor *tensor, PyObject *array)
+{
+    tensor->capsule = PyObject_GetAttr(array, array_struct);
+    const struct array *a = tensor->capsule ? PyCapsule_GetPointer(tensor->capsule, NULL) : NULL;
+    if (a == NULL)
+        return -1;
+    brief_pass pass = brief_pass_for(a, array);
+    size_t n = pass ? plain_size(a) : 0;
+    if (n == 0) /* empty arrays as well: nothing is lost by their way through Python */
+        return 0;
+    tensor->data = a->data, tensor->size = n, tensor->itemsize = (size_t)a->itemsize, tensor->pass = pass;
+    tensor->is_double = a->kind == 'f' && a->itemsize == 8;
+    return 1;
+}
+
+/* All parts of all tensors; NULL if there is no memory. Without tensors there is one part, which is not counted. */
+static struct part *cut(const struct tensor *tensors, size_t count, struct work *work, size_t *bytes)
+{
+    size_t needed = 0;
+    for (size_t i = 0; i < count; i++)
+        needed += (tensors[i].size + PART - 1) / PART;
+    work->count = 0, work->parts = PyMem_Malloc((needed + 1) * sizeof *work->parts);
+    for (size_t i = 0; work->parts && i < count; i++) {
+        *bytes += tensors[i].size * tensors[i].itemsize;
+        for (size_t start = 0; start < tensors[i].size; start += PART)
+            work->parts[work->count++] = (struct part){.of = &tensors[i], .start = start};
+    }
+    return work->parts;
+}
+
+static int measure_tensors(const struct tensor *tensors, size_t count, double eps, int threads, double *rows)
+{
+    struct work work = {.eps = eps};
+    size_t bytes = 0;
+    if (!cut(tensors, count, &work, &bytes)) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    PyThreadState *thread = bytes >= 1 << 16 ? PyEval_SaveThread() : NULL;
+    take_all_parts(&work, bytes < WORTH_A_THREAD ? 1 : threads);
+    mode before = exact_mode();
+    const struct part *parts = work.parts;
+    for (size_t i = 0; i < count; i++) {
+        write_row(rows + 6 * i, &tensors[i], parts);
+        parts += (tensors[i].size + PART - 1) / PART;
+    }
+    back_to(before);
+    take_back(thread);
+    PyMem_Free(work.parts);
+    return 1;
+}
+
+PyDoc_STRVAR(brief_doc, "brief(arrays, eps, threads, address)\n--\n\n"
+                        "Write six doubles for each array of a list to `address`: norm, min, max, zeros, nans, mean.\n\n"
+                        "The indices of those that the passes cannot run over as they lie; their rows are those of an\n"
+                        "empty array.");
+
+static PyObject *brief(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    if (given != 4 || !PyList_Check(args[0]))
+        return PyErr_Format(PyExc_TypeError, "brief() takes a list and 3 more arguments");
+    size_t count = (size_t)PyList_GET_SIZE(args[0]);
+    double eps = PyFloat_AsDouble(args[1]), *rows;
+    long threads = PyLong_AsLong(args[2]);
+    rows = PyLong_AsVoidPtr(args[3]);
+    if (PyErr_Occurred())
+        return NULL;
+    struct tensor *tensors = PyMem_Calloc(count + 1, sizeof *tensors);
+    PyObject *refused = PyList_New(0);
+    int fine = tensors && refused;
+    for (size_t i = 0; fine && i < count && i < (size_t)PyList_GET_SIZE(args[0]); i++) {
+        int found = look_at(&tensors[i], PyList_GET_ITEM(args[0], (Py_ssize_t)i));
+        fine = found >= 0;
+        if (found == 0) {
+            PyObject *index = PyLong_FromSize_t(i);
+            fine = index && PyList_Append(refused, index) == 0;
+            Py_XDECREF(index);
+        }
+    }
+    fine = fine && measure_tensors(tensors, count, eps, threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : (int)threads, rows);
+    for (size_t i = 0; tensors && i < count; i++)
+        Py_XDECREF(tensors[i].capsule);
+    PyMem_Free(tensors);
+    if (fine)
+        return refused;
+    Py_XDECREF(refused);
+    return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+}

@@ -1,0 +1,209 @@
+"""The configuration of a run as one zip file: its entries, and a reader that does not trust it.
+
+| entry | content |
+|---|---|
+| `env` | JSON object: variables of the environment |
+| `pip` | lines `name=version` |
+| `hyperparameters/hyperparameters_static.json`, `..._dynamic.json` | JSON object: settings |
+| `dataset/step<N>/rank<R>/dataset.json` | `{"args": {...}, "kwargs": {...}}`, the model's inputs |
+| `weights/step<N>/rank<R>/weight.json` | statistics of parameters by name |
+| `random/rank<R>.json` | `{op: [{"count": n, "stack": [lines]}]}` |
+| `context` | ours: JSON object, what the framework was set to |
+| `pack.json` | ours: what wrote the pack, and which random functions it counts |
+
+Nothing is ever unpacked to the disk, and no name of an entry becomes a path.
+"""
+
+import json
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.errors import DumpError
+from msprobe.base.files import open_input
+
+ENV = "env"
+PIP = "pip"
+CONTEXT = "context"
+ABOUT = "pack.json"
+HYPERPARAMETERS = "hyperparameters"
+STATIC = f"{HYPERPARAMETERS}/hyperparameters_static.json"
+DYNAMIC = f"{HYPERPARAMETERS}/hyperparameters_dynamic.json"
+FORMAT_VERSION = 1
+
+_TENSORS = re.compile(r"(dataset|weights)/step(\d{1,12})/rank(\d{1,9})/(dataset|weight)\.json")
+_RANDOM = re.compile(r"random/rank(\d{1,9})\.json")
+_SETTINGS = re.compile(rf"{HYPERPARAMETERS}/([^/\\]{{1,200}}\.json)")
+
+_LARGEST_FILE = 10 << 30
+_LARGEST_ENTRY = 256 << 20  # of statistics: a line of 200 bytes for each of a million parameters
+_LARGEST_TOTAL = 16 << 30
+_MOST_ENTRIES = 1_000_000
+_RATIO = 400  # JSON of statistics shrinks to a tenth, a file of one repeated byte to a thousandth
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_REMEDY = "pack the configuration again, or copy it again"
+
+
+def dataset(step: int, rank: int) -> str:
+    """The entry of what the model was called with."""
+    return f"dataset/step{step}/rank{rank}/dataset.json"
+
+
+def weights(step: int, rank: int) -> str:
+    """The entry of the parameters before a call."""
+    return f"weights/step{step}/rank{rank}/weight.json"
+
+
+def random(rank: int) -> str:
+    """The entry of the calls of random functions."""
+    return f"random/rank{rank}.json"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
+    """Where in a run: the number of the model's forward, and the rank."""
+
+    step: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class ConfigPack:
+    """An open pack. Entries are read when they are asked for; DumpError for what is damaged or of another shape."""
+
+    where: str
+    archive: zipfile.ZipFile
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The entries."""
+        return frozenset(self.archive.namelist())
+
+    def places(self, kind: str) -> list[Place]:
+        """Where statistics of a kind, `dataset` or `weights`, were taken."""
+        found = (_TENSORS.fullmatch(name) for name in self.names)
+        return sorted(Place(int(each[2]), int(each[3])) for each in found if each and each[1] == kind)
+
+    @cached_property
+    def random_ranks(self) -> list[int]:
+        """The ranks whose random calls were counted."""
+        return sorted(int(found[1]) for name in self.names if (found := _RANDOM.fullmatch(name)))
+
+    @cached_property
+    def settings_files(self) -> list[str]:
+        """The names of the files of settings."""
+        return sorted(found[1] for name in self.names if (found := _SETTINGS.fullmatch(name)))
+
+    def text(self, name: str) -> str:
+        """An entry as text."""
+        try:
+            with self.archive.open(name) as entry:
+                held = entry.read(_LARGEST_ENTRY + 1)
+            if len(held) > _LARGEST_ENTRY:
+                raise DumpError(f"{self.where}: {name} is larger than {_LARGEST_ENTRY >> 20} MiB; {_REMEDY}")
+            return held.decode("utf-8-sig")
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            OSError,
+            ValueError,
+            NotImplementedError,
+            RuntimeError,
+        ) as err:
+            raise DumpError(f"{self.where}: {name} cannot be read ({err or type(err).__name__}); {_REMEDY}") from err
+
+    def object(self, name: str) -> dict[str, Any]:
+        """An entry that is a JSON object."""
+        try:
+            held = json.loads(self.text(name), parse_int=_whole)
+        except (ValueError, RecursionError, MemoryError) as err:
+            raise DumpError(f"{self.where}: {name} is no JSON ({err or type(err).__name__}); {_REMEDY}") from err
+        if not isinstance(held, dict):
+            raise DumpError(f"{self.where}: {name} is no JSON object; {_REMEDY}")
+        return held
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What the pack says of itself; empty for one of another tool."""
+        return self.object(ABOUT) if ABOUT in self.names else {}
+
+
+def _whole(text: str) -> int | float:
+    return int(text) if len(text) < 400 else float(text[:400])
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[ConfigPack]:
+    """Open a pack. DumpError where it is missing, is no archive, or is one that nobody who packs makes."""
+    try:
+        file = open_input(path, _LARGEST_FILE)
+    except OSError as err:
+        raise DumpError(
+            f"{path}: cannot be read ({err.strerror or err}); give a zip of `-d` or of ConfigChecker"
+        ) from err
+    with file:
+        try:
+            archive = zipfile.ZipFile(file)
+        # zipfile meets foreign bytes with whatever error they happen to lead to.
+        except Exception as err:
+            text = " ".join(f"{err or type(err).__name__}".split())
+            raise DumpError(f"{path}: is no zip file that can be read ({text}); {_REMEDY}") from err
+        with archive:
+            if problem := _suspicious(archive):
+                raise DumpError(f"{path}: {problem}; such a file is not read")
+            pack = ConfigPack(str(path), archive)
+            if not any(_is_known(name) for name in pack.names):
+                raise DumpError(f"{path}: holds no configuration; give a zip of `-d` or of ConfigChecker")
+            yield pack
+
+
+def _is_known(name: str) -> bool:
+    patterns = (_TENSORS, _RANDOM, _SETTINGS)
+    return name in (ENV, PIP, CONTEXT) or any(pattern.fullmatch(name) for pattern in patterns)
+
+
+def _suspicious(archive: zipfile.ZipFile) -> str:
+    """What speaks against reading an archive; empty for nothing."""
+    entries = archive.infolist()
+    if len(entries) > _MOST_ENTRIES:
+        return f"has {len(entries)} entries"
+    seen: set[str] = set()
+    total = 0
+    for entry in entries:
+        name = entry.filename
+        if name in seen:
+            return f"has two entries {name!r}"
+        seen.add(name)
+        if problem := _odd_name(name) or _odd_entry(entry):
+            return f"entry {name!r} {problem}"
+        total += entry.file_size
+    return f"unpacks to {total >> 20} MiB" if total > _LARGEST_TOTAL else ""
+
+
+def _odd_name(name: str) -> str:
+    if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\\" in name or "\0" in name:
+        return "has an absolute path"
+    return "leads out of the archive" if ".." in name.split("/") else ""
+
+
+def _odd_entry(entry: zipfile.ZipInfo) -> str:
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "is a link or a device"
+    if entry.flag_bits & 1:
+        return "is encrypted"
+    if entry.compress_type not in _METHODS:
+        return "is compressed in a way that nobody who packs uses"
+    if entry.file_size > _LARGEST_ENTRY:
+        return f"unpacks to {entry.file_size >> 20} MiB"
+    if entry.file_size > 1 << 20 and entry.file_size > _RATIO * max(entry.compress_size, 1):
+        return f"unpacks to {entry.file_size // max(entry.compress_size, 1)} times its size"
+    return ""

@@ -1,0 +1,174 @@
+"""The files of a monitor as pieces of whole lines, and the notes of what was left out of them."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+
+from msprobe.base.errors import reason
+from msprobe.base.files import open_input
+
+from .columns import LONGEST_LINE, integer_of
+
+_BLOCK = 16 << 20
+_NO_LINES = 4 * _BLOCK  # bytes without a line end: that is no table
+
+
+class Cause(Enum):
+    """Why something was left out, as a note says it behind the number of cases."""
+
+    TORN = "unfinished last lines were left out (their process was killed, or still writes)"
+    BROKEN = "lines that are no rows were left out"
+    NO_STEP = "rows without a whole number as step, micro_step or vpp_stage were left out"
+    WRONG_NUMBER = "rows have fields that should be numbers and are none; they are read as NaN"
+    REPEATED = "rows were written twice; the later one counts"
+    UNREADABLE = "files or folders could not be read"
+    NO_TABLE = "files that are no table of a monitor were left out"
+    EMPTY = "files or folders are empty"
+    UNKNOWN_KIND = "files of an unknown kind were left out"
+    UNKNOWN_SCOPE = "rows of an unknown scope were left out"
+    UNKNOWN_COLUMN = "columns without numbers were left out"
+    OTHER_RUN = "folders are of an older run, which was left out; give one of them to read it"
+    OTHER_FORM = "folders of another form were left out; give one of them to read it"
+    RESUMED = "steps were written again by a run that was resumed; what it wrote counts"
+
+
+@dataclass
+class Notes:
+    """What was left out: how often for each cause, and where first."""
+
+    _found: dict[Cause, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, cause: Cause, where: object, count: int = 1) -> None:
+        """Note that something was left out."""
+        before, first = self._found.get(cause, (0, str(where)))
+        if count:
+            self._found[cause] = (before + count, first)
+
+    def texts(self) -> tuple[str, ...]:
+        """One sentence for each cause."""
+        return tuple(
+            f"{first}: {cause.value}" if count == 1 else f"{count} {cause.value}; the first: {first}"
+            for cause, (count, first) in self._found.items()
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file; `step` is that of its rows where they have no column for it."""
+
+    path: Path
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Whole lines of files with the same columns; `files` says at which byte each file begins, and its line there."""
+
+    header: tuple[str, ...]
+    data: bytes
+    files: tuple[tuple[int, Path, int], ...]
+
+    def place(self, line: int) -> str:
+        """File and line of a line of the piece."""
+        start = 0
+        for _ in range(line):
+            start = self.data.index(b"\n", start) + 1
+        at, path, first = max((each for each in self.files if each[0] <= start), key=lambda each: each[0])
+        number = first + self.data.count(b"\n", at, start)
+        return f"{path}, line {number}"
+
+
+def pieces(sources: Iterable[Source], required: Iterable[str], notes: Notes) -> Iterator[Piece]:
+    """The lines below the headers, of many small files together; files without the required columns are noted."""
+    needed = set(required)
+    header: tuple[str, ...] = ()
+    parts: list[bytes] = []
+    files: list[tuple[int, Path, int]] = []
+    size = 0
+    for source in sources:
+        for columns, line, data in _blocks(source, needed, notes):
+            if parts and (columns != header or size + len(data) > _BLOCK):
+                yield Piece(header, b"".join(parts), tuple(files))
+                parts, files, size = [], [], 0
+            header = columns
+            parts.append(data)
+            files.append((size, source.path, line))
+            size += len(data)
+    if parts:
+        yield Piece(header, b"".join(parts), tuple(files))
+
+
+def first_step(source: Source) -> int | None:
+    """The step of the first row of a file; None where there is none."""
+    if source.step is not None:
+        return source.step
+    try:
+        with open_input(source.path) as file:
+            lines = _clean(file.read(LONGEST_LINE), True).decode("utf-8", "replace").split("\n")
+        rows = csv.reader(lines[:-1])
+        at = next(rows).index("step")
+        return integer_of(next(rows)[at])
+    except (OSError, ValueError, IndexError, StopIteration, csv.Error):
+        return None
+
+
+def _blocks(source: Source, needed: set[str], notes: Notes) -> Iterator[tuple[tuple[str, ...], int, bytes]]:
+    """(columns, number of the first line, whole lines) for each block of a file."""
+    header: tuple[str, ...] = ()
+    rest, line = b"", 1
+    end = b"" if source.step is None else b",%d\n" % source.step
+    try:
+        with open_input(source.path) as file:
+            while block := file.read(_BLOCK):
+                data = rest + block
+                cut = data.rfind(b"\n") + 1
+                rest = data[cut:]
+                if not cut and len(rest) < _NO_LINES:
+                    continue
+                data = _clean(data[:cut], line == 1)
+                if not header:
+                    first, _, data = data.partition(b"\n")
+                    header, line = _header(first, needed), 2
+                    if not header:
+                        notes.add(Cause.NO_TABLE, source.path)
+                        return
+                if data:
+                    columns = (*header, "step") if end else header
+                    yield columns, line, data.replace(b"\n", end) if end else data
+                    line += int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")))
+                if len(rest) >= _NO_LINES:
+                    break
+    except OSError as err:
+        notes.add(Cause.UNREADABLE, f"{source.path} ({err.strerror or reason(err)})")
+        return
+    if rest.strip():
+        notes.add(Cause.TORN, source.path)
+    elif not header:
+        notes.add(Cause.EMPTY, source.path)
+
+
+def _clean(data: bytes, is_first: bool) -> bytes:
+    """Lines ended by `\\n`, without a byte order mark, and without bytes that the parsers take in different ways."""
+    if is_first:
+        data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b" ")
+    if b"\0" in data:
+        data = data.replace(b"\0", "\ufffd".encode())
+    return data
+
+
+def _header(line: bytes, needed: set[str]) -> tuple[str, ...]:
+    """The names of the columns; none where the line is no header of a table with the columns that are needed."""
+    if len(line) > LONGEST_LINE:
+        return ()
+    try:
+        names = next(csv.reader([line.decode("utf-8", "replace")]), [])
+    except csv.Error:
+        return ()
+    columns = tuple(name.strip() for name in names)
+    return columns if needed <= {name.lower() for name in columns} else ()
