@@ -39,7 +39,8 @@ def _init_step(value: object) -> bool | int:
     )
 
 
-def _network(value: object) -> str:
+def cell_name(value: object) -> str:
+    """The check of a cell's name."""
     if isinstance(value, str):
         return value
     raise SettingsError(f'{shown(value)} is not the name of a cell; write one such as "backbone", between quotes')
@@ -50,7 +51,7 @@ class Entry:
     """The first five are the arguments of a PrecisionDebugger, None where not given; none given means a debugger is.
 
     `network` names a cell of the trained network, "" the network itself. `init_step` is true where the first step's
-    number is to be found out, or that number.
+    number is to be found out, or that number. `monitor` is the configuration file of a monitor, which checks it.
     """
 
     config_path: object = setting(_unchecked, None)
@@ -58,8 +59,9 @@ class Entry:
     dump_path: object = setting(_unchecked, None)
     level: object = setting(_unchecked, None)
     step: tuple[object, ...] | None = setting(_steps, None)
-    network: str = setting(_network, "")
+    network: str = setting(cell_name, "")
     init_step: bool | int = setting(_init_step, False)
+    monitor: object = setting(_unchecked, None)
 
     @property
     def debugger(self) -> dict[str, object]:

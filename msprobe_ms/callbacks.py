@@ -11,11 +11,13 @@ from typing import Any
 from mindspore import _c_expression
 from mindspore.train import Callback
 
-from msprobe.base.checks import listed, nearest, shown
+from msprobe.base.checks import listed
 from msprobe.base.errors import MsprobeError, UsageError
 from msprobe.base.log import once
 from msprobe.callback_entry import Entry, entry_of
 from msprobe.mindspore_debugger import PrecisionDebugger
+from msprobe.model_training import cell_of, next_step
+from msprobe.monitor_callback import MsprobeMonitor
 
 
 class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
@@ -23,7 +25,8 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
 
     In place of a debugger it takes what one is constructed with, in plain values as a YAML file has them:
     `config_path`, `task`, `dump_path`, `level`, `step`. Beside either, `network` names the cell to collect
-    (`"backbone.blocks.0"`), and `init_step` does the work of MsprobeInitStep: true, or the number of the first step.
+    (`"backbone.blocks.0"`), `init_step` does the work of MsprobeInitStep: true, or the number of the first step, and
+    `monitor` is the configuration file of a monitor that is to run as well (MsprobeMonitor), with the same numbers.
 
     The network is the one that `Model` was given, so that names are those of `start(network)`; a model that
     `debugger.start(model)` was given before the training stays in force. What is wrong with the settings or the model
@@ -40,23 +43,28 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
         self._uses_network = debugger is None or bool(parsed.network)
         self._network: Any = None
         self._has_begun = self._in_step = False
+        self._monitor = _monitor_of(parsed)
 
     def on_train_begin(self, run_context: Any) -> None:
         """Find the network. What the user's own `start(model)` opened is shut until the first step."""
         parameters = run_context.original_args()
+        if self._monitor is not None:
+            self._monitor.on_train_begin(run_context)
         self._check_single(parameters.get("list_callback") or ())
         self._debugger.stop()
         self._has_begun = self._is_resumed = False
         self._uses_network |= not self._debugger.has_model
         if self._uses_network:
-            self._network = _cell_of(parameters.get("network"), self._cell)
+            self._network = cell_of(parameters.get("network"), self._cell, "MsprobeStep")
 
     def on_train_epoch_begin(self, run_context: Any) -> None:
         """Tell the debugger where a resumed training is, once, if that was asked for."""
         if self._init_step is not False and not self._is_resumed:
             found = self._init_step is True
-            _resume(self._debugger, _next_step(run_context.original_args()) if found else self._init_step)
+            _resume(self._debugger, next_step(run_context.original_args()) if found else self._init_step)
         self._is_resumed = True
+        if self._monitor is not None:
+            self._monitor.on_train_epoch_begin(run_context)
 
     def on_train_step_begin(self, run_context: Any) -> None:
         """Start collecting, if this step is to be collected."""
@@ -84,6 +92,8 @@ class MsprobeStep(Callback):  # type: ignore[misc]  # the framework has no types
         if self._in_step:
             self.on_train_step_end(None)
         self._debugger.stop()
+        if self._monitor is not None:
+            self._monitor.on_train_end(None)
 
     def _check_single(self, callbacks: Iterable[Any]) -> None:
         others = [each for each in callbacks if isinstance(each, MsprobeStep)]
@@ -119,7 +129,7 @@ class MsprobeInitStep(Callback):  # type: ignore[misc]  # the framework has no t
         """Tell the number, once; here and not earlier, since the first epoch's number is not known before."""
         debugger, self._debugger = self._debugger, None
         if debugger is not None:
-            _resume(debugger, _next_step(run_context.original_args()))
+            _resume(debugger, next_step(run_context.original_args()))
 
 
 def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionDebugger:
@@ -139,20 +149,11 @@ def _debugger_of(debugger: PrecisionDebugger | None, entry: Entry) -> PrecisionD
     return debugger
 
 
-def _cell_of(network: Any, name: str) -> Any:
-    if not name:
-        return network
-    cells = {own: cell for own, cell in network.cells_and_names() if own}
-    if name in cells:
-        return cells[name]
-    near = nearest(name, tuple(cells))
-    hint = f"did you mean {shown(near)}?" if near else f"it has {listed(tuple(network.name_cells()))}"
-    raise UsageError(f'argument "network" of MsprobeStep: the trained network has no cell {shown(name)}; {hint}')
-
-
-def _next_step(parameters: Any) -> int:
-    """Counted from 0: as many steps as there were before this training."""
-    return int(parameters.cur_step_num or (parameters.cur_epoch_num - 1) * parameters.batch_num)
+def _monitor_of(entry: Entry) -> MsprobeMonitor | None:
+    if entry.monitor is None:
+        return None
+    first = {} if entry.init_step is True else {"start_iteration": int(entry.init_step)}
+    return MsprobeMonitor(config_path=entry.monitor, network=entry.network, **first)
 
 
 def _resume(debugger: PrecisionDebugger, step: int) -> None:

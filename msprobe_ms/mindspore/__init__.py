@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from msprobe.callbacks import MsprobeInitStep, MsprobeStep
     from msprobe.graph_save.save import flush, save, save_grad, step
     from msprobe.mindspore_debugger import PrecisionDebugger
+    from msprobe.monitor.trainer import TrainerMon
+    from msprobe.monitor_callback import MsprobeMonitor
     from msprobe.rl.probe import MsProbe
 
 __getattr__ = later(
@@ -19,8 +21,10 @@ __getattr__ = later(
     {
         "MsProbe": "msprobe.rl.probe",
         "MsprobeInitStep": "msprobe.callbacks",
+        "MsprobeMonitor": "msprobe.monitor_callback",
         "MsprobeStep": "msprobe.callbacks",
         "PrecisionDebugger": "msprobe.mindspore_debugger",
+        "TrainerMon": "msprobe.monitor.trainer",
         "flush": "msprobe.graph_save.save",
         "save": "msprobe.graph_save.save",
         "save_grad": "msprobe.graph_save.save",
@@ -33,8 +37,10 @@ __getattr__ = later(
 __all__ = [
     "MsProbe",
     "MsprobeInitStep",
+    "MsprobeMonitor",
     "MsprobeStep",
     "PrecisionDebugger",
+    "TrainerMon",
     "flush",
     "save",
     "save_grad",

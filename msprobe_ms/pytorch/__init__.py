@@ -10,6 +10,7 @@ from msprobe.base.lazy import later
 if TYPE_CHECKING:
     from msprobe.base.seed_pytorch import seed_all
     from msprobe.compare.entry import compare, compare_distributed
+    from msprobe.monitor.trainer import TrainerMon
     from msprobe.pytorch_debugger import PrecisionDebugger
     from msprobe.rl.probe import MsProbe
 
@@ -18,6 +19,7 @@ __getattr__ = later(
     {
         "MsProbe": "msprobe.rl.probe",
         "PrecisionDebugger": "msprobe.pytorch_debugger",
+        "TrainerMon": "msprobe.monitor.trainer",
         "compare": "msprobe.compare.entry",
         "compare_distributed": "msprobe.compare.entry",
         "seed_all": "msprobe.base.seed_pytorch",
@@ -25,4 +27,4 @@ __getattr__ = later(
     needs="torch",
 )
 
-__all__ = ["MsProbe", "PrecisionDebugger", "compare", "compare_distributed", "seed_all"]
+__all__ = ["MsProbe", "PrecisionDebugger", "TrainerMon", "compare", "compare_distributed", "seed_all"]

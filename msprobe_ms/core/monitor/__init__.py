@@ -1,0 +1,1 @@
+"""The places where msprobe has the tools of its training monitor."""

@@ -1,0 +1,1 @@
+"""The module path of msprobe 26 for its second monitor."""

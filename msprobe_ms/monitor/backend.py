@@ -1,0 +1,119 @@
+"""The interface behind which frameworks differ for the monitor: optimizers, gradients of parameters, statistics on a
+device. How modules and tensors are hooked is the collector's (`cell_dump/framework.py`).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from msprobe.cell_dump.framework import Framework
+
+Numbers = np.ndarray[Any, Any]
+"""Float64, a row for each tensor, a column for each of `layout.STATISTICS`."""
+
+
+class Handle(Protocol):
+    """A hook that can be taken off again."""
+
+    def remove(self) -> Any: ...
+
+
+class Removal:
+    """A handle that calls `function` once."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function: Callable[[], Any] | None = function
+
+    def remove(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
+
+
+def hook_module(
+    module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+) -> Sequence[Handle]:
+    """Hooks on the calls of a cell or module: they return nothing, so that they change nothing."""
+
+    def enter(_: Any, args: Any, kwargs: Any) -> None:
+        before(args, kwargs)
+
+    def leave(_: Any, args: Any, kwargs: Any, result: Any) -> None:
+        after(args, kwargs, result)
+
+    return [
+        module.register_forward_pre_hook(enter, with_kwargs=True),
+        module.register_forward_hook(leave, with_kwargs=True),
+    ]
+
+
+class Update(NamedTuple):
+    """What an optimizer works with in one update, before it begins.
+
+    `gradients` and the moments are (parameter, tensor) pairs, of the parameters that have one. `wrong` says why there
+    are no gradients.
+    """
+
+    gradients: list[tuple[Any, Any]]
+    exp_avg: list[tuple[Any, Any]]
+    exp_avg_sq: list[tuple[Any, Any]]
+    wrong: str = ""
+
+
+class Backend(Protocol):
+    """One framework."""
+
+    framework: Framework
+    on_device: bool
+    """Whether statistics are computed by the framework and fetched when the step ends."""
+
+    def check(self, model: Any, optimizer: Any) -> None:
+        """Refuse, before the training begins, what cannot be monitored. UsageError."""
+
+    def rank(self) -> int:
+        """This process's rank, 0 without communication."""
+
+    def group_rank(self, group: Any) -> int:
+        """This process's rank in a group of processes."""
+
+    def parameters(self, model: Any) -> Iterable[tuple[str, Any]]:
+        """The trainable parameters of a model, with their names; none twice."""
+
+    def modules(self, model: Any) -> Iterable[tuple[str, Any]]:
+        """The modules inside a model, with their dotted names; none twice."""
+
+    def is_training(self, module: Any) -> bool:
+        """Whether a module is in training mode."""
+
+    def parameter_hook(self, parameter: Any, hook: Callable[[Any], None]) -> Handle:
+        """Have `hook` called with each gradient that a backward computes for a parameter."""
+
+    def module_hook(
+        self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+    ) -> Sequence[Handle]:
+        """Have `before(args, kwargs)` and `after(args, kwargs, result)` called at each call of a module."""
+
+    def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
+        """Have `before(gradients)`, None where the parameters hold them, and `after()` called at each update."""
+
+    def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
+        """What the optimizer is about to work with; of `monitored` parameters also where it updates copies of them."""
+
+    def settle(self) -> None:
+        """Wait for what is computed, outside of every guard: let the training's own errors out."""
+
+    def array(self, tensor: Any) -> Numbers:
+        """The elements of a tensor, in memory that may be its own."""
+
+    def statistics(self, tensor: Any, eps: float) -> Any:
+        """The statistics of a tensor as a small tensor that stays on the device."""
+
+    def fetch(self, pending: list[Any]) -> Numbers:
+        """The results of `statistics`, in one transfer."""
+
+    def text(self, tensor: Any) -> tuple[str, str]:
+        """Shape and dtype as the files have them."""
+
+    def debugger(self) -> Callable[..., Any]:
+        """The class PrecisionDebugger of the framework."""

@@ -1,0 +1,1 @@
+"""What the monitor needs of a framework."""

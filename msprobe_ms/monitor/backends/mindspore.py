@@ -1,0 +1,166 @@
+"""MindSpore for the monitor: optimizers of `nn`, `experimental.optim` and `mint.optim`, PyNative mode."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore import Parameter, Tensor, mint, nn, ops
+from mindspore.communication import GlobalComm, get_group_rank_from_world_rank, get_rank
+
+from msprobe.base.errors import UsageError
+from msprobe.base.framework import check_model
+from msprobe.cell_dump.backends.mindspore.framework import FRAMEWORK
+from msprobe.cell_dump.backends.mindspore.tensor import DEVICES, array_of, drain, settle
+from msprobe.executors import api
+from msprobe.monitor.backend import Handle, Numbers, Update, hook_module
+
+_OF_CELLS = (("exp_avg", "exp_avg_sq"), ("moment1", "moment2"), ("moments1", "moments2"))
+"""Where optimizers keep the two moments of their parameters, in the parameters' order."""
+
+_DRAINS = hasattr(Tensor, "_grad_node")
+_WIDE = mindspore.float32
+
+
+class MindSpore:
+    """Trainings of cells."""
+
+    framework = FRAMEWORK
+    module: type = nn.Cell
+
+    def __init__(self) -> None:
+        self.on_device = mindspore.get_context("device_target") in DEVICES
+
+    def check(self, model: Any, optimizer: Any) -> None:
+        """Only PyNative mode has hooks in Python."""
+        if mindspore.get_context("mode") == mindspore.GRAPH_MODE:
+            raise UsageError(
+                "set_monitor(): the mode is GRAPH_MODE, where no hook of Python runs; set PYNATIVE_MODE, or use the "
+                "task grad_probe, which also collects graphs"
+            )
+        check_model(model, self.module, self.framework.kind)
+        if not isinstance(optimizer, nn.Cell):
+            raise UsageError(
+                f"set_monitor(): the optimizer is a {type(optimizer).__name__}, and must be one of mindspore.nn, "
+                "mindspore.experimental.optim or mindspore.mint.optim; pass the one that is called with the gradients"
+            )
+
+    def rank(self) -> int:
+        return int(get_rank()) if GlobalComm.INITED else 0
+
+    def group_rank(self, group: Any) -> int:
+        return int(get_group_rank_from_world_rank(self.rank(), group)) if GlobalComm.INITED else 0
+
+    def parameters(self, model: Any) -> Iterable[tuple[str, Any]]:
+        return [(name, each) for name, each in model.parameters_and_names() if each.requires_grad]
+
+    def modules(self, model: Any) -> Iterator[tuple[str, Any]]:
+        for name, cell in model.cells_and_names():
+            if name and "_recompute_cell" not in name:
+                yield name, cell
+
+    def is_training(self, module: Any) -> bool:
+        return bool(module.training) or not _knows_training(module)
+
+    def parameter_hook(self, parameter: Any, hook: Callable[[Any], None]) -> Handle:
+        return parameter.register_hook(hook)  # type: ignore[no-any-return]  # the framework has no types
+
+    def module_hook(
+        self, module: Any, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+    ) -> Sequence[Handle]:
+        return hook_module(module, before, after)
+
+    def update_hook(self, optimizer: Any, before: Callable[[Any], None], after: Callable[[], None]) -> Sequence[Handle]:
+        def enter(_: Any, args: Any, kwargs: Any) -> None:
+            before(args[0] if args else next(iter(kwargs.values()), ()))
+
+        def leave(_: Any, __: Any, ___: Any) -> None:
+            after()
+
+        return [optimizer.register_forward_pre_hook(enter, with_kwargs=True), optimizer.register_forward_hook(leave)]
+
+    def update_of(self, optimizer: Any, gradients: Any, main_grad: bool, monitored: Sequence[Any]) -> Update:
+        parameters = _parameters_of(optimizer)
+        received = list(gradients) if isinstance(gradients, (list, tuple)) else [gradients]
+        if len(received) != len(parameters):
+            wrong = (
+                f"the optimizer has {len(parameters)} parameters and received {len(received)} gradients, so that they "
+                "cannot be told apart; pass one gradient for each of optimizer.parameters"
+            )
+            return Update([], *_moments(optimizer, parameters), wrong)
+        pairs = [(p, g) for p, g in zip(parameters, received, strict=True) if isinstance(g, Tensor)]
+        return Update(pairs, *_moments(optimizer, parameters))
+
+    def settle(self) -> None:
+        if not self.on_device and _DRAINS:
+            drain()
+
+    def array(self, tensor: Any) -> Numbers:
+        if not _DRAINS:
+            settle([("", tensor)])
+        return array_of(tensor)
+
+    def statistics(self, tensor: Any, eps: float) -> Any:
+        with api._no_grad():
+            wide = tensor.astype(_WIDE).reshape(-1)
+            if not wide.size:
+                return ops.full((6,), float("nan"), dtype=_WIDE)
+            size = float(wide.size)
+            numbers = (
+                mint.sqrt(mint.sum(mint.square(wide))),
+                mint.min(wide),
+                mint.max(wide),
+                mint.sum((mint.abs(wide) < eps).astype(_WIDE)) / size,
+                mint.sum((wide != wide).astype(_WIDE)),
+                mint.mean(wide),
+            )
+            return mint.stack([each.reshape(()) for each in numbers])
+
+    def fetch(self, pending: list[Any]) -> Numbers:
+        with api._no_grad():
+            return np.asarray(mint.stack(pending).asnumpy(), np.float64)
+
+    def text(self, tensor: Any) -> tuple[str, str]:
+        return str(tuple(tensor.shape)), str(tensor.dtype)
+
+    def debugger(self) -> Callable[..., Any]:
+        from msprobe.mindspore_debugger import PrecisionDebugger  # here: only an alert needs it
+
+        return PrecisionDebugger
+
+
+def _parameters_of(optimizer: Any) -> list[Any]:
+    own = getattr(optimizer, "_parameters", None)
+    return list(optimizer.parameters if own is None else own)
+
+
+def _knows_training(module: Any) -> bool:
+    """A cell's `training` is false until `set_train` is called; what nobody has set says nothing."""
+    return "training" in module.get_flags()
+
+
+def _moments(optimizer: Any, parameters: list[Any]) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+    """Both moments of an optimizer's parameters, by its own attributes, else by the names of its parameters."""
+    for names in _OF_CELLS:
+        first, second = (_aligned(getattr(optimizer, name, None), parameters) for name in names)
+        if first and second:
+            return first, second
+    by_name = {parameter.name: parameter for parameter in parameters}
+    found: tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]] = ([], [])
+    for name, parameter in optimizer.parameters_and_names():
+        for at, moment in ((1, "exp_avg_sq"), (0, "exp_avg")):
+            if moment in name:
+                owner = name.partition(moment)[2].lstrip(".")
+                if owner in by_name:
+                    found[at].append((by_name[owner], parameter))
+                break
+    return found
+
+
+def _aligned(moments: Any, parameters: list[Any]) -> list[tuple[Any, Any]]:
+    if not isinstance(moments, (list, tuple)) or len(moments) != len(parameters):
+        return []
+    return [(p, m) for p, m in zip(parameters, moments, strict=True) if isinstance(m, Parameter)]
+
+
+BACKEND = MindSpore

@@ -1,0 +1,248 @@
+"""Measures a training step by step: hooks come and go together, a step ends with the optimizer's update.
+
+The step of every row is the number of the update that it leads to. What a step has measured is given to the
+monitor that owns the engine, which writes, alerts and counts; all of it runs behind a guard, so that a failure is logged
+and the training goes on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+from msprobe.base.framework import maker
+from msprobe.base.log import logger
+from msprobe.base.statistic import widen
+from msprobe.store.monitor.writer import Row
+
+from .activations import Activations
+from .backend import Backend, Handle
+from .collectives import CollectiveCalls
+from .guard import Guard
+from .names import Choice
+from .parameters import LOCAL, UNREDUCED, ParameterPoints, Parameters, Wanted
+from .readings import Key, Readings
+from .settings import Collectives
+
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What an engine measures; `operations` are the statistics of each kind."""
+
+    choice: Choice
+    operations: Mapping[str, Sequence[str]]
+    forward: bool = False
+    backward: bool = False
+    points: Wanted = field(default=Wanted())
+    collectives: Collectives = field(default=Collectives())
+    eps: Mapping[str, float] = field(default_factory=dict)
+    """The threshold of `zeros` by kind, where it is not the usual one."""
+    short_names: bool = True
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is measured."""
+        points = self.points
+        of_parameters = points.gradients or points.moments or points.weights or points.own
+        return self.forward or self.backward or self.collectives.enable or of_parameters
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The training: its models in order, the optimizer, and which reduced gradients other ranks write."""
+
+    models: list[Any]
+    optimizer: Any
+    left_out: Callable[[Any], bool]
+    collective_modules: tuple[ModuleType, ...] = ()
+    collective_names: frozenset[str] = frozenset()
+
+
+class Engine:
+    """Hooks of one monitor. `collects(step)` says which steps are measured, `ended(step, rows)` takes what a step gave
+    (None where it was not measured)."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        collects: Callable[[int], bool],
+        ended: Callable[[int, dict[str, list[Row]] | None], None],
+    ) -> None:
+        self._backend, self._collects, self._ended = backend, collects, ended
+        self.guard = Guard()
+        self.step = 0
+        self.ends_with_update = True
+        self.finished = ""
+        """What the training is to be ended with, where the user wants that (`print_struct`)."""
+        self._loss = 0
+        self._parts: _Parts | None = None
+        self._update: list[Handle] = []
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether anything but the optimizer is hooked."""
+        return self._parts is not None
+
+    def watch(self, watched: Watched, start: int) -> None:
+        """Count the updates of an optimizer from `start` on; nothing is measured yet."""
+        self.step = self.guard.step = start
+        self._watched = watched
+        if watched.optimizer is not None:
+            self._update += self._backend.update_hook(watched.optimizer, self._before, self._after)
+
+    def install(self, wishes: Wishes) -> None:
+        """Hook what is wished; measuring begins with the present step, where it is to be measured."""
+        self.uninstall()
+        self._parts = _Parts(self._backend, self.guard, wishes, self._watched)
+        self._activate()
+
+    def choose(self, operations: Mapping[str, Sequence[str]]) -> None:
+        """Give other statistics from the present step on; all are measured anyway."""
+        if self._parts is not None:
+            self._parts.wishes = replace(self._parts.wishes, operations=operations)
+
+    def uninstall(self) -> None:
+        """Take every hook off but the optimizer's."""
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            parts.remove()
+
+    def stop(self) -> None:
+        """Take every hook off."""
+        self.uninstall()
+        while self._update:
+            self._update.pop().remove()
+
+    def loss(self, value: Any) -> None:
+        """Note this process's own loss of a micro step: a number or a tensor, whose elements' mean counts."""
+        parts = self._parts
+        if parts is None or not parts.active:
+            return
+        self._backend.settle()
+        self.guard.run("the loss", self._note_loss, parts, value)
+
+    def _note_loss(self, parts: "_Parts", value: Any) -> None:
+        array = np.asarray(value) if maker(value) is None else widen(self._backend.array(value))
+        parts.readings.value(LOCAL, Key(0, LOSS, self._loss), float(array.astype(np.float64).mean()))
+        self._loss += 1
+
+    def end_step(self) -> None:
+        """The optimizer has run: write what was measured, and go on to the next step."""
+        self.guard.run("the step", self._end)
+        if self.finished:
+            raise RuntimeError(self.finished)
+
+    def rows(self) -> dict[str, list[Row]]:
+        """What the present step has measured so far."""
+        parts = self._parts
+        return (self.guard.run("the step", parts.rows) or {}) if parts is not None and parts.active else {}
+
+    def _before(self, gradients: Any) -> None:
+        parts = self._parts
+        if parts is not None and parts.active and not self.guard.is_busy:
+            self._backend.settle()
+            self.guard.run("the update", parts.before, self._backend, self._watched.optimizer, gradients)
+
+    def _after(self) -> None:
+        if self.guard.is_busy:
+            return
+        parts = self._parts
+        if parts is not None and parts.active:
+            self._backend.settle()
+            self.guard.run("the update", parts.points.after)
+        if self.ends_with_update:
+            self.end_step()
+
+    def _end(self) -> None:
+        parts, step = self._parts, self.step
+        rows = None
+        if parts is not None:
+            if parts.active:
+                rows = self.guard.run("the step", parts.rows)
+            parts.end_step()
+        self._loss = 0
+        self.step = step + 1
+        try:
+            self._ended(step, rows)
+        finally:
+            self.guard.step = self.step
+            self._activate()
+
+    def _activate(self) -> None:
+        if self._parts is not None:
+            self._parts.activate(self._collects(self.step))
+
+
+class _Parts:
+    """What is hooked for one set of wishes."""
+
+    def __init__(self, backend: Backend, guard: Guard, wishes: Wishes, watched: Watched) -> None:
+        self.wishes = wishes
+        self.active = False
+        self.readings = Readings(backend, wishes.eps)
+        self.points = ParameterPoints(backend, self.readings, guard, wishes.points)
+        self._activations: Activations | None = None
+        self._collectives: CollectiveCalls | None = None
+        try:
+            self._install(backend, guard, watched)
+        except BaseException:
+            self.remove()
+            raise
+
+    def _install(self, backend: Backend, guard: Guard, watched: Watched) -> None:
+        wishes = self.wishes
+        parameters = Parameters(backend, watched.models, wishes.choice, short=wishes.short_names)
+        self.points.install(parameters, watched.left_out)
+        modules = 0
+        if wishes.forward or wishes.backward:
+            self._activations = Activations(
+                backend, self.readings, guard, forward=wishes.forward, backward=wishes.backward
+            )
+            modules = self._activations.install(watched.models, wishes.choice)
+        if wishes.collectives.enable:
+            self._collectives = CollectiveCalls(backend, self.readings, guard, wishes.collectives)
+            self._collectives.install(watched.collective_modules, watched.collective_names)
+        logger.info("monitor: %d parameters and %d modules are monitored", len(parameters), modules)
+        if not len(parameters) and not modules and not wishes.collectives.enable:
+            raise UsageError(
+                "set_monitor(): no parameter and no module has one of the names in targets; write names as "
+                "model.named_parameters() or cells_and_names() give them, or {} for all"
+            )
+
+    def activate(self, active: bool) -> None:
+        """Measure from now on, or not."""
+        self.active = self.points.active = active
+        for part in (self._activations, self._collectives):
+            if part is not None:
+                part.active = active
+
+    def before(self, backend: Backend, optimizer: Any, gradients: Any) -> None:
+        """The optimizer is about to run."""
+        main_grad, monitored = self.wishes.points.main_grad, self.points.monitored
+        self.points.before(backend.update_of(optimizer, gradients, main_grad, monitored))
+
+    def rows(self) -> dict[str, list[Row]]:
+        """What the step has measured; of the gradients that only the norm needed nothing."""
+        rows = self.readings.rows(self.wishes.operations)
+        if not self.wishes.points.gradients:
+            rows.pop(UNREDUCED, None)
+        return rows
+
+    def end_step(self) -> None:
+        """Begin anew."""
+        self.readings.clear()
+        for part in (self.points, self._activations, self._collectives):
+            if part is not None:
+                part.end_step()
+
+    def remove(self) -> None:
+        """Take every hook off."""
+        self.activate(False)
+        for part in (self.points, self._activations, self._collectives):
+            if part is not None:
+                part.remove()

@@ -1,0 +1,154 @@
+"""Parameters at the points of an update: unreduced gradients, what the optimizer receives, its moments, the weights.
+
+Unreduced gradients are measured in the backward, where clipping, scaling or a reduction that works in place has not
+yet happened; reduced ones as the update begins. What the parameters are before the update is measured then, not
+taken from the end of the last one: code between two updates may change them.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from msprobe.base.errors import UsageError
+from msprobe.store.monitor.layout import STATISTICS
+
+from .backend import Backend, Handle, Update
+from .guard import Guard
+from .names import Choice, squashed
+from .readings import Key, Readings, pairs
+
+UNREDUCED, REDUCED, BEFORE, AFTER = "grad_unreduced", "grad_reduced", "param_origin", "param_updated"
+MOMENTS = ("exp_avg", "exp_avg_sq")
+LOCAL = "local"
+NORM = "grad_norm"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which points are measured; `own` is the norm of this process's own gradients."""
+
+    gradients: bool = False
+    each_micro_step: bool = False
+    moments: bool = False
+    weights: bool = False
+    own: bool = False
+    main_grad: bool = True
+
+
+class Parameters:
+    """The parameters of models that are monitored, by identity; `names` are those in the files."""
+
+    def __init__(self, backend: Backend, models: Iterable[Any], choice: Choice, *, short: bool) -> None:
+        self.names: dict[int, Key] = {}
+        self.of: dict[int, Any] = {}
+        for vpp_stage, model in enumerate(models):
+            known = dict(backend.parameters(model))
+            named = squashed(known)
+            for name, parameter in known.items():
+                if choice.has_parameter(vpp_stage, name, named[name]) and id(parameter) not in self.names:
+                    self.names[id(parameter)] = Key(vpp_stage, named[name] if short else name)
+                    self.of[id(parameter)] = parameter
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class ParameterPoints:
+    """Measures at the points of an update while installed."""
+
+    def __init__(self, backend: Backend, readings: Readings, guard: Guard, wanted: Wanted) -> None:
+        self._backend, self._readings, self._guard, self._wanted = backend, readings, guard, wanted
+        self._handles: list[Handle] = []
+        self._parameters: Parameters | None = None
+        self._micro: dict[int, int] = {}
+        self._left_out: Callable[[Any], bool] = _never
+        self.active = False
+
+    def install(self, parameters: Parameters, left_out: Callable[[Any], bool]) -> None:
+        """Hook the gradients; reduced gradients of parameters that are `left_out` are another rank's to write."""
+        self._parameters, self._left_out = parameters, left_out
+        if self._wanted.gradients or self._wanted.own:
+            for identity, parameter in parameters.of.items():
+                hook = self._hook(identity, parameters.names[identity])
+                self._handles.append(self._backend.parameter_hook(parameter, hook))
+
+    def _hook(self, identity: int, key: Key) -> Callable[[Any], None]:
+        readings, micro, backend, guard = self._readings, self._micro, self._backend, self._guard
+        each = self._wanted.each_micro_step
+
+        def measure(gradient: Any) -> None:
+            count = micro[identity] = micro.get(identity, -1) + 1
+            readings.add(UNREDUCED, Key(key.vpp_stage, key.name, count) if each else key, gradient)
+
+        def hook(gradient: Any) -> None:
+            if self.active and gradient is not None and not guard.is_busy:
+                backend.settle()
+                guard.run(f"the gradient of {key.name}", measure, gradient)
+
+        return hook
+
+    @property
+    def monitored(self) -> list[Any]:
+        """The parameters."""
+        return [] if self._parameters is None else list(self._parameters.of.values())
+
+    def before(self, update: Update) -> None:
+        """The optimizer is about to change the parameters."""
+        wanted = self._wanted
+        if wanted.own:
+            self._guard.run("the norm of the own gradients", self._own_norm)
+        if wanted.gradients:
+            if update.wrong:
+                self._guard.run("the reduced gradients", _refuse, update.wrong)
+            self._add(REDUCED, [(p, gradient) for p, gradient in update.gradients if not self._left_out(p)])
+        if wanted.weights:
+            self._add(BEFORE, self._weights())
+        if wanted.moments:
+            for kind, tensors in zip(MOMENTS, (update.exp_avg, update.exp_avg_sq), strict=True):
+                self._add(kind, tensors)
+
+    def after(self) -> None:
+        """The optimizer has changed them."""
+        if self._wanted.weights:
+            self._add(AFTER, self._weights())
+
+    def _add(self, kind: str, tensors: Iterable[tuple[Any, Any]]) -> None:
+        """Measure the tensors of parameters together; where one cannot be measured, each by itself."""
+        found = [] if self._parameters is None else pairs(self._parameters.names, tensors)
+        try:
+            self._readings.add_all(kind, found)
+        except Exception:  # the guard logs it once, with the name of the tensor that caused it
+            for key, tensor in found:
+                self._guard.run(f"{kind} of {key.name}", self._readings.add, kind, key, tensor)
+
+    def _weights(self) -> list[tuple[Any, Any]]:
+        return [(each, each) for each in self.monitored]
+
+    def _own_norm(self) -> None:
+        """The L2 norm over the rank's own gradients of the last micro step, from their norms."""
+        found, numbers = self._readings.numbers(UNREDUCED)
+        last = {(key.vpp_stage, key.name): at for at, (key, _) in enumerate(found)}
+        if last:
+            norms = numbers[list(last.values()), STATISTICS.index("norm")]
+            self._readings.value(LOCAL, Key(0, NORM, 0), math.sqrt(float(np.square(norms).sum())))
+
+    def end_step(self) -> None:
+        """The optimizer has run."""
+        self._micro.clear()
+
+    def remove(self) -> None:
+        """Take every hook off."""
+        self.end_step()
+        while self._handles:
+            self._handles.pop().remove()
+
+
+def _refuse(why: str) -> None:
+    raise UsageError(why)
+
+
+def _never(_: Any) -> bool:
+    return False

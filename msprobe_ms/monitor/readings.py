@@ -1,0 +1,127 @@
+"""The statistics of one step while it goes on: measured at once on a processor, fetched at the end from a device."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from msprobe.base.brief import measure_all
+from msprobe.store.monitor.layout import STATISTICS
+from msprobe.store.monitor.writer import Row
+
+from .backend import Backend, Numbers
+
+THREADS = 2
+"""Of a measurement: the memory of most machines serves more than one core. The kernel uses one for little."""
+
+EPS = 1e-8
+"""What is smaller counts as zero, where nothing else is set."""
+
+
+class Key(NamedTuple):
+    """What is measured; `micro_step` is None where the kind has none."""
+
+    vpp_stage: int
+    name: str
+    micro_step: int | None = None
+
+
+class Measured(NamedTuple):
+    """Where the statistics of a tensor are: a row of `numbers`, or a tensor on the device."""
+
+    shape: str
+    dtype: str
+    numbers: Numbers | None
+    row: int
+    pending: Any = None
+
+
+_TOGETHER: dict[str, Callable[..., Any]] = {
+    **{"norm": np.sum, "min": np.min, "max": np.max, "nans": np.sum},
+    **{"zeros": np.mean, "mean": np.mean},
+}
+"""How several tensors of one row become one (`collectives`)."""
+
+
+class Readings:
+    """The rows of one step by kind. What is measured again under the same key replaces what was there."""
+
+    def __init__(self, backend: Backend, eps: Mapping[str, float]) -> None:
+        self._backend, self._eps = backend, eps
+        self._rows: dict[str, dict[Key, Measured]] = {}
+        self._several: dict[str, dict[Key, list[Measured]]] = {}
+        self._values: dict[str, dict[Key, float]] = {}
+
+    def add(self, kind: str, key: Key, tensor: Any, elements: Numbers | None = None) -> None:
+        """Measure one tensor now; with `elements` those, in its place."""
+        self._rows.setdefault(kind, {})[key] = self._measured(kind, [tensor], elements)[0]
+
+    def join(self, kind: str, key: Key, tensor: Any) -> None:
+        """Measure one of several tensors that make one row."""
+        self._several.setdefault(kind, {}).setdefault(key, []).extend(self._measured(kind, [tensor]))
+
+    def add_all(self, kind: str, tensors: Sequence[tuple[Key, Any]]) -> None:
+        """Measure tensors now, in one pass over each."""
+        rows = self._rows.setdefault(kind, {})
+        for (key, _), measured in zip(tensors, self._measured(kind, [tensor for _, tensor in tensors]), strict=True):
+            rows[key] = measured
+
+    def _measured(self, kind: str, tensors: Sequence[Any], elements: Numbers | None = None) -> list[Measured]:
+        backend, eps = self._backend, self._eps.get(kind, EPS)
+        if backend.on_device and elements is None:
+            return [Measured(*backend.text(each), None, 0, backend.statistics(each, eps)) for each in tensors]
+        arrays = [backend.array(tensor) for tensor in tensors] if elements is None else [elements]
+        numbers = measure_all(arrays, eps, THREADS)
+        return [Measured(*backend.text(tensor), numbers, row) for row, tensor in enumerate(tensors)]
+
+    def value(self, kind: str, key: Key, number: float) -> None:
+        """Note a number that is no tensor's."""
+        self._values.setdefault(kind, {})[key] = number
+
+    def numbers(self, kind: str) -> tuple[list[tuple[Key, Measured]], Numbers]:
+        """The rows of a kind in order of time, and their statistics."""
+        found = list(self._rows.get(kind, {}).items())
+        return found, self._fetched([measured for _, measured in found])
+
+    def _fetched(self, found: list[Measured]) -> Numbers:
+        numbers = np.empty((len(found), len(STATISTICS)))
+        on_device = [at for at, measured in enumerate(found) if measured.numbers is None]
+        if on_device:
+            numbers[on_device] = self._backend.fetch([found[at].pending for at in on_device])
+        for at, measured in enumerate(found):
+            if measured.numbers is not None:
+                numbers[at] = measured.numbers[measured.row]
+        return numbers
+
+    def rows(self, operations: Mapping[str, Sequence[str]]) -> dict[str, list[Row]]:
+        """What is to be written: by kind, the statistics `operations[kind]` of every row."""
+        written: dict[str, list[Row]] = {}
+        for kind in self._rows:
+            found, numbers = self.numbers(kind)
+            columns = [STATISTICS.index(operation) for operation in operations[kind]]
+            values = numbers[:, columns].tolist()
+            written[kind] = [
+                Row(key.vpp_stage, key.name, key.micro_step, each, measured.shape, measured.dtype)
+                for (key, measured), each in zip(found, values, strict=True)
+            ]
+        for kind, joined in self._several.items():
+            written[kind] = [self._together(key, several, operations[kind]) for key, several in joined.items()]
+        for kind, known in self._values.items():
+            written[kind] = [Row(*key, [number], "", "") for key, number in known.items()]
+        return written
+
+    def _together(self, key: Key, several: list[Measured], operations: Sequence[str]) -> Row:
+        columns = dict(zip(STATISTICS, self._fetched(several).T, strict=True))
+        values = [float(_TOGETHER[operation](columns[operation])) for operation in operations]
+        return Row(key.vpp_stage, key.name, key.micro_step, values, several[-1].shape, several[-1].dtype)
+
+    def clear(self) -> None:
+        """Begin the next step."""
+        self._rows.clear()
+        self._several.clear()
+        self._values.clear()
+
+
+def pairs(names: Mapping[int, Key], tensors: Iterable[tuple[Any, Any]]) -> list[tuple[Key, Any]]:
+    """(parameter, tensor) pairs under the parameters' names; parameters that are not monitored are left out."""
+    return [(names[id(parameter)], tensor) for parameter, tensor in tensors if id(parameter) in names]

@@ -1,0 +1,222 @@
+"""The settings of TrainerMon: its configuration file, checked, with the defaults (`reference/trainer-mon.md`)."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from msprobe.base.checks import flag, one_of, shown, texts, unread, whole
+from msprobe.base.errors import SettingsError
+from msprobe.base.files import CONFIGURATION, read_input, user_path
+from msprobe.base.log import few, logger
+from msprobe.base.sections import checked, setting
+from msprobe.store.monitor.layout import STATISTICS, TEXTS, parse_time
+
+from .alerts import AlertSettings, alert_settings
+
+MOST_STEPS = 10**6
+"""Steps of one file at most."""
+
+_ACCEPTED = (*STATISTICS, *TEXTS, "id")
+"""Names that `ops` may hold: shape and dtype are always written, `id` never was."""
+
+FORMATS = ("csv", "tensorboard", "api")
+LEVELS = ("L0", "L1", "mix")
+TASKS = ("statistics", "tensor")
+
+
+def operations(value: object) -> tuple[str, ...]:
+    """The statistics to write, in the order of the settings; `norm` where no known one is named."""
+    named = texts(value)
+    unknown = [each for each in named if each not in _ACCEPTED]
+    if unknown:
+        logger.warning("monitor: ops: %s not known, and left out; known: %s", few(unknown, 5), ", ".join(STATISTICS))
+    return tuple(dict.fromkeys(each for each in named if each in STATISTICS)) or ("norm",)
+
+
+def _targets(value: object) -> tuple[str, ...]:
+    if isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value):
+        return tuple(value)
+    raise SettingsError(f'{shown(value)} is not an object of names; write one such as {{"layers.0": {{}}}}')
+
+
+def _micro(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    logger.warning("monitor: monitor_mbs_grad: %s is not a truth value, and counts as false", shown(value))
+    return False
+
+
+def _small(value: object) -> float:
+    if isinstance(value, float) and value >= 0:
+        return value
+    raise SettingsError(f"{shown(value)} is no threshold; write a number with a decimal point such as 1e-8")
+
+
+def between(low: int, high: int) -> Any:
+    """A check for a whole number within limits, which are included."""
+
+    def check(value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        raise SettingsError(f"{shown(value)} does not fit; write a whole number from {low} to {high}")
+
+    return check
+
+
+def ranks(value: object) -> tuple[int, ...]:
+    """A list of ranks; one number is a list of one."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(whole(0)(each) for each in values)
+
+
+def _period(value: object) -> tuple[str, str] | None:
+    named = texts(value)
+    if len(named) not in (0, 2) or None in map(parse_time, named):
+        raise SettingsError(
+            f"{shown(value)} is no period; write two times as in the folders' names, such as Dec03_21-34-40, or []"
+        )
+    return (named[0], named[1]) if named else None
+
+
+def expressions(value: object) -> tuple[str, ...]:
+    """A list of regular expressions."""
+    for each in texts(value):
+        try:
+            re.compile(each)
+        except re.error as err:
+            raise SettingsError(f"{shown(each)} is no regular expression: {err}") from err
+    return texts(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collectives:
+    """`cc_distribution`: which collectives are measured, before and after they run.
+
+    Of those that are called at a line of source that matches one of `codeline`; with `log_only` the lines are logged
+    and nothing is measured; with `pre_hook` what goes in is measured too.
+    """
+
+    enable: bool = setting(flag, False)
+    codeline: tuple[str, ...] = setting(expressions, (), key="cc_codeline")
+    pre_hook: bool = setting(flag, False, key="cc_pre_hook")
+    log_only: bool = setting(flag, False, key="cc_log_only")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnAlert:
+    """`on_alert`: the dump that an alert starts, of the steps that follow it."""
+
+    level: str = setting(one_of(*LEVELS), "mix")
+    task: str = setting(one_of(*TASKS), "statistics")
+    steps: int = setting(whole(1), 1)
+    dump_path: str = setting(lambda value: str(user_path(str(value))), "")
+
+
+def section(cls: type) -> Any:
+    """A check for an object of the settings of `cls`."""
+
+    def check(value: object) -> Any:
+        if not isinstance(value, Mapping):
+            raise SettingsError(f"{shown(value)} is not an object; write {{...}}")
+        return cls(**checked(cls, value, str, {}))
+
+    return check
+
+
+_PYTORCH_ONLY = "no statistics of directions or update ratios are written"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MonitorSettings:
+    """What TrainerMon measures, when, and how it is written."""
+
+    targets: tuple[str, ...] = setting(_targets, ())
+    xy_distribution: bool = setting(flag, False)
+    all_xy: bool = setting(flag, False)
+    forward_only: bool = setting(flag, False)
+    backward_only: bool = setting(flag, False)
+    wg_distribution: bool = setting(flag, False)
+    monitor_mbs_grad: bool = setting(_micro, False)
+    mv_distribution: bool = setting(flag, False)
+    param_distribution: bool = setting(flag, False)
+    mg_direction: bool = setting(flag, False, inert=_PYTORCH_ONLY)
+    ur_distribution: bool = setting(flag, False, inert=_PYTORCH_ONLY)
+    cc_distribution: Collectives = setting(section(Collectives), Collectives())
+    stack_info: bool = setting(flag, False)
+    print_struct: bool = setting(flag, False)
+    ops: tuple[str, ...] = setting(operations, ("norm",))
+    eps: float = setting(_small, 1e-8)
+    format: str = setting(one_of(*FORMATS), "csv")
+    ndigits: int = setting(between(1, 20), 6)
+    step_count_per_record: int = setting(between(1, MOST_STEPS), 1)
+    start_step: int = setting(whole(0), 0)
+    step_interval: int = setting(whole(1), 1)
+    collect_times: int = setting(whole(0), 10**8)
+    module_ranks: tuple[int, ...] = setting(ranks, ())
+    alert: AlertSettings = setting(alert_settings, AlertSettings())
+    on_alert: OnAlert | None = setting(section(OnAlert), None)
+    append_output: tuple[str, str] | None = setting(_period, None)
+    squash_name: bool = setting(flag, True)
+    dynamic_on: bool = setting(flag, False)
+    l2_targets: object = setting(unread, None, inert="no L2 features are computed")
+    recording_l2_features: bool = setting(flag, False, inert="no L2 features are computed")
+    sa_order: str = setting(one_of("s,b,h,d", "b,s,h,d"), "s,b,h,d")
+    local: bool | None = setting(flag, None)
+    """Ours: whether the norm of the rank's own gradients is written; None: where they are measured anyway."""
+    contents: str = field(default="", compare=False)
+    """The file as it was read."""
+
+    @property
+    def forward(self) -> bool:
+        """Whether activations are measured."""
+        return self.xy_distribution and not self.backward_only
+
+    @property
+    def backward(self) -> bool:
+        """Whether the gradients of activations are measured."""
+        return self.xy_distribution and not self.forward_only
+
+    def collects(self, step: int, first: int, collected: int, rank: int) -> bool:
+        """Whether a step is measured, of which `collected` ones were before; `first` is the first that may be."""
+        return (
+            step >= first
+            and (step - first) % self.step_interval == 0
+            and collected < self.collect_times
+            and (not self.module_ranks or rank in self.module_ranks)
+        )
+
+
+def load(path: Path) -> MonitorSettings:
+    """Read and check a configuration file; SettingsError that names the file, the setting, and what to do."""
+    contents, text = read_object(path)
+    values = checked(MonitorSettings, contents, lambda key: f"{path}: {key}", {})
+    settings = replace(MonitorSettings(**values), contents=text)
+    if settings.forward_only and settings.backward_only:
+        logger.warning("monitor: forward_only and backward_only are both true: no activation is measured")
+    for name in ("mg_direction", "ur_distribution", "recording_l2_features"):
+        if getattr(settings, name):
+            logger.warning("monitor: %s has no effect: %s", name, _inert(name))
+    return settings
+
+
+def _inert(name: str) -> str:
+    return str(MonitorSettings.__dataclass_fields__[name].metadata["inert"])
+
+
+def read_object(path: Path) -> tuple[dict[str, object], str]:
+    """The JSON object of a file and its text; SettingsError where there is none."""
+    try:
+        text = read_input(path, CONFIGURATION).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as err:
+        why = err.strerror if isinstance(err, OSError) else err
+        raise SettingsError(f"{path}: cannot be read: {why}; name a configuration file of the monitor") from err
+    try:
+        contents = json.loads(text)
+    except (ValueError, RecursionError) as err:
+        raise SettingsError(f"{path}: is no JSON: {err}; mend the file") from err
+    if not isinstance(contents, dict):
+        raise SettingsError(f"{path}: holds no JSON object; write {{...}}")
+    return contents, text

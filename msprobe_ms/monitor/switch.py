@@ -1,0 +1,61 @@
+"""The dynamic switch: a monitor that is turned on by its configuration file while the training runs.
+
+With `DYNAMIC_MONITOR=True` in the environment nothing is hooked at first. When the file has changed after a step and
+says `dynamic_on: true`, collecting begins with the next step; when all steps are collected, the file says false.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from msprobe.base.errors import MsprobeError
+from msprobe.base.files import replacing
+from msprobe.base.log import logger
+
+from .settings import MonitorSettings, load, read_object
+
+VARIABLE = "DYNAMIC_MONITOR"
+
+
+def is_dynamic() -> bool:
+    """Whether the environment asks for it."""
+    return os.environ.get(VARIABLE, "") in ("True", "true", "1")
+
+
+class Switch:
+    """Looks at a configuration file between steps."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._changed()
+
+    def _changed(self) -> tuple[int, int]:
+        try:
+            state = os.stat(self._path)
+        except OSError:
+            return 0, 0
+        return state.st_mtime_ns, state.st_size
+
+    def turned_on(self) -> MonitorSettings | None:
+        """The settings where the file has changed and turns the monitor on. A file that is wrong is logged."""
+        now = self._changed()
+        if now == self._seen:
+            return None
+        self._seen = now
+        try:
+            settings = load(self._path)
+        except MsprobeError as err:
+            logger.error("monitor: %s; the settings stay as they were", err)
+            return None
+        return settings if settings.dynamic_on else None
+
+    def turn_off(self) -> None:
+        """Have the file say that the monitor is off; a failure is logged."""
+        try:
+            contents, _ = read_object(self._path)
+            contents["dynamic_on"] = False
+            with replacing(self._path) as file:
+                file.write(json.dumps(contents, indent=2, ensure_ascii=False).encode())
+        except (MsprobeError, OSError) as err:
+            logger.error("monitor: %s: dynamic_on could not be set to false: %s", self._path, err)
+        self._seen = self._changed()

@@ -1,0 +1,128 @@
+"""`MsprobeMonitor`: the monitor of a training by `mindspore.train.Model`, which has no loop of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from mindspore.train import Callback
+
+from msprobe.base.checks import shown
+from msprobe.base.errors import SettingsError, UsageError
+from msprobe.base.sections import SECTIONS, checked, setting, settings_of
+from msprobe.base.settings import Settings
+from msprobe.callback_entry import cell_name
+from msprobe.model_training import cell_of, loss_cell_of, model_of, next_step, optimizer_of
+from msprobe.monitor.settings import MonitorSettings
+from msprobe.monitor.trainer import TrainerMon
+
+
+def _path(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise SettingsError(f"{shown(value)} is no path; name the configuration file of the monitor")
+
+
+def _step(value: object) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise SettingsError(f"{shown(value)} is no step; write the number of the first step, or leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """The arguments; without `start_iteration` the first step's number is found out."""
+
+    config_path: str = setting(_path, "")
+    network: str = setting(cell_name, "")
+    start_iteration: int | None = setting(_step, None)
+
+
+_ELSEWHERE = {
+    **dict.fromkeys((*settings_of(Settings), *SECTIONS), "an entry of MsprobeStep"),
+    **dict.fromkeys(settings_of(MonitorSettings), "the file that config_path names"),
+}
+
+
+def _entry_of(arguments: Mapping[str, object]) -> _Entry:
+    known = {key: where for key, where in _ELSEWHERE.items() if key not in settings_of(_Entry)}
+    return _Entry(**checked(_Entry, arguments, lambda key: f"argument {shown(key)} of MsprobeMonitor", known))
+
+
+class MsprobeMonitor(Callback):  # type: ignore[misc]  # the framework has no types
+    """Monitors each training of a `Model` with a TrainerMon, and notes the loss of every step.
+
+    All arguments are plain values, as an entry of a `callbacks:` list in a YAML file has them. `config_path` is the
+    configuration file of TrainerMon. `network` names the cell to monitor (`"backbone.blocks.0"`), by default the
+    network without the wrappers of its loss function and its optimizer. `start_iteration` is the number of the first
+    step; by default it is found out, so that a resumed training goes on with its own numbers.
+
+    Raises SettingsError for what cannot be meant, when it is constructed; UsageError before the first step where the
+    training cannot be monitored: in graph mode, or without an optimizer. Afterwards nothing of it stops the training.
+    """
+
+    def __init__(self, config_path: Any = None, **entry: Any) -> None:
+        parsed = _entry_of({"config_path": config_path, **entry})
+        super().__init__()
+        if not parsed.config_path:
+            raise UsageError(
+                'MsprobeMonitor: there is no config_path; name the configuration file of the monitor, as {"type": '
+                '"MsprobeMonitor", "config_path": "./monitor.json"}'
+            )
+        self._entry = parsed
+        self._monitor = TrainerMon(parsed.config_path)  # what is wrong with the file is raised here
+        self._is_hooked = False
+        self._loss_hook: Any = None
+
+    def on_train_begin(self, run_context: Any) -> None:
+        """Find the network and the optimizer. A monitor that has seen a training is done: the next one is another."""
+        if self._is_hooked:
+            self._stop()
+            self._monitor, self._is_hooked = TrainerMon(self._entry.config_path), False
+        parameters, name = run_context.original_args(), self._entry.network
+        self._optimizer = optimizer_of(parameters)
+        if self._optimizer is None:
+            raise UsageError(
+                "MsprobeMonitor: neither Model(optimizer=...) nor the trained network has one optimizer, whose updates "
+                "are the steps; pass it to Model, or use TrainerMon in a loop of your own"
+            )
+        self._network = cell_of(parameters.get("network"), name, "MsprobeMonitor") if name else model_of(parameters)
+
+    def on_train_epoch_begin(self, run_context: Any) -> None:
+        """Hook the network, once; here and not earlier, since the first epoch's number is not known before."""
+        if self._is_hooked:
+            return
+        parameters, start = run_context.original_args(), self._entry.start_iteration
+        start = next_step(parameters) if start is None else start
+        self._monitor.set_monitor(self._network, self._optimizer, start_iteration=start)
+        self._is_hooked = True
+        if (cell := loss_cell_of(parameters)) is not None:
+            self._loss_hook = cell.register_forward_hook(_noting(self._monitor))
+
+    def on_train_end(self, run_context: Any) -> None:
+        """Take every hook off and close the files."""
+        self._stop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Also where an exception ended the training."""
+        self._stop()
+
+    def _stop(self) -> None:
+        hook, self._loss_hook = self._loss_hook, None
+        if hook is not None:
+            hook.remove()
+        self._monitor.stop()
+
+
+def _noting(monitor: TrainerMon) -> Any:
+    """A hook that notes the output of the cell that computes the loss, of several the first."""
+
+    def note(_: Any, __: Any, output: Any) -> None:
+        loss = output[0] if isinstance(output, tuple | list) and output else output
+        monitor.loss(loss)
+
+    return note

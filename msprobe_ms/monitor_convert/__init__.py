@@ -1,0 +1,1 @@
+"""What a monitor wrote, for other tools: TensorBoard and a database."""

@@ -1,0 +1,1 @@
+"""The place where msprobe has what belongs to its monitor."""
