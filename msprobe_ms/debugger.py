@@ -25,6 +25,7 @@ from msprobe.base.settings import Settings, apart, collect_options, load, stage_
 from msprobe.base.tally import Tally, log_nothing_collected
 from msprobe.cell_dump import functions
 from msprobe.cell_dump.saves import Saves
+from msprobe.grad_probe.probe import Destination, GradProbe
 from msprobe.stage_control import Clock, Service, ServiceConfig, in_turn, on_either
 from msprobe.store.folders import holds_dump
 from msprobe.store.layout import TENSORS, rank_folder, tool
@@ -146,7 +147,7 @@ class Debugger:
         `model` is the network, or a list, tuple or dict of networks; levels L0 and mix need it, at the first start at
         least. The root itself is not collected. `token_range`, two numbers, collects only these runs of the model since
         `start`, counted from 0, as in the generation of tokens. `rank_id` stands in place of the framework's rank. At
-        level debug this does nothing: `save` needs no start.
+        level debug this does nothing: `save` needs no start; nor with task grad_probe, where `monitor` does.
         """
         self._place._start(model, token_range, rank_id)
         self._started = self._place
@@ -154,7 +155,7 @@ class Debugger:
             self._service.first_start = False
 
     def _start(self, model: Any, token_range: Any, rank_id: int | None) -> None:
-        if self._is_over or self._settings.level == "debug":
+        if self._is_over or self._settings.level == "debug" or isinstance(self._collectors, GradProbe):
             return
         try:
             self._begin(model, token_range, rank_id)
@@ -226,8 +227,11 @@ class Debugger:
     def step(self) -> None:
         """End the training step: its dump is finished, numbers start anew, the next `start` is of the next step.
 
-        The step of all its stages ends too.
+        The step of all its stages ends too. With task grad_probe, whose steps are an optimizer's calls, nothing ends.
         """
+        if isinstance(self._collectors, GradProbe) and not self._stages:
+            self._collectors.remind()
+            return
         if self._above is not None:
             once(
                 f"step of {self._settings.dump_path}",
@@ -359,9 +363,17 @@ class Debugger:
 
     @on_either
     def monitor(self, opt: Any) -> None:
-        """Nothing: in msprobe it watches an optimizer for the task `grad_probe`, which this version does not have."""
+        """Watch an optimizer: task grad_probe records the gradients that it receives, at each of its calls.
+
+        To be called once, right after the optimizer was made; with PyTorch the model may be given too. With any other
+        task this does nothing. UsageError, which is a ValueError too, for what is no optimizer, or where dump_path
+        cannot be written. See `how-to/collecting/grad-probe.md`.
+        """
+        if isinstance(self._collectors, GradProbe):
+            self._collectors.monitor(opt, self._destination())
+            return
         cause = f"monitor {self._settings.dump_path}"
-        once(cause, f'monitor(): task "{self._settings.task}" watches no optimizer, so nothing is done; leave it out')
+        once(cause, f'monitor(): task "{self._settings.task}" watches no optimizer; nothing is done, as in msprobe')
 
     @on_either
     def forward_backward_dump_end(self) -> None:
@@ -397,6 +409,19 @@ class Debugger:
         place._tally.start(place._settings, place._step, size(place._framework))
         if not place._is_over and place._collects(ours):
             place._saves.save(variable, name, save_backward, lambda: place._open_saves(ours))
+
+    def _destination(self) -> Destination:
+        def counted(step: int, is_written: bool) -> None:
+            self._tally.start(self._settings, step, size(self._framework))
+            self._tally.opened |= is_written
+            self._tally.any |= is_written
+
+        return Destination(
+            root=lambda: self._own_folder(self._rank()).folder,
+            rank=lambda: self._rank() or 0,
+            first_step=lambda: self._step,
+            counted=counted,
+        )
 
     def _end_step(self) -> None:
         self._collectors.end_step()

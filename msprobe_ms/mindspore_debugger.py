@@ -24,6 +24,8 @@ from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.framework import Framework
 from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
+from msprobe.grad_probe.backends.mindspore import attach
+from msprobe.grad_probe.probe import GradProbe
 from msprobe.graph_save.collector import GraphCollector
 from msprobe.graph_save.kernel.collector import KernelDump
 from msprobe.stage_control import on_either
@@ -37,7 +39,7 @@ class PrecisionDebugger(Debugger):
     dump_path, this one writes beside it, to `{dump_path}_2`. Raises SettingsError where the settings cannot be meant.
     """
 
-    _collectors: "Collectors"
+    _collectors: "Collectors | Gradients"
 
     @property
     def _framework(self) -> str:  # type: ignore[override]  # here it is known only when collecting begins
@@ -55,8 +57,8 @@ class PrecisionDebugger(Debugger):
         self._save(variable, name, save_backward)
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> "Collectors":
-        return Collectors(settings)
+    def _collectors_of(cls, settings: Settings) -> "Collectors | Gradients":
+        return Gradients(settings) if settings.task == "grad_probe" else Collectors(settings)
 
     @classmethod
     def _saves_of(cls, settings: Settings) -> Saves:
@@ -72,6 +74,23 @@ class PrecisionDebugger(Debugger):
     def _rank(self) -> int | None:
         """The framework's rank of this process; None where no communication is initialised."""
         return get_rank() if GlobalComm.INITED else None
+
+
+class Gradients(GradProbe):
+    """The probe of optimizers, of MindSpore or of PyTorch's API on it."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings, _attach)
+        self.is_torch = torch_on_mindspore()
+
+
+def _attach(optimizer: Any, probe: GradProbe) -> None:
+    if isinstance(optimizer, mindspore.nn.Cell) or not torch_on_mindspore():
+        attach(optimizer, probe)
+        return
+    from msprobe.grad_probe.backends import pytorch  # here: it imports torch
+
+    pytorch.attach(optimizer, probe)
 
 
 class Collectors:

@@ -10,6 +10,8 @@ from msprobe.cell_dump.backends.pytorch.framework import FRAMEWORK
 from msprobe.cell_dump.collector import Collector
 from msprobe.cell_dump.saves import Saves
 from msprobe.debugger import Debugger, StepFolderOf
+from msprobe.grad_probe.backends.pytorch import attach
+from msprobe.grad_probe.probe import GradProbe
 
 
 class PrecisionDebugger(Debugger):
@@ -23,7 +25,9 @@ class PrecisionDebugger(Debugger):
     _framework = "pytorch"
 
     @classmethod
-    def _collectors_of(cls, settings: Settings) -> "PythonCalls":
+    def _collectors_of(cls, settings: Settings) -> "PythonCalls | GradProbe":
+        if settings.task == "grad_probe":
+            return GradProbe(settings, attach)
         if settings.level == "L2":
             raise SettingsError(
                 'level: "L2" dumps the kernels of MindSpore, and this is PyTorch; use "L0", "L1", "mix" or "debug"'

@@ -1,0 +1,69 @@
+"""`GradComparator`: where the gradients of two runs begin to point elsewhere; see `how-to/collecting/grad-probe.md`."""
+
+import csv
+import io
+from os import PathLike
+from pathlib import Path
+
+from msprobe.base.files import make_folder, replacing, user_path, writing
+from msprobe.base.log import logger, once
+from msprobe.compare.tables.cells import guard
+from msprobe.store.monitor.gradient_files import rank_folder, ranks_in
+
+from .similarity import Similarities, matched, similarities
+
+AnyPath = str | PathLike[str]
+
+TABLE = "similarities.csv"
+PICTURES = "similarities_picture"
+
+
+class GradComparator:
+    """Compares the signs of gradients that the task `grad_probe` recorded in two runs, at levels L1 and L2."""
+
+    @staticmethod
+    def compare_distributed(path1: AnyPath, path2: AnyPath, output_dir: AnyPath) -> None:
+        """Compare every rank that two outputs have; each one's result goes to `{output_dir}/rank{R}`.
+
+        Raises DumpError where something is missing or damaged; where nothing matches or shapes differ it is a
+        RuntimeError too, where a file holds something else than signs a TypeError.
+        """
+        one, other, output = user_path(path1), user_path(path2), user_path(output_dir)
+        ranks = ranks_in(one), ranks_in(other)
+        for rank in matched(*ranks, "rank", (one, other)):
+            GradComparator.compare(ranks[0][rank], ranks[1][rank], rank_folder(output, rank))
+
+    @staticmethod
+    def compare(path1: AnyPath, path2: AnyPath, output_dir: AnyPath) -> None:
+        """Compare the folders of two ranks: a table, and a picture of each of its rows where matplotlib is installed.
+
+        Raises as `compare_distributed` does. UsageError where the result cannot be written.
+        """
+        found = similarities(user_path(path1), user_path(path2))
+        output = user_path(output_dir)
+        write(found, output)
+        logger.info(
+            "the similarities of %d parameters at %d steps are in %s", len(found.parameters), len(found.steps), output
+        )
+
+
+def write(found: Similarities, output: Path) -> None:
+    """Write table and pictures. UsageError where the disk refuses."""
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["step", *found.steps])
+    table.writerows([guard(name), *shares] for name, shares in found.rows().items())
+    with writing(output, "choose another output_dir"):
+        make_folder(output)
+        with replacing(output / TABLE) as file:
+            file.write(text.getvalue().encode("utf-8", "backslashreplace"))
+    try:
+        from . import pictures  # here: it imports matplotlib, which is optional and takes a second
+    except ImportError as err:
+        once(
+            "no matplotlib",
+            f"no pictures are drawn ({err}); the table has every value, `pip install 'msprobe-ms[monitor]'` draws them",
+        )
+        return
+    with writing(output, "choose another output_dir"):
+        pictures.draw(found, output / PICTURES)

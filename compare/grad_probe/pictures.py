@@ -1,0 +1,31 @@
+"""A curve of each row of a table of similarities, as PNG."""
+
+import warnings
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from msprobe.base.files import make_folder, replacing, safe_name
+from msprobe.base.log import shortened, visible
+
+from .similarity import Similarities
+
+_TITLE = 80  # characters
+
+
+def draw(found: Similarities, folder: Path) -> None:
+    """Draw the curves to `{name}_similarities.png`. OSError where the disk refuses."""
+    make_folder(folder)
+    for name, shares in found.rows().items():
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        axes = FigureCanvasAgg(figure).figure.subplots()
+        axes.plot(found.steps, shares, marker="o", markersize=3, linewidth=1)
+        # `$` would begin a formula
+        axes.set_title(shortened(visible(name), _TITLE).replace("$", r"\$"))
+        axes.set_xlabel("step")
+        axes.set_ylabel("share of equal signs")
+        axes.grid(alpha=0.3)
+        with replacing(folder / safe_name(f"{name}_similarities.png")) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of characters that no font here has
+            figure.savefig(file, format="png", dpi=100)

@@ -1,0 +1,1 @@
+"""How the gradients of a framework's optimizers are observed."""
